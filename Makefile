@@ -1,0 +1,25 @@
+.DEFAULT_GOAL := help
+.PHONY: help test demo lint format clippy doc bench
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+test: ## Run all tests, with a Redis server found or fetched first
+	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" cargo test --locked
+
+demo: ## Watch a few notifications being delivered to a pretend merchant
+	cargo run --locked --release -- demo
+
+lint: format clippy ## Check the format and the lints; warnings are errors
+
+format: ## Check the format alone
+	cargo fmt --check
+
+clippy: ## Check the lints alone
+	cargo clippy --locked --all-targets -- -D warnings
+
+doc: ## Build the documentation, private items included; warnings are errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
+
+bench: ## Measure the throughput, with a Redis server found or fetched first
+	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" cargo bench --locked --bench throughput

@@ -1,0 +1,149 @@
+//! Natural batching: while one call to a store is under way, collect the next.
+//!
+//! No timer: an idle store is called at once with a single request, and under load the batches grow
+//! by themselves to what the store can take. One call is under way at a time, so requests keep
+//! their order.
+
+use std::future::Future;
+use thiserror::Error;
+use tokio::sync::{mpsc, oneshot};
+
+/// How much one call may carry.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchLimits {
+    /// Most requests in one call.
+    pub requests: usize,
+    /// A batch is closed once it weighs this much; one heavy request still goes through alone.
+    pub bytes: usize,
+    /// Most requests waiting. More callers than that wait for a place.
+    pub queue: usize,
+}
+
+/// The task that carries out the calls is gone: the process is stopping, or the call panicked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the batch was not carried out")]
+pub struct BatchLost;
+
+type Slot<Request, Reply> = (Request, oneshot::Sender<Reply>);
+
+/// A handle for handing requests in. Dropping it ends the task behind it.
+#[derive(Debug)]
+pub struct Batcher<Request, Reply> {
+    queue: mpsc::Sender<Slot<Request, Reply>>,
+}
+
+impl<Request, Reply> Batcher<Request, Reply>
+where
+    Request: Send + 'static,
+    Reply: Send + 'static,
+{
+    /// Starts the task. `weigh` says how many bytes a request carries; `call` carries out a batch
+    /// and gives one reply per request, in order.
+    pub fn start<Call, Calling>(
+        limits: BatchLimits,
+        weigh: fn(&Request) -> usize,
+        mut call: Call,
+    ) -> Self
+    where
+        Call: FnMut(Vec<Request>) -> Calling + Send + 'static,
+        Calling: Future<Output = Vec<Reply>> + Send,
+    {
+        let (queue, mut waiting) = mpsc::channel::<Slot<Request, Reply>>(limits.queue);
+        tokio::spawn(async move {
+            let mut held: Option<Slot<Request, Reply>> = None;
+            loop {
+                let first = match held.take() {
+                    Some(slot) => slot,
+                    None => match waiting.recv().await {
+                        Some(slot) => slot,
+                        None => return,
+                    },
+                };
+                let mut bytes = weigh(&first.0);
+                let mut requests = vec![first.0];
+                let mut replies = vec![first.1];
+                while requests.len() < limits.requests {
+                    let Ok((request, reply)) = waiting.try_recv() else {
+                        break;
+                    };
+                    bytes += weigh(&request);
+                    if bytes > limits.bytes {
+                        held = Some((request, reply));
+                        break;
+                    }
+                    requests.push(request);
+                    replies.push(reply);
+                }
+                let results = call(requests).await;
+                debug_assert_eq!(results.len(), replies.len());
+                for (reply, result) in replies.into_iter().zip(results) {
+                    // A caller that has gone away does not want its reply.
+                    let _ = reply.send(result);
+                }
+            }
+        });
+        Self { queue }
+    }
+
+    /// Hands one request in and waits for its reply.
+    ///
+    /// # Errors
+    /// [`BatchLost`] if the task has ended; the request may or may not have been carried out.
+    pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
+        let (reply, replied) = oneshot::channel();
+        self.queue
+            .send((request, reply))
+            .await
+            .map_err(|_| BatchLost)?;
+        replied.await.map_err(|_| BatchLost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use tokio::sync::Semaphore;
+
+    #[tokio::test]
+    async fn what_comes_during_a_call_goes_into_the_next() {
+        let gate = Arc::new(Semaphore::new(0));
+        let limits = BatchLimits {
+            requests: 3,
+            bytes: 100,
+            queue: 10,
+        };
+        let batcher = Arc::new(Batcher::start(limits, |_: &usize| 40, {
+            let gate = gate.clone();
+            move |requests: Vec<usize>| {
+                let gate = gate.clone();
+                async move {
+                    gate.acquire().await.expect("open").forget();
+                    let together = requests.len();
+                    requests
+                        .into_iter()
+                        .map(|request| (request, together))
+                        .collect()
+                }
+            }
+        }));
+        let mut callers = Vec::new();
+        for request in 0..4 {
+            let batcher = batcher.clone();
+            callers.push(tokio::spawn(async move { batcher.call(request).await }));
+            tokio::task::yield_now().await;
+        }
+        gate.add_permits(10);
+        let mut replies = Vec::new();
+        for caller in callers {
+            replies.push(caller.await.expect("no panic").expect("carried out"));
+        }
+        assert_eq!(
+            replies.iter().map(|reply| reply.0).collect::<Vec<_>>(),
+            [0, 1, 2, 3]
+        );
+        // 40 bytes each and 100 at most: never more than two together.
+        assert!(replies.iter().all(|reply| reply.1 <= 2), "{replies:?}");
+        assert!(replies.iter().any(|reply| reply.1 == 2), "{replies:?}");
+    }
+}

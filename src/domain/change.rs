@@ -1,0 +1,132 @@
+//! What people and services do to a notification by hand: cancel, discard, replay, retry.
+//!
+//! Decides whether the state allows it and what comes of it; carrying it out is for the stores.
+
+use crate::domain::ladder::Ladder;
+use crate::domain::progress::Progress;
+use crate::domain::state::{Cause, State, named};
+
+/// A change asked for by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Change {
+    /// Call a scheduled notification off.
+    Cancel,
+    /// Give a dead letter up for good; it counts as cancelled.
+    Discard,
+    /// Start a dead letter's ladder again, as a new series.
+    Replay,
+    /// Make an attempt now; the ladder goes on afterwards.
+    Retry,
+}
+
+named!(Change {
+    Cancel = "cancel",
+    Discard = "discard",
+    Replay = "replay",
+    Retry = "retry",
+});
+
+/// What a change makes of a notification.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Changed {
+    /// The new state.
+    pub state: State,
+    /// The new cause.
+    pub cause: Option<Cause>,
+    /// The new progress.
+    pub progress: Progress,
+    /// When it ended, if it has now.
+    pub ended_ms: Option<i64>,
+}
+
+impl Change {
+    /// Applies the change at `now_ms`; `None` if the state does not allow it.
+    #[must_use]
+    pub fn apply(
+        self,
+        ladder: &Ladder,
+        state: State,
+        progress: &Progress,
+        now_ms: i64,
+    ) -> Option<Changed> {
+        let cancelled = Changed {
+            state: State::Cancelled,
+            cause: None,
+            progress: *progress,
+            ended_ms: Some(now_ms),
+        };
+        let scheduled = |progress| Changed {
+            state: State::Scheduled,
+            cause: None,
+            progress,
+            ended_ms: None,
+        };
+        match (self, state) {
+            (Self::Cancel, State::Scheduled) | (Self::Discard, State::Dead) => Some(cancelled),
+            (Self::Replay, State::Dead) => Some(scheduled(progress.replay(ladder, now_ms))),
+            (Self::Retry, State::Scheduled) => Some(scheduled(progress.retry(now_ms))),
+            (Self::Cancel | Self::Retry, State::Delivered | State::Dead | State::Cancelled)
+            | (
+                Self::Discard | Self::Replay,
+                State::Scheduled | State::Delivered | State::Cancelled,
+            ) => None,
+        }
+    }
+
+    /// The name of the transition that the change leaves in the history.
+    #[must_use]
+    pub fn transition(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelled",
+            Self::Discard => "discarded",
+            Self::Replay => "replayed",
+            Self::Retry => "retried",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_needs_its_state() {
+        fn check(change: Change, state: State, expected: Option<State>) {
+            let ladder = Ladder::standard();
+            let progress = Progress::start(&ladder, 0);
+            let changed = change.apply(&ladder, state, &progress, 5);
+            assert_eq!(
+                changed.map(|changed| changed.state),
+                expected,
+                "{change} {state}"
+            );
+        }
+        for (change, from, to) in [
+            (Change::Cancel, State::Scheduled, State::Cancelled),
+            (Change::Discard, State::Dead, State::Cancelled),
+            (Change::Replay, State::Dead, State::Scheduled),
+            (Change::Retry, State::Scheduled, State::Scheduled),
+        ] {
+            for state in State::ALL {
+                check(change, *state, (*state == from).then_some(to));
+            }
+        }
+    }
+
+    #[test]
+    fn a_replay_is_a_new_series_and_attempts_count_on() {
+        let ladder = Ladder::standard();
+        let before = Progress {
+            step: 8,
+            attempts: 9,
+            ..Progress::start(&ladder, 0)
+        };
+        let after = Change::Replay
+            .apply(&ladder, State::Dead, &before, 1_000)
+            .expect("allowed")
+            .progress;
+        assert_eq!((after.series, after.step, after.attempts), (2, 0, 9));
+        assert_eq!(after.first_due_ms, 1_000);
+        assert_eq!(after.deadline_ms, 1_000 + ladder.window_ms());
+    }
+}

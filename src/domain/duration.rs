@@ -1,0 +1,133 @@
+//! Durations as people write them: `200ms`, `4m`, `24h22m`, `30d`.
+//!
+//! One notation everywhere: flags, files, JSON and what is printed. It is strict on purpose
+//! (whole numbers, units from large to small, each at most once), so that a typing error is an
+//! error and not a surprising interval.
+
+use thiserror::Error;
+
+const UNITS: [(&str, i64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+
+/// Longest duration that can be written: a thousand days, in milliseconds.
+pub const LONGEST_MS: i64 = 1_000 * 86_400_000;
+
+/// Why a text is not a duration.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("`{given}` is not a duration; write it like 200ms, 4m or 24h22m")]
+pub struct BadDuration {
+    given: String,
+}
+
+/// Reads a duration, in milliseconds. `0s` is a duration too.
+///
+/// # Errors
+/// [`BadDuration`] names the text that was given.
+pub fn parse_ms(text: &str) -> Result<i64, BadDuration> {
+    parse(text).ok_or_else(|| BadDuration {
+        given: text.chars().take(40).collect(),
+    })
+}
+
+fn parse(text: &str) -> Option<i64> {
+    let mut rest = text;
+    let mut total = 0_i64;
+    let mut next_unit = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 || digits > 15 {
+            return None;
+        }
+        let number: i64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest
+            .bytes()
+            .take_while(|byte| !byte.is_ascii_digit())
+            .count();
+        let position = UNITS
+            .iter()
+            .position(|(name, _)| *name == &rest[..letters])?;
+        if position < next_unit {
+            return None;
+        }
+        next_unit = position + 1;
+        total = total.checked_add(number.checked_mul(UNITS[position].1)?)?;
+        rest = &rest[letters..];
+    }
+    (total <= LONGEST_MS).then_some(total)
+}
+
+/// Prints a duration in hours, minutes, seconds and milliseconds, leaving out what is zero.
+#[must_use]
+pub fn display_ms(duration_ms: i64) -> String {
+    let mut text = String::new();
+    let mut rest = duration_ms.unsigned_abs();
+    if duration_ms < 0 {
+        text.push('-');
+    }
+    for (name, unit) in &UNITS[1..] {
+        let unit = unit.unsigned_abs();
+        let count = rest / unit;
+        rest %= unit;
+        if count > 0 {
+            text.push_str(&format!("{count}{name}"));
+        }
+    }
+    if rest == 0 && duration_ms == 0 {
+        text.push_str("0s");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_parse_and_print_in_one_notation() {
+        fn check(text: &str, expected_ms: i64, printed: &str) {
+            assert_eq!(parse_ms(text), Ok(expected_ms), "{text}");
+            assert_eq!(display_ms(expected_ms), printed, "{text}");
+            assert_eq!(parse_ms(printed), Ok(expected_ms), "{printed}");
+        }
+        check("200ms", 200, "200ms");
+        check("0s", 0, "0s");
+        check("4m", 240_000, "4m");
+        check("90s", 90_000, "1m30s");
+        check("24h22m", 87_720_000, "24h22m");
+        check("75h35m5s", 272_105_000, "75h35m5s");
+        check("30d", 2_592_000_000, "720h");
+        check("1d1h1m1s1ms", 90_061_001, "25h1m1s1ms");
+    }
+
+    #[test]
+    fn anything_else_is_refused_and_named() {
+        for text in [
+            "",
+            "4",
+            "m",
+            "4 m",
+            "-4m",
+            "+4m",
+            "4.5m",
+            "4M",
+            "1s1m",
+            "1m1m",
+            "4µs",
+            "999999999d",
+            "99999999999999999999s",
+            "1m ",
+        ] {
+            let error = parse_ms(text).expect_err(text);
+            assert!(error.to_string().contains(text), "{error}");
+        }
+    }
+}

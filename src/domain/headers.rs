@@ -1,0 +1,180 @@
+//! The caller's own headers on a delivery, and those it may not set.
+
+use thiserror::Error;
+
+/// Most headers of the caller's own.
+pub const MOST_HEADERS: usize = 32;
+/// Most bytes of names and values together.
+pub const MOST_BYTES: usize = 8 * 1024;
+
+/// Headers that HTTP itself or the body's framing owns (RFC 9110, "Connection" and hop-by-hop
+/// fields), and those that say who is calling.
+const RESERVED: [&str; 14] = [
+    "connection",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+const RESERVED_PREFIXES: [&str; 2] = ["webhook-", "ringback-"];
+
+/// Checked headers: lower-case names with their values, in the order of the names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Headers(Vec<(String, String)>);
+
+/// Why a header is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BadHeader {
+    /// The name is no token.
+    #[error("a header name is made of letters, digits and !#$%&'*+-.^_`|~")]
+    Name,
+    /// The value holds a control character or something beyond ASCII.
+    #[error("a header value is printable ASCII")]
+    Value,
+    /// The dispatcher or HTTP itself sets it.
+    #[error("this header is set by the dispatcher or by HTTP itself")]
+    Reserved,
+    /// The same name twice, in whatever case.
+    #[error("this header is given twice")]
+    Twice,
+    /// Too many.
+    #[error("at most {MOST_HEADERS} headers")]
+    TooMany,
+    /// Too long together.
+    #[error("at most {MOST_BYTES} bytes of headers")]
+    TooLong,
+}
+
+impl Headers {
+    /// Adds one header.
+    ///
+    /// # Errors
+    /// [`BadHeader`] says which rule it breaks.
+    pub fn insert(&mut self, name: &str, value: &str) -> Result<(), BadHeader> {
+        let name = name.to_ascii_lowercase();
+        if name.is_empty() || !name.bytes().all(is_token) {
+            return Err(BadHeader::Name);
+        }
+        if RESERVED.contains(&name.as_str())
+            || RESERVED_PREFIXES
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+        {
+            return Err(BadHeader::Reserved);
+        }
+        if !value
+            .bytes()
+            .all(|byte| byte == b'\t' || (0x20..=0x7e).contains(&byte))
+        {
+            return Err(BadHeader::Value);
+        }
+        if self.0.len() == MOST_HEADERS {
+            return Err(BadHeader::TooMany);
+        }
+        if self.bytes() + name.len() + value.len() > MOST_BYTES {
+            return Err(BadHeader::TooLong);
+        }
+        match self
+            .0
+            .binary_search_by(|(known, _)| known.as_str().cmp(&name))
+        {
+            Ok(_) => Err(BadHeader::Twice),
+            Err(position) => {
+                self.0.insert(position, (name, value.to_string()));
+                Ok(())
+            }
+        }
+    }
+
+    /// Headers read back from a store, where they were checked before.
+    #[must_use]
+    pub fn from_stored(pairs: Vec<(String, String)>) -> Self {
+        Self(pairs)
+    }
+
+    /// The pairs of name and value, by name.
+    #[must_use]
+    pub fn pairs(&self) -> &[(String, String)] {
+        &self.0
+    }
+
+    fn bytes(&self) -> usize {
+        self.0
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum()
+    }
+}
+
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_checked_one_by_one() {
+        fn check(name: &str, value: &str, expected: Option<BadHeader>) {
+            assert_eq!(
+                Headers::default().insert(name, value).err(),
+                expected,
+                "{name}: {value}"
+            );
+        }
+        check("X-Request-Id", "42", None);
+        check("authorization", "Bearer a b", None);
+        check("", "x", Some(BadHeader::Name));
+        check("x y", "x", Some(BadHeader::Name));
+        check("x:y", "x", Some(BadHeader::Name));
+        check("x", "a\r\nInjected: 1", Some(BadHeader::Value));
+        check("x", "é", Some(BadHeader::Value));
+        for name in [
+            "Host",
+            "Content-Length",
+            "TRANSFER-ENCODING",
+            "Content-Type",
+            "User-Agent",
+        ] {
+            check(name, "x", Some(BadHeader::Reserved));
+        }
+        for name in [
+            "Webhook-Id",
+            "webhook-signature",
+            "Ringback-Attempt",
+            "ringback-x",
+        ] {
+            check(name, "x", Some(BadHeader::Reserved));
+        }
+    }
+
+    #[test]
+    fn headers_are_bounded_and_unique() {
+        let mut headers = Headers::default();
+        assert_eq!(headers.insert("b", "1"), Ok(()));
+        assert_eq!(headers.insert("A", "2"), Ok(()));
+        assert_eq!(headers.insert("a", "3"), Err(BadHeader::Twice));
+        assert_eq!(
+            headers.pairs(),
+            [("a".into(), "2".into()), ("b".into(), "1".into())]
+        );
+        assert_eq!(
+            headers.insert("c", &"x".repeat(MOST_BYTES)),
+            Err(BadHeader::TooLong)
+        );
+        for number in 2..MOST_HEADERS {
+            assert_eq!(headers.insert(&format!("h{number}"), ""), Ok(()));
+        }
+        assert_eq!(headers.insert("one-more", ""), Err(BadHeader::TooMany));
+    }
+}

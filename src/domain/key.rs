@@ -1,0 +1,150 @@
+//! The name of a notification: its topic and its id.
+//!
+//! The pair is the idempotency key of a registration and the key under which every store files
+//! the notification. Written `topic/id`; a topic holds no slash, so the text splits one way only.
+
+use std::fmt;
+use thiserror::Error;
+
+/// Longest topic, in bytes.
+pub const LONGEST_TOPIC: usize = 64;
+/// Longest id, in bytes.
+pub const LONGEST_ID: usize = 128;
+
+/// Why a topic or an id is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BadKey {
+    /// The topic is empty, too long or holds another character.
+    #[error("a topic is 1 to 64 of the characters A-Z a-z 0-9 _ . -")]
+    Topic,
+    /// The id is empty, too long or holds another character.
+    #[error("an id is 1 to 128 printable ASCII characters")]
+    Id,
+    /// `.` and `..` vanish from URLs, so such a notification could never be asked for.
+    #[error("`.` and `..` cannot be addressed in a URL")]
+    Dots,
+}
+
+/// A notification's topic and id, checked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    text: Box<str>,
+    topic_len: usize,
+}
+
+impl Key {
+    /// Checks both parts.
+    ///
+    /// # Errors
+    /// [`BadKey`] says which part is wrong.
+    pub fn new(topic: &str, id: &str) -> Result<Self, BadKey> {
+        check_topic(topic)?;
+        check_id(id)?;
+        Ok(Self {
+            text: format!("{topic}/{id}").into_boxed_str(),
+            topic_len: topic.len(),
+        })
+    }
+
+    /// Reads `topic/id` as written by [`Key::as_str`].
+    ///
+    /// # Errors
+    /// [`BadKey`] says which part is wrong.
+    pub fn parse(text: &str) -> Result<Self, BadKey> {
+        let (topic, id) = text.split_once('/').ok_or(BadKey::Id)?;
+        Self::new(topic, id)
+    }
+
+    /// The topic.
+    #[must_use]
+    pub fn topic(&self) -> &str {
+        &self.text[..self.topic_len]
+    }
+
+    /// The id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.text[self.topic_len + 1..]
+    }
+
+    /// `topic/id`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.text)
+    }
+}
+
+/// Checks a topic alone.
+///
+/// # Errors
+/// [`BadKey`] says what is wrong.
+pub fn check_topic(topic: &str) -> Result<(), BadKey> {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+    if topic.is_empty() || topic.len() > LONGEST_TOPIC || !topic.bytes().all(allowed) {
+        return Err(BadKey::Topic);
+    }
+    check_dots(topic)
+}
+
+/// Checks an id alone.
+///
+/// # Errors
+/// [`BadKey`] says what is wrong.
+pub fn check_id(id: &str) -> Result<(), BadKey> {
+    let printable = |byte: u8| (0x20..=0x7e).contains(&byte);
+    if id.is_empty() || id.len() > LONGEST_ID || !id.bytes().all(printable) {
+        return Err(BadKey::Id);
+    }
+    check_dots(id)
+}
+
+fn check_dots(part: &str) -> Result<(), BadKey> {
+    if part == "." || part == ".." {
+        return Err(BadKey::Dots);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_splits_back_into_its_parts() {
+        for (topic, id) in [
+            ("payment.succeeded", "order/1?x=%20 ~"),
+            ("a", "b"),
+            ("_-.", "//"),
+        ] {
+            let key = Key::new(topic, id).expect("valid");
+            assert_eq!((key.topic(), key.id()), (topic, id));
+            assert_eq!(Key::parse(key.as_str()), Ok(key));
+        }
+    }
+
+    #[test]
+    fn both_sides_of_every_bound() {
+        fn check(topic: &str, id: &str, expected: Option<BadKey>) {
+            assert_eq!(Key::new(topic, id).err(), expected, "{topic} {id}");
+        }
+        check(&"t".repeat(64), &"i".repeat(128), None);
+        check(&"t".repeat(65), "i", Some(BadKey::Topic));
+        check("", "i", Some(BadKey::Topic));
+        check("a/b", "i", Some(BadKey::Topic));
+        check("é", "i", Some(BadKey::Topic));
+        check("t", &"i".repeat(129), Some(BadKey::Id));
+        check("t", "", Some(BadKey::Id));
+        check("t", "a\n", Some(BadKey::Id));
+        check("t", "ä", Some(BadKey::Id));
+        check("t", "\u{7f}", Some(BadKey::Id));
+        check("t", "..", Some(BadKey::Dots));
+        check(".", "i", Some(BadKey::Dots));
+        check("t", "...", None);
+    }
+}

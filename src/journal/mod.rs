@@ -1,0 +1,264 @@
+//! What happened: the record of every notification.
+//!
+//! Owns the only SQL of the program. Keeps every accepted notification with its body, every attempt
+//! with what came back, and every transition with its time, its actor and the instance that made
+//! it. A write that was answered is on disk. Knows nothing of leases and of HTTP.
+//!
+//! The journal is written before the schedule, so it is never behind: whatever the schedule loses
+//! can be read back here. One suite in `tests/` puts the contract to every implementation:
+//!
+//! * A key is registered once; a second registration shows the first and changes nothing.
+//! * Ended states change only by [`Change`]; a recording that comes too late changes no state, but
+//!   its attempt is kept, since support staff must see what was sent.
+//! * A batch is one transaction: all of it is kept, or the call fails and nothing is.
+
+pub mod recorder;
+pub mod sqlite;
+
+use crate::domain::attempt::Attempt;
+use crate::domain::change::Change;
+use crate::domain::decision::Decision;
+use crate::domain::key::Key;
+use crate::domain::notification::Notification;
+use crate::domain::progress::Progress;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::{Cause, State};
+use async_trait::async_trait;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Who asked for a transition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Actor(pub Arc<str>);
+
+impl Actor {
+    /// The dispatcher itself.
+    #[must_use]
+    pub fn dispatcher() -> Self {
+        Self("dispatcher".into())
+    }
+}
+
+/// A notification to be kept.
+#[derive(Debug, Clone)]
+pub struct Registering {
+    /// The notification.
+    pub notification: Arc<Notification>,
+    /// The start of its first series.
+    pub progress: Progress,
+    /// Who registered it.
+    pub actor: Actor,
+}
+
+/// What a registration found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Journaled {
+    /// It is new, and kept.
+    Created,
+    /// One of that key is here already; without its attempts.
+    Existing(Box<Snapshot>),
+}
+
+/// An attempt that has ended, and what follows from it.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// Whose attempt it is.
+    pub key: Key,
+    /// The attempt.
+    pub attempt: Attempt,
+    /// How far the notification had come before. The state changes only if it still stands there;
+    /// a delivery counts as long as the notification is scheduled in the same series.
+    pub before: Progress,
+    /// What follows. For an interrupted attempt: the same as before.
+    pub decision: Decision,
+    /// When the attempt ended, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Whether the lease was lost meanwhile: then the attempt is kept, and no state changes.
+    pub lost: bool,
+}
+
+/// What a recording did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Recorded {
+    /// The attempt is kept and the decision carried out.
+    Applied,
+    /// The attempt is kept; the notification stands elsewhere than `before` said, namely here
+    /// (without its attempts).
+    Stale(Box<Snapshot>),
+    /// No such notification.
+    Missing,
+}
+
+/// A change by hand, to be carried out and written down.
+#[derive(Debug, Clone)]
+pub struct Changing {
+    /// Whose change it is.
+    pub key: Key,
+    /// What to do.
+    pub change: Change,
+    /// Who asked.
+    pub actor: Actor,
+    /// Why, in the words of who asked; may be empty.
+    pub reason: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// What a change found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChangeResult {
+    /// It was carried out; this is how the notification stands now (without its attempts).
+    Done(Box<Snapshot>),
+    /// Its state does not allow it; nothing changed (without its attempts).
+    Refused(Box<Snapshot>),
+    /// No such notification.
+    Missing,
+}
+
+/// One line of a notification's history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transition {
+    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed` or `retried`.
+    pub kind: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Who asked for it.
+    pub actor: String,
+    /// The instance that carried it out.
+    pub instance: String,
+    /// Its cause or reason; may be empty.
+    pub detail: String,
+}
+
+/// Which notifications to list. What is `None` does not matter.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this topic.
+    pub topic: Option<String>,
+    /// In this state.
+    pub state: Option<State>,
+    /// In this lane.
+    pub lane: Option<String>,
+    /// Dead for this cause.
+    pub cause: Option<Cause>,
+    /// Not before this instant: registered, or ended if sorted by that.
+    pub from_ms: Option<i64>,
+    /// Before this instant.
+    pub to_ms: Option<i64>,
+}
+
+/// By which instant a list is sorted, newest first, and its times filtered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// When it was registered.
+    Registered,
+    /// When it ended.
+    Ended,
+}
+
+/// A place in a list: the sorting instant and the row number of the last item before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The sorting instant, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The row number.
+    pub row: i64,
+}
+
+/// A page of a list, without attempts.
+#[derive(Debug, Clone, Default)]
+pub struct Page {
+    /// The notifications.
+    pub items: Vec<Snapshot>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// A pending notification as the schedule needs it.
+#[derive(Debug, Clone)]
+pub struct Pending {
+    /// The notification, with its body.
+    pub notification: Arc<Notification>,
+    /// How far it has come.
+    pub progress: Progress,
+}
+
+/// How many notifications are in which state.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JournalCounts {
+    /// All that were ever registered and not pruned.
+    pub registered: u64,
+    /// Pending.
+    pub scheduled: u64,
+    /// Acknowledged.
+    pub delivered: u64,
+    /// Parked.
+    pub dead: u64,
+    /// Called off or discarded.
+    pub cancelled: u64,
+}
+
+/// Why the journal could not do what was asked. Nothing of the call was kept, or it is not known.
+#[derive(Debug, Clone, Error)]
+pub enum JournalError {
+    /// It cannot be reached, is too slow, full or refuses; worth trying again.
+    #[error("the journal is unavailable: {0}")]
+    Unavailable(String),
+    /// It holds something that this version cannot read.
+    #[error("the journal holds something unreadable: {0}")]
+    Corrupt(String),
+    /// It is in use by another server, or cannot be opened at all.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// See the module's documentation for the contract.
+#[async_trait]
+pub trait Journal: Send + Sync + 'static {
+    /// The name of this journal, made when it was created; the schedule's epoch refers to it.
+    fn id(&self) -> &str;
+
+    /// Keeps a batch of notifications. A key that occurs twice in it is created once.
+    async fn register(&self, batch: Vec<Registering>) -> Result<Vec<Journaled>, JournalError>;
+
+    /// Keeps a batch of attempts and carries out their decisions.
+    async fn record(&self, batch: Vec<Recording>) -> Result<Vec<Recorded>, JournalError>;
+
+    /// Carries out a change by hand.
+    async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
+
+    /// One notification with its attempts.
+    async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
+
+    /// The transitions of one notification, oldest first.
+    async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
+
+    /// One notification as the schedule needs it, if it is pending.
+    async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
+
+    /// Pending notifications, soonest due first, `limit` at most, after `cursor` (whose instant is
+    /// the due time). Gives the cursor of the last one.
+    async fn pending_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
+
+    /// A page of a list.
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, JournalError>;
+
+    /// How many notifications are in which state.
+    async fn counts(&self) -> Result<JournalCounts, JournalError>;
+
+    /// Whether it can be written to.
+    async fn check(&self) -> Result<(), JournalError>;
+
+    /// Waits for what is under way and closes it.
+    async fn close(&self);
+}

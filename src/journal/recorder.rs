@@ -1,0 +1,110 @@
+//! Group commit: many callers, one transaction.
+//!
+//! Registrations and recordings come one by one from hundreds of tasks; a commit costs a disk
+//! flush. The recorder hands them to the journal in batches that grow with the load and adds no
+//! wait of its own (see [`crate::batch`]).
+
+use super::{Journal, JournalError, Journaled, Recorded, Recording, Registering};
+use crate::batch::{BatchLimits, Batcher};
+use std::sync::Arc;
+
+const REGISTRATIONS: BatchLimits = BatchLimits {
+    requests: 256,
+    bytes: 4 * 1024 * 1024,
+    queue: 4_096,
+};
+const RECORDINGS: BatchLimits = BatchLimits {
+    requests: 256,
+    bytes: 4 * 1024 * 1024,
+    queue: 4_096,
+};
+
+/// A journal with its writes grouped.
+pub struct Recorder {
+    journal: Arc<dyn Journal>,
+    registrations: Batcher<Registering, Result<Journaled, JournalError>>,
+    recordings: Batcher<Recording, Result<Recorded, JournalError>>,
+}
+
+impl Recorder {
+    /// Starts grouping the writes to a journal.
+    #[must_use]
+    pub fn start(journal: Arc<dyn Journal>) -> Self {
+        let registrations = Batcher::start(REGISTRATIONS, weigh_registering, {
+            let journal = journal.clone();
+            move |batch: Vec<Registering>| {
+                let journal = journal.clone();
+                async move {
+                    let many = batch.len();
+                    spread(journal.register(batch).await, many)
+                }
+            }
+        });
+        let recordings = Batcher::start(RECORDINGS, weigh_recording, {
+            let journal = journal.clone();
+            move |batch: Vec<Recording>| {
+                let journal = journal.clone();
+                async move {
+                    let many = batch.len();
+                    spread(journal.record(batch).await, many)
+                }
+            }
+        });
+        Self {
+            journal,
+            registrations,
+            recordings,
+        }
+    }
+
+    /// The journal itself, for reading and for changes by hand.
+    #[must_use]
+    pub fn journal(&self) -> &dyn Journal {
+        self.journal.as_ref()
+    }
+
+    /// Keeps one notification.
+    ///
+    /// # Errors
+    /// Whatever the journal says of the batch it went in.
+    pub async fn register(&self, registering: Registering) -> Result<Journaled, JournalError> {
+        self.registrations
+            .call(registering)
+            .await
+            .unwrap_or_else(|lost| Err(gone(lost)))
+    }
+
+    /// Keeps one attempt and carries out its decision.
+    ///
+    /// # Errors
+    /// Whatever the journal says of the batch it went in.
+    pub async fn record(&self, recording: Recording) -> Result<Recorded, JournalError> {
+        self.recordings
+            .call(recording)
+            .await
+            .unwrap_or_else(|lost| Err(gone(lost)))
+    }
+}
+
+fn gone(lost: crate::batch::BatchLost) -> JournalError {
+    JournalError::Unavailable(lost.to_string())
+}
+
+fn weigh_registering(registering: &Registering) -> usize {
+    registering.notification.body.len() + 512
+}
+
+fn weigh_recording(recording: &Recording) -> usize {
+    recording.attempt.answer.body.len() + 512
+}
+
+/// One reply per request: its own, or the failure that befell the whole batch.
+fn spread<Reply>(
+    result: Result<Vec<Reply>, JournalError>,
+    many: usize,
+) -> Vec<Result<Reply, JournalError>> {
+    match result {
+        Ok(replies) => replies.into_iter().map(Ok).collect(),
+        Err(error) => (0..many).map(|_| Err(error.clone())).collect(),
+    }
+}

@@ -1,0 +1,249 @@
+//! What is due when.
+//!
+//! An index over the pending notifications, sorted by lane and due time. It hands out leases,
+//! takes them back, and knows when it next has something to do. Deliberately knows nothing of
+//! HTTP, of ladders and of history.
+//!
+//! Two implementations, [`memory`] and [`redis`], keep one contract, which one suite in `tests/`
+//! puts to both:
+//!
+//! * An entry is registered once; registering it again changes nothing and shows what is there.
+//! * A claimed entry belongs to one lease until it is settled or the lease expires; then the next
+//!   claim returns it to its lane, marked [`Lease::interrupted`].
+//! * The expiry is the fence: a settlement whose lease is not the one in force changes nothing.
+//! * A claim never takes a lane over its cap, serves the due lanes in turn, and within a lane takes
+//!   what has been due longest.
+//! * Every call can be repeated safely: a call that timed out may have been carried out.
+
+pub mod envelope;
+pub mod memory;
+pub mod redis;
+pub mod wake;
+
+use crate::clock::Clock;
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::notification::Notification;
+use crate::domain::progress::Progress;
+use crate::domain::state::{Cause, State};
+use async_trait::async_trait;
+use std::sync::Arc;
+use thiserror::Error;
+use wake::Wake;
+
+/// What the schedule holds of one notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What to deliver. Of an ended entry that is only remembered, the body is empty.
+    pub notification: Arc<Notification>,
+    /// How far it has come.
+    pub progress: Progress,
+    /// Scheduled, or ended and remembered ([`Limits::remember_ms`]).
+    pub state: State,
+    /// Why it is dead, if it is.
+    pub cause: Option<Cause>,
+    /// When it ended, if it has, in milliseconds since 1970.
+    pub ended_ms: Option<i64>,
+    /// The journal must be asked before the next attempt: the schedule may have missed its end.
+    pub verify: bool,
+    /// A lease on it expired, so an attempt may have been made that nobody recorded.
+    pub interrupted: bool,
+}
+
+impl Entry {
+    /// A pending notification.
+    #[must_use]
+    pub fn scheduled(notification: Arc<Notification>, progress: Progress) -> Self {
+        Self {
+            notification,
+            progress,
+            state: State::Scheduled,
+            cause: None,
+            ended_ms: None,
+            verify: false,
+            interrupted: false,
+        }
+    }
+}
+
+/// A claimed entry: the right and the duty to make one attempt.
+#[derive(Debug, Clone)]
+pub struct Lease {
+    /// The entry as it was when claimed.
+    pub entry: Entry,
+    /// When the lease ends, in milliseconds since 1970 by the schedule's clock. Also its fence.
+    pub expires_ms: i64,
+}
+
+/// What becomes of a leased entry.
+#[derive(Debug, Clone)]
+pub enum Settlement {
+    /// Back to its lane with new progress; next due by that.
+    Again(Progress),
+    /// Ended. Forgotten, or remembered for [`Limits::remember_ms`]; a dead one is then kept until
+    /// it is replayed or discarded.
+    End {
+        /// Delivered, dead or cancelled.
+        state: State,
+        /// Why it is dead.
+        cause: Option<Cause>,
+        /// How far it came.
+        progress: Progress,
+        /// When, in milliseconds since 1970.
+        ended_ms: i64,
+    },
+    /// Back to its lane as it was: no attempt was made, or it is made again.
+    Release,
+}
+
+/// What a settlement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settled {
+    /// It was carried out.
+    Done,
+    /// The lease is not in force any more: nothing changed.
+    Lost,
+}
+
+/// What a registration found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Registered {
+    /// The entry is new.
+    Created,
+    /// One of that key is here already.
+    Existing(Box<Found>),
+}
+
+/// An entry that was looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// The entry.
+    pub entry: Entry,
+    /// Whether a lease on it is out.
+    pub in_flight: bool,
+}
+
+/// What a claim brought.
+#[derive(Debug, Clone, Default)]
+pub struct Claimed {
+    /// The leases, in the order in which they should be carried out.
+    pub leases: Vec<Lease>,
+    /// When there is next something to claim, if that is known: in the past if more is due now.
+    pub next_due_ms: Option<i64>,
+}
+
+/// What asking for one particular entry brought.
+#[derive(Debug, Clone)]
+pub enum Taken {
+    /// A lease on it, due or not.
+    Leased(Box<Lease>),
+    /// An attempt is under way.
+    InFlight,
+    /// It is here, but ended.
+    Ended(Box<Entry>),
+    /// No such entry.
+    Missing,
+}
+
+/// The schedule's settings. The same for every instance of one schedule.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Most leases out for one lane.
+    pub lane_cap: usize,
+    /// How long a lease lasts: the longest attempt and a margin, in milliseconds.
+    pub lease_ms: i64,
+    /// How long ended entries are remembered, in milliseconds. `None` where a journal does it: then
+    /// an ended entry is forgotten at once.
+    pub remember_ms: Option<i64>,
+}
+
+/// A page of dead entries, newest first, and where the next page begins.
+#[derive(Debug, Clone, Default)]
+pub struct DeadPage {
+    /// The entries.
+    pub entries: Vec<Entry>,
+    /// Pass this to get the next page; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// How many entries are where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ScheduleCounts {
+    /// Pending entries, those with a lease out included.
+    pub pending: u64,
+    /// Leases out.
+    pub in_flight: u64,
+    /// Dead entries kept here (only where entries are remembered).
+    pub dead: u64,
+}
+
+/// Why the schedule could not do what was asked. Nothing of it may be taken for done.
+#[derive(Debug, Clone, Error)]
+pub enum ScheduleError {
+    /// It cannot be reached, is too slow or refuses; worth trying again. The call may have been
+    /// carried out all the same.
+    #[error("the schedule is unavailable: {0}")]
+    Unavailable(String),
+    /// It holds something that this version cannot read.
+    #[error("the schedule holds something unreadable: {0}")]
+    Corrupt(String),
+    /// It belongs to another journal.
+    #[error("{0}")]
+    Foreign(String),
+}
+
+/// See the module's documentation for the contract.
+#[async_trait]
+pub trait Schedule: Send + Sync + 'static {
+    /// The clock by which things are due here.
+    fn clock(&self) -> Arc<dyn Clock>;
+
+    /// Says when there may be something to claim earlier than the last claim knew.
+    fn wake(&self) -> &Wake;
+
+    /// The settings it was opened with.
+    fn limits(&self) -> Limits;
+
+    /// Adds an entry, unless one of its key is here.
+    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError>;
+
+    /// Returns expired leases to their lanes, then leases up to `most` due entries. Also forgets a
+    /// bounded number of ended entries whose time is over.
+    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError>;
+
+    /// Settles a lease.
+    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;
+
+    /// Leases one particular pending entry, due or not and whatever its lane's cap.
+    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError>;
+
+    /// Makes one pending entry due at once, as an attempt by hand ([`Progress::retry_at_ms`]).
+    /// Does nothing to one that is due already or in flight; shows what is there either way.
+    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError>;
+
+    /// Looks one entry up.
+    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError>;
+
+    /// Which of these have a lease out.
+    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError>;
+
+    /// Turns a remembered dead entry into a pending one with new progress, or into a cancelled one
+    /// (`None`). Shows what was there before; nothing happens to one that is not dead.
+    async fn revive(
+        &self,
+        key: &Key,
+        progress: Option<Progress>,
+    ) -> Result<Option<Entry>, ScheduleError>;
+
+    /// The remembered dead entries, newest first, `limit` at most, after `cursor`.
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError>;
+
+    /// How many entries are where.
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError>;
+
+    /// Whether it can be reached and works.
+    async fn check(&self) -> Result<(), ScheduleError>;
+
+    /// How many leases a lane has out, for tests and metrics.
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError>;
+}

@@ -1,0 +1,231 @@
+//! Changes by hand: cancel, retry, replay, discard.
+
+use super::{Service, ServiceError, snapshot_of};
+use crate::domain::change::Change;
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::{Actor, ChangeResult, Changing, Journal};
+use crate::schedule::{Entry, Found, Lease, Settlement, Taken};
+
+impl Service {
+    /// Calls a scheduled notification off. Once this has answered, no attempt begins.
+    ///
+    /// The entry is leased first, so that nobody sends it meanwhile, then the journal is told, then
+    /// the lease is settled. Dying in between lets the lease expire; the claim that follows asks
+    /// the journal before it sends.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is under way: that one
+    /// can no longer be called back, so the caller should ask again when it has ended.
+    pub async fn cancel(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
+        let change = Change::Cancel;
+        match self.schedule.take(key).await? {
+            Taken::Leased(lease) => self.cancel_leased(*lease, actor).await,
+            Taken::InFlight => {
+                let mut snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
+                snapshot.in_flight = true;
+                Err(ServiceError::Refused {
+                    change,
+                    snapshot: Box::new(snapshot),
+                })
+            }
+            Taken::Ended(entry) => repeated(
+                change,
+                snapshot_of(Found {
+                    entry: *entry,
+                    in_flight: false,
+                }),
+            ),
+            Taken::Missing => {
+                let journal = self.journal().ok_or(ServiceError::Missing)?;
+                self.change(journal, change, key, actor, "").await
+            }
+        }
+    }
+
+    async fn cancel_leased(&self, lease: Lease, actor: Actor) -> Result<Snapshot, ServiceError> {
+        let key = lease.entry.notification.key.clone();
+        let now_ms = self.clock.now_ms();
+        let result = match self.journal() {
+            Some(journal) => self.change(journal, Change::Cancel, &key, actor, "").await,
+            None => Ok(Snapshot {
+                state: State::Cancelled,
+                ended_ms: Some(now_ms),
+                ..snapshot_of(Found {
+                    entry: lease.entry.clone(),
+                    in_flight: false,
+                })
+            }),
+        };
+        let stands = match &result {
+            Ok(snapshot) => Some(snapshot),
+            Err(ServiceError::Refused { snapshot, .. }) => Some(snapshot.as_ref()),
+            Err(_) => None,
+        };
+        let settlement = match stands {
+            Some(snapshot) => Settlement::End {
+                state: snapshot.state,
+                cause: snapshot.cause,
+                progress: snapshot.progress,
+                ended_ms: snapshot.ended_ms.unwrap_or(now_ms),
+            },
+            None => Settlement::Release,
+        };
+        self.schedule.settle(lease, settlement).await?;
+        result
+    }
+
+    /// Makes an attempt of a scheduled notification now; its ladder goes on afterwards. Does
+    /// nothing to one that is due or in flight anyhow.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] if it has ended.
+    pub async fn retry(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
+        let change = Change::Retry;
+        if let Some(journal) = self.journal() {
+            let mut snapshot = self.change(journal, change, key, actor, "").await?;
+            self.ensure_scheduled(journal, key).await?;
+            if let Some(found) = self.schedule.advance(key).await? {
+                snapshot.in_flight = found.in_flight;
+                snapshot.progress = found.entry.progress;
+            }
+            return Ok(snapshot);
+        }
+        let found = self
+            .schedule
+            .advance(key)
+            .await?
+            .ok_or(ServiceError::Missing)?;
+        let snapshot = snapshot_of(found);
+        match snapshot.state {
+            State::Scheduled => Ok(snapshot),
+            State::Delivered | State::Dead | State::Cancelled => Err(ServiceError::Refused {
+                change,
+                snapshot: Box::new(snapshot),
+            }),
+        }
+    }
+
+    /// Starts a dead letter's ladder again: a new series, under the same webhook id.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] if it is not dead.
+    pub async fn replay(
+        &self,
+        key: &Key,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<Snapshot, ServiceError> {
+        let change = Change::Replay;
+        if let Some(journal) = self.journal() {
+            let result = self.change(journal, change, key, actor, reason).await;
+            // Also after a refusal: an earlier replay may have died between the two stores.
+            if let Ok(Snapshot {
+                state: State::Scheduled,
+                ..
+            }) = stand(&result)
+            {
+                self.ensure_scheduled(journal, key).await?;
+            }
+            return result;
+        }
+        let entry = self.revivable(change, key).await?;
+        let progress = entry
+            .progress
+            .replay(&entry.notification.ladder, self.clock.now_ms());
+        let before = self.schedule.revive(key, Some(progress)).await?;
+        let before = before.ok_or(ServiceError::Missing)?;
+        refuse_unless_dead(change, &before)?;
+        Ok(Snapshot::of_new(&before.notification, progress))
+    }
+
+    /// Gives a dead letter up for good. It counts as cancelled.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] if it is not dead.
+    pub async fn discard(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
+        let change = Change::Discard;
+        if let Some(journal) = self.journal() {
+            return self.change(journal, change, key, actor, "").await;
+        }
+        let entry = self.revivable(change, key).await?;
+        let before = self
+            .schedule
+            .revive(key, None)
+            .await?
+            .ok_or(ServiceError::Missing)?;
+        refuse_unless_dead(change, &before)?;
+        Ok(Snapshot {
+            state: State::Cancelled,
+            ended_ms: Some(self.clock.now_ms()),
+            ..Snapshot::of_new(&before.notification, entry.progress)
+        })
+    }
+
+    async fn revivable(&self, change: Change, key: &Key) -> Result<Entry, ServiceError> {
+        let found = self
+            .schedule
+            .find(key)
+            .await?
+            .ok_or(ServiceError::Missing)?;
+        refuse_unless_dead(change, &found.entry)?;
+        Ok(found.entry)
+    }
+
+    async fn change(
+        &self,
+        journal: &dyn Journal,
+        change: Change,
+        key: &Key,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<Snapshot, ServiceError> {
+        let changing = Changing {
+            key: key.clone(),
+            change,
+            actor,
+            reason: reason.to_string(),
+            at_ms: self.clock.now_ms(),
+        };
+        match journal.change(changing).await? {
+            ChangeResult::Done(snapshot) => Ok(*snapshot),
+            ChangeResult::Refused(snapshot) => repeated(change, *snapshot),
+            ChangeResult::Missing => Err(ServiceError::Missing),
+        }
+    }
+}
+
+/// A refused change that was only asked for twice is as good as done.
+fn repeated(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError> {
+    match (change, snapshot.state) {
+        (Change::Cancel | Change::Discard, State::Cancelled) => Ok(snapshot),
+        _ => Err(ServiceError::Refused {
+            change,
+            snapshot: Box::new(snapshot),
+        }),
+    }
+}
+
+fn refuse_unless_dead(change: Change, entry: &Entry) -> Result<(), ServiceError> {
+    if entry.state == State::Dead {
+        return Ok(());
+    }
+    let found = Found {
+        entry: entry.clone(),
+        in_flight: false,
+    };
+    Err(ServiceError::Refused {
+        change,
+        snapshot: Box::new(snapshot_of(found)),
+    })
+}
+
+/// How the notification stands, whether the change was done or refused.
+fn stand(result: &Result<Snapshot, ServiceError>) -> Result<&Snapshot, &ServiceError> {
+    match result {
+        Ok(snapshot) => Ok(snapshot),
+        Err(ServiceError::Refused { snapshot, .. }) => Ok(snapshot),
+        Err(error) => Err(error),
+    }
+}

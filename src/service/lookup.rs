@@ -1,0 +1,195 @@
+//! Looking notifications up: one, a list, the dead letters.
+
+use super::{Service, ServiceError, snapshot_of};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::{Cursor, Filter, Order, Transition};
+use crate::schedule::Found;
+
+/// Most remembered dead entries looked at for one page, when there is no journal to filter them.
+const MOST_SCANNED: usize = 10_000;
+/// Dead entries read from the schedule at a time.
+const SCAN_PAGE: usize = 200;
+
+/// Which notifications to list.
+#[derive(Debug, Clone, Default)]
+pub struct ListRequest {
+    /// Which.
+    pub filter: Filter,
+    /// Of the scheduled ones, only those with (`true`) or without (`false`) an attempt under way.
+    pub in_flight: Option<bool>,
+    /// Most items on the page.
+    pub limit: usize,
+    /// Where to go on: the `next` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// A page of a list, newest first, without attempts.
+#[derive(Debug, Clone, Default)]
+pub struct ListPage {
+    /// The notifications.
+    pub items: Vec<Snapshot>,
+    /// The cursor of the next page; `None` at the end.
+    pub next: Option<String>,
+}
+
+impl Service {
+    /// One notification with its attempts.
+    ///
+    /// # Errors
+    /// If the store that keeps it fails.
+    pub async fn find(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
+        let Some(journal) = self.journal() else {
+            return Ok(self.schedule.find(key).await?.map(snapshot_of));
+        };
+        let Some(mut snapshot) = journal.find(key).await? else {
+            return Ok(None);
+        };
+        self.mark_in_flight(std::slice::from_mut(&mut snapshot))
+            .await;
+        Ok(Some(snapshot))
+    }
+
+    /// The transitions of one notification, oldest first; empty without a journal.
+    ///
+    /// # Errors
+    /// If the journal fails.
+    pub async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, ServiceError> {
+        match self.journal() {
+            Some(journal) => Ok(journal.transitions(key).await?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Notifications, newest first.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoJournal`] without one; [`ServiceError::BadCursor`].
+    pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
+        self.journal().ok_or(ServiceError::NoJournal)?;
+        self.list_journal(request, Order::Registered).await
+    }
+
+    /// Dead letters, last parked first.
+    ///
+    /// # Errors
+    /// [`ServiceError::BadCursor`], or if the store that keeps them fails.
+    pub async fn dead_letters(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
+        let mut request = request.clone();
+        request.filter.state = Some(State::Dead);
+        if self.has_journal() {
+            self.list_journal(&request, Order::Ended).await
+        } else {
+            self.list_remembered(&request).await
+        }
+    }
+
+    async fn list_journal(
+        &self,
+        request: &ListRequest,
+        order: Order,
+    ) -> Result<ListPage, ServiceError> {
+        let journal = self.journal().ok_or(ServiceError::NoJournal)?;
+        let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
+        let page = journal
+            .list(&request.filter, order, cursor, request.limit)
+            .await?;
+        let mut items = page.items;
+        self.mark_in_flight(&mut items).await;
+        if let Some(in_flight) = request.in_flight {
+            items.retain(|item| item.in_flight == in_flight);
+        }
+        Ok(ListPage {
+            items,
+            next: page.next.map(display_cursor),
+        })
+    }
+
+    /// Looks through what the schedule remembers, a bounded stretch at a time; a page may come back
+    /// short, with a cursor to go on from.
+    async fn list_remembered(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
+        let mut cursor = request.cursor.clone();
+        let mut items = Vec::new();
+        let mut scanned = 0;
+        loop {
+            let wanted = SCAN_PAGE.min(request.limit - items.len());
+            let page = self.schedule.dead(cursor.as_deref(), wanted).await?;
+            scanned += page.entries.len();
+            cursor = page.next;
+            items.extend(
+                page.entries
+                    .into_iter()
+                    .map(|entry| {
+                        snapshot_of(Found {
+                            entry,
+                            in_flight: false,
+                        })
+                    })
+                    .filter(|snapshot| matches(&request.filter, snapshot)),
+            );
+            if cursor.is_none() || items.len() >= request.limit || scanned >= MOST_SCANNED {
+                return Ok(ListPage {
+                    items,
+                    next: cursor,
+                });
+            }
+        }
+    }
+
+    /// The journal does not know what is under way; the schedule does. If it cannot be asked, the
+    /// record is still worth showing.
+    async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) {
+        let keys: Vec<Key> = snapshots
+            .iter()
+            .filter(|snapshot| snapshot.state == State::Scheduled)
+            .map(|snapshot| snapshot.key.clone())
+            .collect();
+        if keys.is_empty() {
+            return;
+        }
+        let Ok(flags) = self.schedule.in_flight(&keys).await else {
+            return;
+        };
+        let scheduled = snapshots
+            .iter_mut()
+            .filter(|snapshot| snapshot.state == State::Scheduled);
+        for (snapshot, in_flight) in scheduled.zip(flags) {
+            snapshot.in_flight = in_flight;
+        }
+    }
+}
+
+fn matches(filter: &Filter, snapshot: &Snapshot) -> bool {
+    let Filter {
+        topic,
+        state,
+        lane,
+        cause,
+        from_ms,
+        to_ms,
+    } = filter;
+    let ended_ms = snapshot.ended_ms.unwrap_or(0);
+    topic
+        .as_deref()
+        .is_none_or(|topic| topic == snapshot.key.topic())
+        && state.is_none_or(|state| state == snapshot.state)
+        && lane
+            .as_deref()
+            .is_none_or(|lane| lane == snapshot.lane.as_str())
+        && cause.is_none_or(|cause| Some(cause) == snapshot.cause)
+        && from_ms.is_none_or(|from_ms| ended_ms >= from_ms)
+        && to_ms.is_none_or(|to_ms| ended_ms < to_ms)
+}
+
+fn parse_cursor(text: &str) -> Result<Cursor, ServiceError> {
+    let (at_ms, row) = text.split_once('-').ok_or(ServiceError::BadCursor)?;
+    match (at_ms.parse(), row.parse()) {
+        (Ok(at_ms), Ok(row)) => Ok(Cursor { at_ms, row }),
+        _ => Err(ServiceError::BadCursor),
+    }
+}
+
+fn display_cursor(cursor: Cursor) -> String {
+    format!("{}-{}", cursor.at_ms, cursor.row)
+}

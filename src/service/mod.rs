@@ -1,0 +1,135 @@
+//! What services and support staff ask for, carried out over both stores.
+//!
+//! Owns the order of the writes: the journal first, then the schedule. A crash in between leaves
+//! the journal ahead, and asking again mends it: every request here can be repeated. Knows nothing
+//! of HTTP; `api` translates.
+//!
+//! Without a journal the schedule is the record, and remembers ended notifications for a while.
+
+mod changes;
+mod lookup;
+mod register;
+
+pub use lookup::{ListPage, ListRequest};
+pub use register::Intake;
+
+use crate::clock::Clock;
+use crate::domain::change::Change;
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::recorder::Recorder;
+use crate::journal::{Journal, JournalError};
+use crate::schedule::{Entry, Found, Schedule, ScheduleError};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// The operations on notifications.
+pub struct Service {
+    recorder: Option<Arc<Recorder>>,
+    schedule: Arc<dyn Schedule>,
+    clock: Arc<dyn Clock>,
+}
+
+/// Why a request was not carried out.
+#[derive(Debug, Clone, Error)]
+pub enum ServiceError {
+    /// No such notification.
+    #[error("there is no notification of this topic and id")]
+    Missing,
+    /// The key is taken by a registration that asks for something else.
+    #[error("this topic and id were registered before with different content")]
+    Mismatch(Box<Snapshot>),
+    /// The notification's state does not allow the change.
+    #[error("cannot {change} a notification that is {state}", state = snapshot.state_name())]
+    Refused {
+        /// What was asked for.
+        change: Change,
+        /// How the notification stands.
+        snapshot: Box<Snapshot>,
+    },
+    /// A list was asked for, and no journal keeps one.
+    #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
+    NoJournal,
+    /// The cursor is not one that a list gave.
+    #[error("the cursor is not one that a list of this server gave")]
+    BadCursor,
+    /// The journal failed; nothing may be taken for done.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The schedule failed; nothing may be taken for done.
+    #[error(transparent)]
+    Schedule(#[from] ScheduleError),
+}
+
+impl Service {
+    /// Puts the operations over the stores. Without a recorder, the schedule is the record.
+    #[must_use]
+    pub fn new(recorder: Option<Arc<Recorder>>, schedule: Arc<dyn Schedule>) -> Self {
+        let clock = schedule.clock();
+        Self {
+            recorder,
+            schedule,
+            clock,
+        }
+    }
+
+    /// The clock by which notifications are due.
+    #[must_use]
+    pub fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    /// Whether a journal keeps what happened.
+    #[must_use]
+    pub fn has_journal(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// Whether both stores work.
+    ///
+    /// # Errors
+    /// The first that does not.
+    pub async fn check(&self) -> Result<(), ServiceError> {
+        if let Some(journal) = self.journal() {
+            journal.check().await?;
+        }
+        Ok(self.schedule.check().await?)
+    }
+
+    fn journal(&self) -> Option<&dyn Journal> {
+        self.recorder.as_ref().map(|recorder| recorder.journal())
+    }
+
+    /// Makes sure that a notification which the journal holds pending is in the schedule: a crash
+    /// or an outage between the two writes may have left it out. Says whether it is in flight.
+    async fn ensure_scheduled(
+        &self,
+        journal: &dyn Journal,
+        key: &Key,
+    ) -> Result<bool, ServiceError> {
+        if let Some(found) = self.schedule.find(key).await? {
+            return Ok(found.in_flight);
+        }
+        if let Some(pending) = journal.pending(key).await? {
+            // It may end between that reading and this writing, so it is verified when claimed.
+            let entry = Entry {
+                verify: true,
+                ..Entry::scheduled(pending.notification, pending.progress)
+            };
+            self.schedule.register(entry).await?;
+        }
+        Ok(false)
+    }
+}
+
+/// How a schedule's entry looks from outside.
+fn snapshot_of(found: Found) -> Snapshot {
+    let Found { entry, in_flight } = found;
+    Snapshot {
+        in_flight,
+        state: entry.state,
+        cause: entry.cause,
+        ended_ms: entry.ended_ms,
+        ..Snapshot::of_new(&entry.notification, entry.progress)
+    }
+}

@@ -1,0 +1,70 @@
+//! Taking notifications in.
+
+use super::{Service, ServiceError, snapshot_of};
+use crate::domain::notification::Registration;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::domain::webhook_id::WebhookId;
+use crate::journal::{Actor, Journaled, Registering};
+use crate::schedule::{Entry, Registered};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// What a registration came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Intake {
+    /// It is new, and will be delivered, parked or cancelled.
+    Created(Snapshot),
+    /// The same was registered before; this is how it stands.
+    Existing(Snapshot),
+}
+
+impl Service {
+    /// Registers a notification. Once this has answered, it will not be lost.
+    ///
+    /// # Errors
+    /// [`ServiceError::Mismatch`] if the key is taken by other content. If a store fails, the same
+    /// registration may and should be sent again: it leads to one notification.
+    pub async fn register(
+        &self,
+        registration: Registration,
+        actor: Actor,
+    ) -> Result<Intake, ServiceError> {
+        let webhook_id = WebhookId::new(Uuid::now_v7());
+        let (notification, progress) = registration.accept(webhook_id, self.clock.now_ms());
+        let notification = Arc::new(notification);
+        let fresh = Snapshot::of_new(&notification, progress);
+        let entry = Entry::scheduled(notification.clone(), progress);
+        let mut known = match &self.recorder {
+            Some(recorder) => {
+                match recorder
+                    .register(Registering {
+                        notification,
+                        progress,
+                        actor,
+                    })
+                    .await?
+                {
+                    Journaled::Created => {
+                        // Dying here leaves it in the journal alone; nobody was answered yet, and
+                        // registering again, a restart or the reconciler puts it here.
+                        self.schedule.register(entry).await?;
+                        return Ok(Intake::Created(fresh));
+                    }
+                    Journaled::Existing(snapshot) => *snapshot,
+                }
+            }
+            None => match self.schedule.register(entry).await? {
+                Registered::Created => return Ok(Intake::Created(fresh)),
+                Registered::Existing(found) => snapshot_of(*found),
+            },
+        };
+        if known.fingerprint != fresh.fingerprint {
+            return Err(ServiceError::Mismatch(Box::new(known)));
+        }
+        if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
+            known.in_flight = self.ensure_scheduled(journal, &known.key).await?;
+        }
+        Ok(Intake::Existing(known))
+    }
+}

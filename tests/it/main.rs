@@ -1,0 +1,11 @@
+//! All integration tests, in one binary: linking once is what a two-core machine can afford.
+
+mod api;
+mod cli;
+mod end_to_end;
+mod journal_contract;
+mod ladder_tables;
+mod layers;
+mod schedule_contract;
+mod signature_judge;
+mod support;

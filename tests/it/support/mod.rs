@@ -1,0 +1,1 @@
+//! What the tests share: private servers, the scripted merchant, waiting for signals.
