@@ -73,8 +73,6 @@ pub struct Recording {
     pub decision: Decision,
     /// When the attempt ended, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Whether the lease was lost meanwhile: then the attempt is kept, and no state changes.
-    pub lost: bool,
 }
 
 /// What a recording did.

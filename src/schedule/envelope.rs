@@ -1,1 +1,339 @@
-//! (Being written.)
+//! How an entry lies in Redis: a fixed header that scripts can read and replace, then the rest.
+//!
+//! ```text
+//!  offset  size
+//!       0     1  format version, 1
+//!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
+//!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked
+//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted
+//!       4     4  series
+//!       8     4  step
+//!      12     4  attempts
+//!      16     8  first_due_ms
+//!      24     8  deadline_ms
+//!      32     8  due_ms
+//!      40     8  retry_at_ms, 0 for none
+//!      48     8  ended_ms, 0 for none
+//!      56     2  length of the lane's name, then the name
+//!       ..    ..  what never changes, as postcard, then the body to the end
+//! ```
+//! Numbers are big-endian. The scripts in `redis/lua` know the offsets of flags, series, due_ms,
+//! retry_at_ms and the lane (one higher there, since Lua counts from 1), and rewrite the header
+//! alone, so that a retry moves 56 bytes and not the body.
+
+use super::Entry;
+use crate::domain::ack::AckRule;
+use crate::domain::destination::Destination;
+use crate::domain::headers::Headers;
+use crate::domain::key::Key;
+use crate::domain::ladder::Ladder;
+use crate::domain::lane::Lane;
+use crate::domain::notification::{Fingerprint, Notification};
+use crate::domain::progress::Progress;
+use crate::domain::state::{Cause, State};
+use crate::domain::webhook_id::WebhookId;
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Bytes of the part that scripts replace.
+pub const HEADER_BYTES: usize = 56;
+
+const VERSION: u8 = 1;
+const VERIFY: u8 = 1;
+const CLAMPED: u8 = 2;
+const INTERRUPTED: u8 = 4;
+
+/// What never changes. Fields may only be added at the end, with a new format version.
+#[derive(Serialize, Deserialize)]
+struct Fixed<'a> {
+    webhook_id: [u8; 16],
+    url: &'a str,
+    content_type: &'a str,
+    #[serde(borrow)]
+    headers: Vec<(&'a str, &'a str)>,
+    ladder: &'a str,
+    ack: &'a str,
+    registered_ms: i64,
+    fingerprint: Fingerprint,
+}
+
+/// Why bytes are no envelope.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the envelope of `{key}` cannot be read: {what}")]
+pub struct BadEnvelope {
+    key: String,
+    what: &'static str,
+}
+
+/// Writes an entry. With `body` false, the body is left out: the entry is only remembered.
+#[must_use]
+pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
+    let notification = &entry.notification;
+    let ladder = notification.ladder.to_text();
+    let fixed = Fixed {
+        webhook_id: notification.webhook_id.to_bytes(),
+        url: notification.destination.as_str(),
+        content_type: &notification.content_type,
+        headers: (notification.headers.pairs().iter())
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect(),
+        ladder: &ladder,
+        ack: notification.ack.as_str(),
+        registered_ms: notification.registered_ms,
+        fingerprint: notification.fingerprint,
+    };
+    let lane = notification.lane.as_str().as_bytes();
+    let lane_len = u16::try_from(lane.len()).expect("invariant: a lane is shorter than its URL");
+    let body = if body {
+        notification.body.as_ref()
+    } else {
+        &[]
+    };
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + lane.len() + body.len() + 256);
+    bytes.extend_from_slice(&encode_header(entry));
+    bytes.extend_from_slice(&lane_len.to_be_bytes());
+    bytes.extend_from_slice(lane);
+    let mut bytes = postcard::to_extend(&fixed, bytes)
+        .expect("invariant: strings and numbers serialise into memory");
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Writes the header alone.
+#[must_use]
+pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
+    let progress = &entry.progress;
+    let flag = |on: bool, bit: u8| if on { bit } else { 0 };
+    let mut header = [0; HEADER_BYTES];
+    header[0] = VERSION;
+    header[1] = state_code(entry.state);
+    header[2] = cause_code(entry.cause);
+    header[3] = flag(entry.verify, VERIFY)
+        | flag(progress.clamped, CLAMPED)
+        | flag(entry.interrupted, INTERRUPTED);
+    header[4..8].copy_from_slice(&progress.series.to_be_bytes());
+    header[8..12].copy_from_slice(&progress.step.to_be_bytes());
+    header[12..16].copy_from_slice(&progress.attempts.to_be_bytes());
+    header[16..24].copy_from_slice(&progress.first_due_ms.to_be_bytes());
+    header[24..32].copy_from_slice(&progress.deadline_ms.to_be_bytes());
+    header[32..40].copy_from_slice(&progress.due_ms.to_be_bytes());
+    header[40..48].copy_from_slice(&progress.retry_at_ms.unwrap_or(0).to_be_bytes());
+    header[48..56].copy_from_slice(&entry.ended_ms.unwrap_or(0).to_be_bytes());
+    header
+}
+
+/// Reads an entry; its body is a slice of `bytes`, not a copy.
+///
+/// # Errors
+/// [`BadEnvelope`] says which part cannot be read.
+pub fn decode(key: &str, bytes: &Bytes) -> Result<Entry, BadEnvelope> {
+    decode_parts(key, bytes).map_err(|what| BadEnvelope {
+        key: key.to_string(),
+        what,
+    })
+}
+
+fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
+    let key = Key::parse(key).map_err(|_| "its key")?;
+    let (header, rest) = bytes
+        .split_first_chunk::<HEADER_BYTES>()
+        .ok_or("too short")?;
+    if header[0] != VERSION {
+        return Err("written in another format version");
+    }
+    let state = decode_state(header[1]).ok_or("its state")?;
+    let cause = decode_cause(header[2]).ok_or("its cause")?;
+    let flags = header[3];
+    let progress = Progress {
+        series: number(&header[4..8]),
+        step: number(&header[8..12]),
+        attempts: number(&header[12..16]),
+        first_due_ms: instant(&header[16..24]),
+        deadline_ms: instant(&header[24..32]),
+        due_ms: instant(&header[32..40]),
+        retry_at_ms: Some(instant(&header[40..48])).filter(|at_ms| *at_ms != 0),
+        clamped: flags & CLAMPED != 0,
+    };
+    let (lane_len, rest) = rest.split_first_chunk::<2>().ok_or("too short")?;
+    let lane_len = usize::from(u16::from_be_bytes(*lane_len));
+    let (lane, rest) = rest.split_at_checked(lane_len).ok_or("its lane")?;
+    let lane = std::str::from_utf8(lane).map_err(|_| "its lane")?;
+    let (fixed, body) =
+        postcard::take_from_bytes::<Fixed<'_>>(rest).map_err(|_| "its fixed part")?;
+    let notification = Notification {
+        key,
+        webhook_id: WebhookId::from_bytes(fixed.webhook_id),
+        destination: Destination::from_stored(fixed.url),
+        lane: Lane::from_name(lane),
+        body: bytes.slice_ref(body),
+        content_type: fixed.content_type.to_string(),
+        headers: Headers::from_stored(
+            (fixed.headers.into_iter())
+                .map(|(name, value)| (name.to_string(), value.to_string()))
+                .collect(),
+        ),
+        ladder: Ladder::from_text(fixed.ladder).map_err(|_| "its ladder")?,
+        ack: AckRule::by_name(fixed.ack).map_err(|_| "its ack rule")?,
+        registered_ms: fixed.registered_ms,
+        fingerprint: fixed.fingerprint,
+    };
+    Ok(Entry {
+        notification: Arc::new(notification),
+        progress,
+        state,
+        cause,
+        ended_ms: Some(instant(&header[48..56])).filter(|at_ms| *at_ms != 0),
+        verify: flags & VERIFY != 0,
+        interrupted: flags & INTERRUPTED != 0,
+    })
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes
+        .iter()
+        .fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+fn instant(bytes: &[u8]) -> i64 {
+    bytes
+        .iter()
+        .fold(0, |instant, byte| instant << 8 | i64::from(*byte))
+}
+
+fn state_code(state: State) -> u8 {
+    match state {
+        State::Scheduled => 0,
+        State::Delivered => 1,
+        State::Dead => 2,
+        State::Cancelled => 3,
+    }
+}
+
+fn decode_state(code: u8) -> Option<State> {
+    State::ALL
+        .iter()
+        .copied()
+        .find(|state| state_code(*state) == code)
+}
+
+fn cause_code(cause: Option<Cause>) -> u8 {
+    match cause {
+        None => 0,
+        Some(Cause::LadderExhausted) => 1,
+        Some(Cause::WindowClosed) => 2,
+        Some(Cause::Refused) => 3,
+        Some(Cause::Blocked) => 4,
+    }
+}
+
+fn decode_cause(code: u8) -> Option<Option<Cause>> {
+    std::iter::once(None)
+        .chain(Cause::ALL.iter().copied().map(Some))
+        .find(|cause| cause_code(*cause) == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::notification::{Registration, Start};
+
+    fn entry() -> Entry {
+        let mut headers = Headers::default();
+        headers.insert("x-request-id", "42").expect("a header");
+        let registration = Registration {
+            key: Key::new("payment.succeeded", "order/1").expect("a key"),
+            destination: Destination::parse("https://shop.example/notify").expect("a url"),
+            body: Bytes::from_static(b"a=1&b=\xff\x00"),
+            content_type: "application/x-www-form-urlencoded".into(),
+            headers,
+            start: Start::After(0),
+            ladder: Ladder::standard(),
+            ack: AckRule::Success,
+        };
+        let (notification, progress) =
+            registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123);
+        Entry::scheduled(Arc::new(notification), progress)
+    }
+
+    #[test]
+    fn an_entry_survives_the_round_trip() {
+        let mut variants = vec![entry()];
+        for state in State::ALL {
+            variants.push(Entry {
+                state: *state,
+                ..entry()
+            });
+        }
+        for cause in Cause::ALL {
+            variants.push(Entry {
+                cause: Some(*cause),
+                ended_ms: Some(5),
+                ..entry()
+            });
+        }
+        let progress = Progress {
+            series: 2,
+            step: 3,
+            attempts: u32::MAX,
+            retry_at_ms: Some(9),
+            clamped: true,
+            ..entry().progress
+        };
+        variants.push(Entry {
+            progress,
+            verify: true,
+            interrupted: true,
+            ..entry()
+        });
+        for entry in variants {
+            let bytes = Bytes::from(encode(&entry, true));
+            assert_eq!(decode("payment.succeeded/order/1", &bytes), Ok(entry));
+        }
+    }
+
+    #[test]
+    fn what_is_only_remembered_has_no_body() {
+        let bytes = Bytes::from(encode(&entry(), false));
+        let read = decode("payment.succeeded/order/1", &bytes).expect("readable");
+        assert!(read.notification.body.is_empty());
+        assert_eq!(
+            read.notification.fingerprint,
+            entry().notification.fingerprint
+        );
+    }
+
+    #[test]
+    fn a_new_header_replaces_the_old_one() {
+        let mut bytes = encode(&entry(), true);
+        let later = Entry {
+            state: State::Dead,
+            cause: Some(Cause::Refused),
+            ..entry()
+        };
+        bytes.splice(..HEADER_BYTES, encode_header(&later));
+        assert_eq!(
+            decode("payment.succeeded/order/1", &Bytes::from(bytes)),
+            Ok(later)
+        );
+    }
+
+    #[test]
+    fn damaged_envelopes_are_errors_and_never_panics() {
+        let whole = encode(&entry(), true);
+        let body = entry().notification.body.len();
+        for len in 0..whole.len() - body {
+            let cut = Bytes::copy_from_slice(&whole[..len]);
+            assert!(decode("a/b", &cut).is_err(), "{len}");
+        }
+        let mut other_version = whole.clone();
+        other_version[0] = 9;
+        let error = decode("a/b", &Bytes::from(other_version)).expect_err("another version");
+        assert!(
+            error.to_string().contains("another format version"),
+            "{error}"
+        );
+        assert!(decode("no key", &Bytes::from(whole)).is_err());
+    }
+}

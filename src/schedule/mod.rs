@@ -31,6 +31,9 @@ use std::sync::Arc;
 use thiserror::Error;
 use wake::Wake;
 
+/// Most entries that a claim takes from a lane before it turns to the next one that is due.
+pub const PER_VISIT: usize = 4;
+
 /// What the schedule holds of one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -190,6 +193,9 @@ pub enum ScheduleError {
     /// It belongs to another journal.
     #[error("{0}")]
     Foreign(String),
+    /// The cursor is not one that [`Schedule::dead`] gave.
+    #[error("the cursor is not one that a list of this server gave")]
+    BadCursor,
 }
 
 /// See the module's documentation for the contract.

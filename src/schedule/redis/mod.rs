@@ -1,1 +1,332 @@
-//! (Being written.)
+//! The schedule in Redis or Valkey, shared by any number of instances.
+//!
+//! Owns the keys under `{rb:N}` and the scripts in `lua/`, one file per transition. Every change is
+//! one script, so it happens whole or not at all, and in Redis's own time, so that instances whose
+//! clocks differ agree on what is due. Needs Redis 6.2 or Valkey, nothing of CONFIG, and no other
+//! client in its keys.
+//!
+//! ```text
+//!   jobs      HASH   key -> envelope (schedule::envelope)
+//!   lane:...  ZSET   key -> due, one set per lane; small ones stay compact in memory
+//!   lanes     ZSET   lane -> when it next has something to do
+//!   leases    ZSET   key -> lease expiry, which is also the fence
+//!   inflight  HASH   lane -> leases out
+//!   dead      ZSET   key -> parked at   (only without a journal)
+//!   ended     ZSET   key -> ended at    (only without a journal)
+//!   epoch     STRING whose data this is
+//! ```
+//! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`.
+//!
+//! A notification's key decides its partition, so that it can be found by its name alone. The lane
+//! cap is counted per partition and therefore divided by their number.
+
+mod connection;
+mod dead;
+mod listen;
+mod partition;
+mod reply;
+
+use reply::Reply;
+
+use crate::clock::{Clock, OffsetClock};
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::progress::Progress;
+use crate::schedule::wake::Wake;
+use crate::schedule::{
+    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts,
+    ScheduleError, Settled, Settlement, Taken,
+};
+use async_trait::async_trait;
+use connection::{Connector, Script};
+use listen::Listener;
+use partition::Partition;
+use redis::Value;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Whose clock decides what is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Time {
+    /// The Redis server's.
+    Server,
+    /// The one that was handed in, for tests that turn it by hand.
+    Clock,
+}
+
+/// How to open the schedule.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// `redis://` or `rediss://`.
+    pub url: String,
+    /// Into how many partitions the keys are split, 1 or more. The same for every instance, for
+    /// ever: it decides where an entry lies.
+    pub partitions: usize,
+    /// The settings.
+    pub limits: Limits,
+    /// Whose clock decides.
+    pub time: Time,
+    /// The journal's id, or `none`.
+    pub owner: String,
+}
+
+/// What was found under the keys when they were taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adopted {
+    /// The data of this owner.
+    Ours,
+    /// Nothing, in at least one partition: it is new, or was flushed or replaced.
+    New,
+}
+
+/// The schedule in Redis.
+pub struct RedisSchedule {
+    partitions: Vec<Partition>,
+    clock: Arc<OffsetClock>,
+    wake: Arc<Wake>,
+    limits: Limits,
+    owner: String,
+    /// Where the next claim begins, so that no partition is always the last.
+    turn: AtomicUsize,
+    _listener: Listener,
+}
+
+impl RedisSchedule {
+    /// Prepares the schedule; connects at the first call. [`RedisSchedule::adopt`] comes next.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Unavailable`] if the URL is none.
+    pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
+        let connector = Connector::new(&options.url)?;
+        let clock = Arc::new(OffsetClock::new(clock));
+        let wake = Arc::new(Wake::default());
+        let partitions = (0..options.partitions.max(1))
+            .map(|number| Partition::open(number, &connector, options, clock.clone(), wake.clone()))
+            .collect::<Result<Vec<_>, _>>()?;
+        let channels = partitions
+            .iter()
+            .map(|partition| partition.context.keys.channel().to_string())
+            .collect();
+        Ok(Self {
+            _listener: Listener::start(connector, channels, wake.clone()),
+            partitions,
+            clock,
+            wake,
+            limits: options.limits,
+            owner: format!("{}/{}", options.owner, options.partitions.max(1)),
+            turn: AtomicUsize::new(0),
+        })
+    }
+
+    /// Ties the keys to their owner, unless they belong to another: two journals on one schedule
+    /// would deliver each other's notifications and lose track of them.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Foreign`] names both owners.
+    pub async fn adopt(&self) -> Result<Adopted, ScheduleError> {
+        let script = Script::new(include_str!("lua/adopt.lua"));
+        let mut adopted = Adopted::Ours;
+        for partition in &self.partitions {
+            let keys = &partition.context.keys;
+            let mut command = script.call();
+            command
+                .arg(2)
+                .arg(keys.jobs())
+                .arg(keys.epoch())
+                .arg(&self.owner);
+            let found = partition.reads.run_script_text(&script, &command).await?;
+            match found.as_str() {
+                "ours" => {}
+                "new" => adopted = Adopted::New,
+                other => return Err(ScheduleError::Foreign(foreign(other, &self.owner))),
+            }
+        }
+        Ok(adopted)
+    }
+
+    fn partition(&self, key: &Key) -> &Partition {
+        &self.partitions[slot(key.as_str(), self.partitions.len())]
+    }
+}
+
+fn foreign(found: &str, owner: &str) -> String {
+    let name = |owner: &str| match owner.rsplit_once('/') {
+        Some(("none", partitions)) => format!("no journal (partitions: {partitions})"),
+        Some((journal, partitions)) => format!("journal {journal} (partitions: {partitions})"),
+        None => format!("`{owner}`"),
+    };
+    if found == "orphan" {
+        return format!(
+            "this Redis holds notifications but does not say whose; this server has {}",
+            name(owner)
+        );
+    }
+    format!(
+        "this Redis schedule belongs to {}, but this server has {}; give each its own Redis \
+         database, or start with the journal it belongs to",
+        name(found),
+        name(owner)
+    )
+}
+
+/// Which partition a key lies in: FNV-1a, 64 bits. Must never change.
+fn slot(key: &str, partitions: usize) -> usize {
+    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    usize::try_from(hash % partitions as u64).expect("invariant: below the number of partitions")
+}
+
+#[async_trait]
+impl Schedule for RedisSchedule {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        self.partition(&entry.notification.key)
+            .register(entry)
+            .await
+    }
+
+    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        let mut claimed = Claimed::default();
+        let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        for offset in 0..self.partitions.len() {
+            let partition = &self.partitions[(first + offset) % self.partitions.len()];
+            let more = partition.claim(most - claimed.leases.len()).await?;
+            claimed.leases.extend(more.leases);
+            claimed.next_due_ms = [claimed.next_due_ms, more.next_due_ms]
+                .into_iter()
+                .flatten()
+                .min();
+        }
+        Ok(claimed)
+    }
+
+    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
+        self.partition(&lease.entry.notification.key)
+            .settle(lease, settlement)
+            .await
+    }
+
+    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
+        self.partition(key).take(key).await
+    }
+
+    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.partition(key).advance(key).await
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.partition(key).find(key).await
+    }
+
+    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+        let mut flags = vec![false; keys.len()];
+        for (number, partition) in self.partitions.iter().enumerate() {
+            let here: Vec<usize> = (0..keys.len())
+                .filter(|index| slot(keys[*index].as_str(), self.partitions.len()) == number)
+                .collect();
+            if here.is_empty() {
+                continue;
+            }
+            let names: Vec<&str> = here.iter().map(|index| keys[*index].as_str()).collect();
+            for (index, flag) in here.iter().zip(partition.in_flight(&names).await?) {
+                flags[*index] = flag;
+            }
+        }
+        Ok(flags)
+    }
+
+    async fn revive(
+        &self,
+        key: &Key,
+        progress: Option<Progress>,
+    ) -> Result<Option<Entry>, ScheduleError> {
+        self.partition(key).revive(key, progress).await
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
+        dead::page(&self.partitions, cursor, limit).await
+    }
+
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        let mut counts = ScheduleCounts::default();
+        for partition in &self.partitions {
+            let keys = &partition.context.keys;
+            let size = async |command: &str, key: &str| match partition
+                .reads
+                .run(redis::cmd(command).arg(key))
+                .await?
+            {
+                Value::Int(size) => Ok(u64::try_from(size).unwrap_or(0)),
+                _ => Err(ScheduleError::Corrupt(format!("{key} has another type"))),
+            };
+            let dead = size("ZCARD", keys.dead()).await?;
+            let ended = size("ZCARD", keys.ended()).await?;
+            counts.dead += dead;
+            counts.in_flight += size("ZCARD", keys.leases()).await?;
+            counts.pending += size("HLEN", keys.jobs())
+                .await?
+                .saturating_sub(dead + ended);
+        }
+        Ok(counts)
+    }
+
+    async fn check(&self) -> Result<(), ScheduleError> {
+        for partition in &self.partitions {
+            partition.reads.run(&redis::cmd("PING")).await?;
+        }
+        Ok(())
+    }
+
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        let mut out = 0;
+        for partition in &self.partitions {
+            let command = redis::Cmd::hget(partition.context.keys.in_flight(), lane.as_str());
+            if let Value::BulkString(bytes) = partition.reads.run(&command).await? {
+                out += std::str::from_utf8(&bytes)
+                    .ok()
+                    .and_then(|text| text.parse::<usize>().ok())
+                    .ok_or_else(|| ScheduleError::Corrupt("inflight is no number".to_string()))?;
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_stays_in_its_partition() {
+        // Written down once: another result would orphan everything that is scheduled.
+        assert_eq!(slot("payment.succeeded/order-1", 1), 0);
+        assert_eq!(slot("payment.succeeded/order-1", 16), 10);
+        assert_eq!(slot("payment.succeeded/order-2", 16), 9);
+    }
+
+    #[test]
+    fn a_foreign_schedule_is_named() {
+        let text = foreign("none/1", "0199/4");
+        assert!(
+            text.contains("belongs to no journal (partitions: 1)"),
+            "{text}"
+        );
+        assert!(
+            text.contains("this server has journal 0199 (partitions: 4)"),
+            "{text}"
+        );
+        assert!(foreign("orphan", "none/1").contains("does not say whose"));
+    }
+}

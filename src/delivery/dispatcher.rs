@@ -1,0 +1,183 @@
+//! The loop that claims what is due and has it carried out.
+//!
+//! Sleeps until the next due time, or until somebody registers something earlier; a slow poll is
+//! only the safety net. A permit is taken before a lease is claimed and goes back when the errand
+//! is over, so attempts under way are bounded and nothing is claimed that cannot start at once.
+
+use super::courier::Courier;
+use super::errand::Errands;
+use crate::clock::Clock;
+use crate::journal::recorder::Recorder;
+use crate::schedule::{Schedule, ScheduleError};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The slow poll: the longest time something due could be overlooked if a message was lost.
+const POLL: Duration = Duration::from_secs(1);
+/// First wait after a failed claim, and the longest. Short, so that work goes on soon after the
+/// store is back.
+const BACK_OFF: Duration = Duration::from_millis(50);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
+/// How long interrupted errands may take to record and settle at the end of a stop.
+const LAST_GRACE: Duration = Duration::from_secs(3);
+
+/// How the dispatcher stops. See [`Dispatcher::run`].
+#[derive(Debug, Clone)]
+pub struct Stop {
+    /// Claim nothing more and let the attempts under way end.
+    pub drain: CancellationToken,
+    /// How long they may take until they are interrupted.
+    pub drain_timeout: Duration,
+}
+
+/// The dispatcher of one instance.
+pub struct Dispatcher {
+    errands: Arc<Errands>,
+    schedule: Arc<dyn Schedule>,
+    clock: Arc<dyn Clock>,
+    permits: Arc<Semaphore>,
+    tasks: TaskTracker,
+}
+
+impl Dispatcher {
+    /// Puts a dispatcher together that makes at most `concurrency` attempts at a time.
+    #[must_use]
+    pub fn new(
+        courier: Courier,
+        schedule: Arc<dyn Schedule>,
+        recorder: Option<Arc<Recorder>>,
+        concurrency: usize,
+    ) -> Self {
+        let clock = schedule.clock();
+        let errands = Arc::new(Errands {
+            courier,
+            schedule: schedule.clone(),
+            recorder,
+            clock: clock.clone(),
+            hurry: CancellationToken::new(),
+            give_up: CancellationToken::new(),
+        });
+        Self {
+            errands,
+            schedule,
+            clock,
+            permits: Arc::new(Semaphore::new(concurrency)),
+            tasks: TaskTracker::new(),
+        }
+    }
+
+    /// Runs until `stop.drain` is cancelled, then lets the attempts under way end, interrupts those
+    /// that take too long, settles everything and returns.
+    pub async fn run(self, stop: Stop) {
+        let mut back_off = BACK_OFF;
+        while let Some(permit) = stop.drain.run_until_cancelled(self.permit()).await {
+            match self.claim(permit, &stop.drain).await {
+                Ok(()) => {
+                    if back_off > BACK_OFF {
+                        tracing::info!("the schedule is back");
+                    }
+                    back_off = BACK_OFF;
+                    stop.drain.run_until_cancelled(self.until_due()).await;
+                }
+                Err(error) => {
+                    if back_off == BACK_OFF {
+                        tracing::warn!(%error, "cannot claim; trying again until it works");
+                    }
+                    stop.drain
+                        .run_until_cancelled(tokio::time::sleep(back_off))
+                        .await;
+                    back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+                }
+            }
+        }
+        self.drain(stop.drain_timeout).await;
+    }
+
+    async fn permit(&self) -> OwnedSemaphorePermit {
+        let permit = self.permits.clone().acquire_owned().await;
+        permit.expect("invariant: the permits are never closed")
+    }
+
+    /// Claims once, as much as there are permits, and starts an errand for each lease. Never cut
+    /// short: a claim whose reply is thrown away leaves leases that nobody carries out.
+    async fn claim(
+        &self,
+        permit: OwnedSemaphorePermit,
+        drain: &CancellationToken,
+    ) -> Result<(), ScheduleError> {
+        let mut first = Some(permit);
+        let most = 1 + self.permits.available_permits();
+        let wake = self.schedule.wake();
+        wake.reset();
+        let claimed = self.schedule.claim(most).await?;
+        let stopping = drain.is_cancelled();
+        for lease in claimed.leases {
+            let permit = first.take().unwrap_or_else(|| {
+                let permit = self.permits.clone().try_acquire_owned();
+                permit.expect("invariant: only this loop takes permits")
+            });
+            let errands = self.errands.clone();
+            self.tasks.spawn(async move {
+                if stopping {
+                    errands.release(lease).await;
+                } else {
+                    errands.run(lease).await;
+                }
+                drop(permit);
+            });
+        }
+        if let Some(next_due_ms) = claimed.next_due_ms {
+            wake.bring_forward(next_due_ms);
+        }
+        Ok(())
+    }
+
+    async fn until_due(&self) {
+        let wake = self.schedule.wake();
+        loop {
+            let at_ms = wake.at_ms();
+            if at_ms <= self.clock.now_ms() {
+                return;
+            }
+            tokio::select! {
+                () = self.clock.sleep_until(at_ms) => return,
+                () = wake.moved() => {}
+                () = tokio::time::sleep(POLL) => return,
+            }
+        }
+    }
+
+    async fn drain(&self, timeout: Duration) {
+        self.tasks.close();
+        let under_way = self.tasks.len();
+        if under_way > 0 {
+            tracing::info!(under_way, "waiting for the attempts under way");
+        }
+        if tokio::time::timeout(timeout, self.tasks.wait())
+            .await
+            .is_ok()
+        {
+            return;
+        }
+        tracing::warn!(
+            under_way = self.tasks.len(),
+            "interrupting attempts that take too long"
+        );
+        self.errands.hurry.cancel();
+        if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            // Their leases expire, and the journal is asked before they are sent again.
+            tracing::warn!(
+                under_way = self.tasks.len(),
+                "a store does not answer; leaving leases"
+            );
+            self.errands.give_up.cancel();
+            self.tasks.wait().await;
+        }
+    }
+}

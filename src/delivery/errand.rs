@@ -1,0 +1,335 @@
+//! One lease, from claim to settlement.
+//!
+//! The order is: ask the journal if the schedule may be behind it, make the attempt, write the
+//! outcome to the journal, settle the lease. Dying
+//!
+//! * before the call: nothing was sent; the lease expires and the attempt is made by whoever claims;
+//! * between the merchant's answer and the journal: the one case of a repeated delivery;
+//! * between the journal and the settlement: the lease expires, the next claim asks the journal and
+//!   settles without sending.
+
+use super::courier::Courier;
+use super::failure::without_answer;
+use crate::clock::Clock;
+use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::decision::{Decision, decide, is_recovery};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::recorder::Recorder;
+use crate::journal::{JournalError, Recorded, Recording};
+use crate::schedule::{Lease, Schedule, ScheduleError, Settled, Settlement};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// First wait before a store is asked again, and the longest.
+const BACK_OFF: Duration = Duration::from_millis(50);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
+
+/// What every errand needs.
+pub struct Errands {
+    pub(super) courier: Courier,
+    pub(super) schedule: Arc<dyn Schedule>,
+    pub(super) recorder: Option<Arc<Recorder>>,
+    pub(super) clock: Arc<dyn Clock>,
+    /// Cut short the calls under way: they count as interrupted and are made again.
+    pub(super) hurry: CancellationToken,
+    /// Give up on stores that do not answer: the process is about to end.
+    pub(super) give_up: CancellationToken,
+}
+
+impl Errands {
+    /// Carries one lease out.
+    pub async fn run(&self, lease: Lease) {
+        let Some(lease) = self.confirm(lease).await else {
+            return;
+        };
+        let latest_start_ms = lease.expires_ms - millis(self.courier.timeout());
+        let started_ms = self.clock.now_ms();
+        if started_ms > latest_start_ms || self.hurry.is_cancelled() {
+            // The call might outlive its lease and overlap with the next one.
+            self.release(lease).await;
+            return;
+        }
+        let entry = &lease.entry;
+        let before = entry.progress;
+        let notification = entry.notification.clone();
+        let measured = Instant::now();
+        let mut answer = tokio::select! {
+            answer = self.courier.deliver(&notification, before.next_number(), started_ms) => answer,
+            () = self.hurry.cancelled() => without_answer(
+                Outcome::Interrupted,
+                "the dispatcher was stopped before an answer came".to_string(),
+            ),
+        };
+        if is_recovery(&before, started_ms) {
+            mark_recovery(&mut answer);
+        }
+        let decision = decide(
+            &notification.ladder,
+            &before,
+            started_ms,
+            answer.outcome,
+            answer.status,
+            draw(),
+        );
+        log(&lease, &answer, &decision);
+        let attempt = Attempt {
+            series: before.series,
+            number: before.next_number(),
+            due_ms: before.next_due_ms(),
+            started_ms,
+            duration_ms: millis(measured.elapsed()),
+            answer,
+        };
+        let Some(settlement) = self.record(&lease, attempt, decision).await else {
+            return;
+        };
+        self.settle(lease, settlement).await;
+    }
+
+    /// Gives a lease back unused.
+    pub async fn release(&self, lease: Lease) {
+        self.settle(lease, Settlement::Release).await;
+    }
+
+    /// Asks the journal about a lease whose entry may have missed its own end, and notes an attempt
+    /// whose outcome nobody recorded. `None` if nothing is to be sent.
+    async fn confirm(&self, mut lease: Lease) -> Option<Lease> {
+        let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
+            return Some(lease);
+        };
+        let key = lease.entry.notification.key.clone();
+        let found = match recorder.journal().find(&key).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%key, %error, "cannot ask the journal before a delivery");
+                self.release(lease).await;
+                return None;
+            }
+        };
+        match found {
+            Some(Snapshot {
+                state: State::Scheduled,
+                progress,
+                ..
+            }) => {
+                let known = &lease.entry.progress;
+                let same = (known.series, known.attempts) == (progress.series, progress.attempts);
+                if !same {
+                    // The outcome is in the journal; only the settlement was lost.
+                    self.settle(lease, Settlement::Again(progress)).await;
+                    return None;
+                }
+            }
+            Some(snapshot) => {
+                let settlement = self.conform(&snapshot);
+                self.settle(lease, settlement).await;
+                return None;
+            }
+            None => {
+                tracing::error!(%key, "the schedule holds a notification that the journal does not");
+                self.release(lease).await;
+                return None;
+            }
+        }
+        if lease.entry.interrupted {
+            let before = lease.entry.progress;
+            let attempt = Attempt {
+                series: before.series,
+                number: before.next_number(),
+                due_ms: before.next_due_ms(),
+                started_ms: before.next_due_ms(),
+                duration_ms: 0,
+                answer: without_answer(
+                    Outcome::Interrupted,
+                    "the instance that made this attempt ended before it recorded an outcome; the \
+                     receiver may have got it"
+                        .to_string(),
+                ),
+            };
+            let decision = Decision {
+                state: State::Scheduled,
+                cause: None,
+                progress: before,
+            };
+            self.record(&lease, attempt, decision).await?;
+        }
+        lease.entry.verify = false;
+        lease.entry.interrupted = false;
+        Some(lease)
+    }
+
+    /// Writes an outcome to the journal, however long that takes: the outcome of a call that was
+    /// made must not be forgotten while we live. Says how to settle; `None` if we are to end first.
+    async fn record(
+        &self,
+        lease: &Lease,
+        attempt: Attempt,
+        decision: Decision,
+    ) -> Option<Settlement> {
+        let interrupted = attempt.answer.outcome == Outcome::Interrupted;
+        let carried_out = if interrupted {
+            Settlement::Release
+        } else {
+            self.carry(&decision)
+        };
+        let Some(recorder) = &self.recorder else {
+            return Some(carried_out);
+        };
+        let recording = Recording {
+            key: lease.entry.notification.key.clone(),
+            attempt,
+            before: lease.entry.progress,
+            decision,
+            at_ms: self.clock.now_ms(),
+        };
+        let mut back_off = BackOff::default();
+        loop {
+            match recorder.record(recording.clone()).await {
+                Ok(Recorded::Applied) => return Some(carried_out),
+                Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
+                Ok(Recorded::Missing) => {
+                    tracing::error!(key = %recording.key, "the journal lost a notification");
+                    return Some(carried_out);
+                }
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    // Trying again cannot help; to send it again would be worse than a gap in the
+                    // record.
+                    tracing::error!(key = %recording.key, %error, "an outcome cannot be recorded");
+                    return Some(carried_out);
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    if back_off.is_first() {
+                        tracing::warn!(key = %recording.key, %error, "recording waits");
+                    }
+                    if back_off.wait(&self.give_up).await.is_none() {
+                        return None;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Settles a lease, trying again while that may help: the fence makes repeating safe.
+    async fn settle(&self, lease: Lease, settlement: Settlement) {
+        let mut back_off = BackOff::default();
+        loop {
+            match self
+                .schedule
+                .settle(lease.clone(), settlement.clone())
+                .await
+            {
+                Ok(Settled::Done) => return,
+                Ok(Settled::Lost) => {
+                    // Normal after a reply was lost on its way; the call had been carried out.
+                    tracing::debug!(key = %lease.entry.notification.key, "the lease was lost");
+                    return;
+                }
+                Err(error @ ScheduleError::Unavailable(_)) => {
+                    if back_off.is_first() {
+                        let key = &lease.entry.notification.key;
+                        tracing::warn!(%key, %error, "settling waits");
+                    }
+                    if back_off.wait(&self.give_up).await.is_none() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let key = &lease.entry.notification.key;
+                    tracing::error!(%key, %error, "a lease cannot be settled");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn carry(&self, decision: &Decision) -> Settlement {
+        match decision.state {
+            State::Scheduled => Settlement::Again(decision.progress),
+            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+                state: decision.state,
+                cause: decision.cause,
+                progress: decision.progress,
+                ended_ms: self.clock.now_ms(),
+            },
+        }
+    }
+
+    /// Brings the schedule to where the journal stands.
+    fn conform(&self, snapshot: &Snapshot) -> Settlement {
+        match snapshot.state {
+            State::Scheduled => Settlement::Again(snapshot.progress),
+            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+                state: snapshot.state,
+                cause: snapshot.cause,
+                progress: snapshot.progress,
+                ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
+            },
+        }
+    }
+}
+
+/// Waits that double, up to a second.
+struct BackOff {
+    next: Duration,
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self { next: BACK_OFF }
+    }
+}
+
+impl BackOff {
+    fn is_first(&self) -> bool {
+        self.next == BACK_OFF
+    }
+
+    /// `None` if `give_up` came first.
+    async fn wait(&mut self, give_up: &CancellationToken) -> Option<()> {
+        let wait = self.next;
+        self.next = (wait * 2).min(LONGEST_BACK_OFF);
+        give_up.run_until_cancelled(tokio::time::sleep(wait)).await
+    }
+}
+
+fn mark_recovery(answer: &mut Answer) {
+    let mark = "recovery attempt: the window closed while the dispatcher was down";
+    answer.reason = if answer.reason.is_empty() {
+        mark.to_string()
+    } else {
+        format!("{} ({mark})", answer.reason)
+    };
+}
+
+fn log(lease: &Lease, answer: &Answer, decision: &Decision) {
+    let notification = &lease.entry.notification;
+    let (key, lane) = (&notification.key, &notification.lane);
+    let (outcome, status) = (answer.outcome, answer.status);
+    let number = lease.entry.progress.next_number();
+    match decision.state {
+        State::Delivered => tracing::debug!(%key, %lane, number, status, "delivered"),
+        State::Scheduled | State::Cancelled => tracing::info!(
+            %key, %lane, number, %outcome, status, reason = answer.reason, "attempt failed"
+        ),
+        State::Dead => tracing::info!(
+            %key, %lane, number, %outcome, status, reason = answer.reason,
+            cause = decision.cause.map(|cause| cause.as_str()), "parked as a dead letter"
+        ),
+    }
+}
+
+/// A random number from 0 up to 1, for jittered ladders.
+fn draw() -> f64 {
+    let mut bytes = [0; 4];
+    match getrandom::fill(&mut bytes) {
+        Ok(()) => f64::from(u32::from_be_bytes(bytes)) / (f64::from(u32::MAX) + 1.0),
+        // Without randomness the middle: the ladder unjittered.
+        Err(_) => 0.5,
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,247 @@
+//! Which addresses may be called.
+//!
+//! Destinations come from outside, so a notification could be aimed at our own network: a metadata
+//! service, a database's HTTP port, an admin page. Every address of a host is checked after it was
+//! resolved, and the checked address is the one that is dialled, so a name that changes its mind
+//! in between gains nothing.
+//!
+//! Sources: the IANA IPv4 and IPv6 special-purpose address registries (RFC 6890 and its updates).
+
+use ipnet::IpNet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use thiserror::Error;
+
+/// The rules for destinations.
+#[derive(Debug, Clone, Default)]
+pub struct Guard {
+    /// Internal addresses that may be called all the same, and by plain http too.
+    pub allowed: Vec<IpNet>,
+    /// Whether public addresses may be called by plain http.
+    pub allow_http: bool,
+}
+
+/// How a destination is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scheme {
+    /// With TLS.
+    Https,
+    /// Without.
+    Http,
+}
+
+/// Why an address may not be called.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Blocked {
+    /// It is not a public address.
+    #[error("the address {address} is {kind} and not among the allowed destinations")]
+    Internal {
+        /// The address.
+        address: IpAddr,
+        /// What kind of address it is.
+        kind: &'static str,
+    },
+    /// It is public, but would be called without TLS.
+    #[error("plain http to the public address {0} is not allowed")]
+    PlainHttp(IpAddr),
+}
+
+impl Guard {
+    /// Checks one address.
+    ///
+    /// # Errors
+    /// [`Blocked`] says why it may not be called.
+    pub fn check(&self, address: IpAddr, scheme: Scheme) -> Result<(), Blocked> {
+        // An IPv4 address in IPv6 clothes is the IPv4 address: the kernel dials that.
+        let address = address.to_canonical();
+        if self
+            .allowed
+            .iter()
+            .any(|network| network.contains(&address))
+        {
+            return Ok(());
+        }
+        let kind = match address {
+            IpAddr::V4(address) => internal_v4(address),
+            IpAddr::V6(address) => internal_v6(address),
+        };
+        match (kind, scheme) {
+            (Some(kind), _) => Err(Blocked::Internal { address, kind }),
+            (None, Scheme::Http) if !self.allow_http => Err(Blocked::PlainHttp(address)),
+            (None, Scheme::Http | Scheme::Https) => Ok(()),
+        }
+    }
+}
+
+fn internal_v4(address: Ipv4Addr) -> Option<&'static str> {
+    match address.octets() {
+        [0, ..] => Some("unspecified"),
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Some("private"),
+        [100, 64..=127, ..] => Some("shared (carrier NAT)"),
+        [127, ..] => Some("loopback"),
+        [169, 254, ..] => Some("link-local"),
+        [192, 0, 0, _] => Some("reserved for protocols"),
+        [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => Some("for documentation"),
+        [192, 88, 99, _] => Some("a 6to4 relay"),
+        [198, 18..=19, ..] => Some("for benchmarks"),
+        [224..=239, ..] => Some("multicast"),
+        [240..=255, ..] => Some("reserved"),
+        _ => None,
+    }
+}
+
+fn internal_v6(address: Ipv6Addr) -> Option<&'static str> {
+    let segments = address.segments();
+    let last_v4 = || {
+        let [high, low] = [segments[6], segments[7]].map(u16::to_be_bytes);
+        Ipv4Addr::new(high[0], high[1], low[0], low[1])
+    };
+    match segments {
+        [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
+        [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
+        // NAT64 reaches the IPv4 address in its last 32 bits.
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => internal_v4(last_v4()),
+        [0x2002, high, low, ..] => {
+            let [high, low] = [high, low].map(u16::to_be_bytes);
+            internal_v4(Ipv4Addr::new(high[0], high[1], low[0], low[1]))
+        }
+        [0x2001, 0, ..] => Some("a Teredo tunnel"),
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Some("for documentation"),
+        [0x2001, 2, 0, ..] => Some("for benchmarks"),
+        [0xfc00..=0xfdff, ..] => Some("unique-local"),
+        [0xfe80..=0xfebf, ..] => Some("link-local"),
+        [0xfec0..=0xfeff, ..] => Some("site-local"),
+        [0xff00..=0xffff, ..] => Some("multicast"),
+        // Only 2000::/3 is handed out for global use.
+        [0x2000..=0x3fff, ..] => None,
+        _ => Some("not a global address"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guard(allowed: &[&str], allow_http: bool) -> Guard {
+        let allowed = allowed
+            .iter()
+            .map(|network| network.parse().expect("a network"))
+            .collect();
+        Guard {
+            allowed,
+            allow_http,
+        }
+    }
+
+    #[test]
+    fn internal_addresses_in_every_clothing_are_blocked() {
+        let guard = guard(&[], true);
+        for text in [
+            "0.0.0.0",
+            "0.1.2.3",
+            "10.0.0.1",
+            "100.64.0.1",
+            "100.100.100.200",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.255",
+            "169.254.169.254",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.0.0.8",
+            "192.0.2.1",
+            "192.168.1.1",
+            "198.18.0.1",
+            "198.19.255.255",
+            "198.51.100.1",
+            "203.0.113.1",
+            "224.0.0.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "::",
+            "::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::127.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::a9fe:a9fe",
+            "64:ff9b:1::1",
+            "2002:0a00:0001::",
+            "2002:7f00:1::1",
+            "2001::1",
+            "2001:db8::1",
+            "fc00::1",
+            "fd12:3456::1",
+            "fe80::1",
+            "febf::1",
+            "fec0::1",
+            "ff02::1",
+            "100::1",
+            "4000::1",
+            "5f00::1",
+        ] {
+            let address: IpAddr = text.parse().expect("an address");
+            for scheme in [Scheme::Https, Scheme::Http] {
+                let result = guard.check(address, scheme);
+                assert!(
+                    matches!(result, Err(Blocked::Internal { .. })),
+                    "{text}: {result:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn public_addresses_are_called_by_https_and_by_http_only_if_allowed() {
+        for text in [
+            "1.1.1.1",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.0.0.1",
+            "128.0.0.1",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.167.0.1",
+            "223.255.255.255",
+            "2606:4700::1111",
+            "2002:0101:0101::1",
+            "64:ff9b::1.1.1.1",
+            "::ffff:1.1.1.1",
+        ] {
+            let address: IpAddr = text.parse().expect("an address");
+            assert_eq!(
+                guard(&[], false).check(address, Scheme::Https),
+                Ok(()),
+                "{text}"
+            );
+            assert_eq!(
+                guard(&[], true).check(address, Scheme::Http),
+                Ok(()),
+                "{text}"
+            );
+            let plain = guard(&[], false).check(address, Scheme::Http);
+            assert!(
+                matches!(plain, Err(Blocked::PlainHttp(_))),
+                "{text}: {plain:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn allowed_networks_may_be_called_both_ways_and_no_further() {
+        let guard = guard(&["127.0.0.0/8", "fd00::/8"], false);
+        let check = |text: &str, allowed: bool| {
+            let address: IpAddr = text.parse().expect("an address");
+            for scheme in [Scheme::Https, Scheme::Http] {
+                assert_eq!(guard.check(address, scheme).is_ok(), allowed, "{text}");
+            }
+        };
+        check("127.0.0.1", true);
+        check("::ffff:127.0.0.1", true);
+        check("fd00::1", true);
+        check("::1", false);
+        check("10.0.0.1", false);
+        check("fc00::1", false);
+    }
+}

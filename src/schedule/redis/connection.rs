@@ -1,0 +1,156 @@
+//! Connections to one Redis or Valkey, and running scripts over them.
+//!
+//! Every call has a time limit, and none is sent again by itself: after a failure nobody knows
+//! whether the call was carried out, so the caller decides. The one exception is a script that the
+//! server does not know (it was restarted): that call certainly did nothing.
+
+use super::Reply;
+use crate::schedule::ScheduleError;
+use redis::aio::{ConnectionManager, ConnectionManagerConfig, PubSub};
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value};
+use std::time::Duration;
+
+/// How long one command may take before it counts as failed.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long connecting may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// The library's own limit, as the last resort: command and reconnection together.
+const CALL_TIMEOUT: Duration = Duration::from_secs(4);
+/// Unanswered data fails the socket after this time, or a black-holed peer would never be noticed.
+const USER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A script: its text and the SHA-1 under which the server caches it.
+pub struct Script {
+    text: String,
+    sha: String,
+}
+
+impl Script {
+    /// Prepares a script with the shared prelude in front of it.
+    pub fn with_prelude(text: &str) -> Self {
+        Self::new(&format!("{}\n{text}", include_str!("lua/prelude.lua")))
+    }
+
+    /// Prepares a script.
+    pub fn new(text: &str) -> Self {
+        let sha = redis::Script::new(text).get_hash().to_string();
+        Self {
+            text: text.to_string(),
+            sha,
+        }
+    }
+
+    /// The start of a call; keys and arguments are to be added.
+    pub fn call(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha);
+        command
+    }
+}
+
+/// Opens connections to one server.
+#[derive(Clone)]
+pub struct Connector {
+    client: Client,
+}
+
+impl Connector {
+    /// Prepares for a URL; connects nowhere yet.
+    pub fn new(url: &str) -> Result<Self, ScheduleError> {
+        let keepalive = TcpKeepalive::new()
+            .with_time(Duration::from_secs(10))
+            .with_interval(USER_TIMEOUT);
+        let tcp = TcpSettings::default()
+            .set_nodelay(true)
+            .set_keepalive(keepalive);
+        #[cfg(target_os = "linux")]
+        let tcp = tcp.set_user_timeout(USER_TIMEOUT);
+        let info = url
+            .into_connection_info()
+            .map_err(unavailable)?
+            .set_tcp_settings(tcp);
+        Ok(Self {
+            client: Client::open(info).map_err(unavailable)?,
+        })
+    }
+
+    /// A connection that is made at its first use and made again after a failure.
+    pub fn connect(&self) -> Result<Connection, ScheduleError> {
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(COMMAND_TIMEOUT))
+            // A failed connection is tried again by the next command; whoever calls has a back-off.
+            .set_number_of_retries(0);
+        let manager = self
+            .client
+            .get_connection_manager_lazy(config)
+            .map_err(unavailable)?;
+        Ok(Connection { manager })
+    }
+
+    /// A connection for listening.
+    pub async fn listen(&self) -> Result<PubSub, ScheduleError> {
+        match tokio::time::timeout(CALL_TIMEOUT, self.client.get_async_pubsub()).await {
+            Ok(connected) => connected.map_err(unavailable),
+            Err(_) => Err(timed_out()),
+        }
+    }
+}
+
+/// One multiplexed connection. Clones share it.
+#[derive(Clone)]
+pub struct Connection {
+    manager: ConnectionManager,
+}
+
+impl Connection {
+    /// Runs one command.
+    pub async fn run(&self, command: &Cmd) -> Result<Value, ScheduleError> {
+        self.send(command).await?.map_err(unavailable)
+    }
+
+    /// Runs a script that `command` calls; hands it to the server first if that does not know it.
+    pub async fn run_script(&self, script: &Script, command: &Cmd) -> Result<Reply, ScheduleError> {
+        Reply::of(self.eval(script, command).await?)
+    }
+
+    /// Like [`Connection::run_script`], for a script that answers with a text.
+    pub async fn run_script_text(
+        &self,
+        script: &Script,
+        command: &Cmd,
+    ) -> Result<String, ScheduleError> {
+        let value = self.eval(script, command).await?;
+        redis::from_redis_value(value)
+            .map_err(|_| ScheduleError::Corrupt("a script did not answer with a text".to_string()))
+    }
+
+    async fn eval(&self, script: &Script, command: &Cmd) -> Result<Value, ScheduleError> {
+        let result = match self.send(command).await? {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.run(redis::cmd("SCRIPT").arg("LOAD").arg(&script.text))
+                    .await?;
+                self.send(command).await?
+            }
+            result => result,
+        };
+        result.map_err(unavailable)
+    }
+
+    async fn send(&self, command: &Cmd) -> Result<Result<Value, RedisError>, ScheduleError> {
+        let mut manager = self.manager.clone();
+        let sending = manager.send_packed_command(command);
+        tokio::time::timeout(CALL_TIMEOUT, sending)
+            .await
+            .map_err(|_| timed_out())
+    }
+}
+
+fn timed_out() -> ScheduleError {
+    ScheduleError::Unavailable("Redis did not answer in time".to_string())
+}
+
+fn unavailable(error: RedisError) -> ScheduleError {
+    ScheduleError::Unavailable(format!("Redis: {error}"))
+}

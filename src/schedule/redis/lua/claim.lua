@@ -1,0 +1,81 @@
+-- claim: returns expired leases to their lanes, then leases due entries, lane by lane in turn.
+--
+-- ARGV   4 most leases to give
+--        5 how long a lease lasts, ms
+--        6 most entries for one visit of a lane
+--        7 how long ended entries are remembered, ms; '' if they are not
+--        8 most bytes of envelopes to give
+--        9 most expired leases to return and ended entries to forget
+-- Reply  now, when to claim next (-1: nothing known), the expiry of the leases given, then for each
+--        lease: key, envelope
+-- Keeps  inflight counts the leases of each lane; no lane gets more than the cap; an entry that was
+--        returned is marked so that the journal is asked before it is sent again.
+
+local most, lease_ms, visit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local remember_ms, bytes_left, upkeep = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+
+if remember_ms then
+  local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, upkeep)
+  if over[1] then
+    call('HDEL', JOBS, unpack(over))
+    call('ZREM', ENDED, unpack(over))
+  end
+end
+
+local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW, 'LIMIT', 0, upkeep)
+for _, key in ipairs(expired) do
+  local envelope = call('HGET', JOBS, key)
+  call('ZREM', LEASES, key)
+  if envelope then
+    local lane = lane_of(envelope)
+    local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY, INTERRUPTED)
+    call('HSET', JOBS, key, string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)
+      .. string.sub(envelope, FLAGS + 1))
+    call('ZADD', LANE .. lane, next_due(envelope), key)
+    give_back(lane)
+    place(lane, NOW)
+  end
+end
+
+local reply = { NOW, 0, NOW + lease_ms }
+-- A lane that was served goes behind every lane whose turn has come. Within one millisecond the
+-- order is kept by fractions; at today's instants a double still tells 1/4096 ms apart.
+local last = call('ZREVRANGEBYSCORE', LANES, '(' .. (NOW + 1), '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local tail = math.max(NOW, tonumber(last[2] or 0))
+while most > 0 and bytes_left > 0 do
+  local lanes = call('ZRANGEBYSCORE', LANES, '-inf', '(' .. (NOW + 1), 'LIMIT', 0, math.min(most, 64))
+  if not lanes[1] then break end
+  for _, lane in ipairs(lanes) do
+    if most <= 0 or bytes_left <= 0 then break end
+    local lane_key = LANE .. lane
+    local room = math.min(visit, CAP - out_of(lane), most)
+    local keys = {}
+    if room > 0 then
+      keys = call('ZRANGEBYSCORE', lane_key, '-inf', NOW, 'LIMIT', 0, room)
+    end
+    local given = #keys
+    if given > 0 then
+      call('ZREM', lane_key, unpack(keys))
+      local envelopes = call('HMGET', JOBS, unpack(keys))
+      for i = 1, #keys do
+        local envelope = envelopes[i]
+        if envelope then
+          call('ZADD', LEASES, NOW + lease_ms, keys[i])
+          reply[#reply + 1] = keys[i]
+          reply[#reply + 1] = envelope
+          bytes_left = bytes_left - #envelope
+        else
+          given = given - 1
+        end
+      end
+      if given > 0 then call('HINCRBY', INFLIGHT, lane, given) end
+      most = most - given
+    end
+    tail = tail + 1 / 1024
+    call('ZREM', LANES, lane)
+    place(lane, tail)
+  end
+end
+
+reply[2] = next_claim()
+return reply

@@ -1,0 +1,74 @@
+-- What all scripts share; put in front of each when it is loaded.
+--
+-- KEYS  1 jobs      HASH  key -> envelope
+--       2 lanes     ZSET  lane -> when it next has something to do
+--       3 leases    ZSET  key -> lease expiry
+--       4 inflight  HASH  lane -> leases out
+--       5 dead      ZSET  key -> parked at      (only where ended entries are remembered)
+--       6 ended     ZSET  key -> ended at       (likewise)
+-- ARGV  1 now in ms, or '' for this server's own clock
+--       2 prefix of the lanes' own ZSETs (key -> due)
+--       3 most leases out for one lane
+-- All instants are milliseconds since 1970. The lanes' ZSETs are not among KEYS, because a claim
+-- cannot know them beforehand; they carry the same hash tag and so lie in the same slot.
+
+local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local LANE, CAP = ARGV[2], tonumber(ARGV[3])
+local call = redis.call
+
+local NOW = tonumber(ARGV[1])
+if not NOW then
+  local time = call('TIME')
+  NOW = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Envelope offsets, one higher than in envelope.rs.
+local HEADER_BYTES, STATE, FLAGS, DUE, RETRY_AT, LANE_LEN = 56, 2, 4, 33, 41, 57
+local VERIFY, INTERRUPTED = 1, 4
+
+local function lane_of(envelope)
+  local length = struct.unpack('>I2', envelope, LANE_LEN)
+  return string.sub(envelope, LANE_LEN + 2, LANE_LEN + 1 + length)
+end
+
+local function next_due(envelope)
+  local due = struct.unpack('>i8', envelope, DUE)
+  local retry_at = struct.unpack('>i8', envelope, RETRY_AT)
+  if retry_at ~= 0 and retry_at < due then return retry_at end
+  return due
+end
+
+local function out_of(lane)
+  return tonumber(call('HGET', INFLIGHT, lane) or 0)
+end
+
+local function give_back(lane)
+  if call('HINCRBY', INFLIGHT, lane, -1) <= 0 then
+    call('HDEL', INFLIGHT, lane)
+  end
+end
+
+-- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
+-- come keeps its place; any other stands at its earliest due time, but not before `floor`. A full
+-- lane and an empty one stand nowhere.
+local function place(lane, floor)
+  local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  if not head[1] or out_of(lane) >= CAP then
+    call('ZREM', LANES, lane)
+    return
+  end
+  local due = tonumber(head[2])
+  local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
+  if stands and stands < NOW + 1 and due <= NOW then return end
+  call('ZADD', LANES, math.max(due, floor), lane)
+end
+
+-- When there is next something to claim: a lane's turn, or a lease that runs out. -1 for never.
+local function next_claim()
+  local lane = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
+  local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
+  local at = tonumber(lane[2] or lease[2] or -1)
+  if lease[2] and tonumber(lease[2]) < at then at = tonumber(lease[2]) end
+  return math.floor(at)
+end

@@ -1,0 +1,33 @@
+-- register: adds entries, each unless one of its key is here.
+--
+-- ARGV   4 channel that wakes the other instances
+--        then for each entry: key, lane, due, envelope
+-- Reply  now, then for each entry: 0 if it was added, else the envelope that is here and
+--        whether a lease on it is out (1 or 0)
+-- Keeps  an entry is in jobs and in exactly one of: its lane, leases, dead, ended.
+
+local function earliest()
+  return tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
+end
+
+local before = earliest()
+local reply, touched = { NOW }, {}
+for i = 5, #ARGV, 4 do
+  local key, lane, due, envelope = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if call('HSETNX', JOBS, key, envelope) == 1 then
+    call('ZADD', LANE .. lane, due, key)
+    touched[lane] = true
+    reply[#reply + 1] = 0
+  else
+    reply[#reply + 1] = call('HGET', JOBS, key)
+    reply[#reply + 1] = call('ZSCORE', LEASES, key) and 1 or 0
+  end
+end
+for lane in pairs(touched) do
+  place(lane, 0)
+end
+local after = earliest()
+if after and (not before or after < before) then
+  call('PUBLISH', ARGV[4], math.floor(after))
+end
+return reply

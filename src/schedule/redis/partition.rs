@@ -1,0 +1,507 @@
+//! One partition: keys under one hash tag, and the scripts that keep them in order.
+//!
+//! Registrations and settlements are collected into batches by themselves (see [`crate::batch`]);
+//! each kind of call has a connection of its own, so that none waits behind another.
+
+use super::connection::{Connection, Connector, Script};
+use super::reply::{Item, Reply};
+use super::{Options, Time};
+use crate::batch::{BatchLimits, BatchLost, Batcher};
+use crate::clock::{Clock, OffsetClock};
+use crate::domain::key::Key;
+use crate::domain::progress::Progress;
+use crate::domain::state::State;
+use crate::schedule::envelope::{self, BadEnvelope};
+use crate::schedule::wake::Wake;
+use crate::schedule::{
+    Claimed, Entry, Found, Lease, Limits, PER_VISIT, Registered, ScheduleError, Settled,
+    Settlement, Taken,
+};
+use bytes::Bytes;
+use redis::{Cmd, Value};
+use std::sync::Arc;
+
+/// Most leases in one claim: a script must not hold Redis up for much longer than a millisecond.
+const MOST_CLAIMED: usize = 128;
+/// Most bytes of envelopes in one claim.
+const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
+/// Most expired leases returned, and most ended entries forgotten, in one claim.
+const UPKEEP: usize = 256;
+const REGISTRATIONS: BatchLimits = BatchLimits {
+    requests: 128,
+    bytes: 4 * 1024 * 1024,
+    queue: 4_096,
+};
+const SETTLEMENTS: BatchLimits = BatchLimits {
+    requests: 128,
+    bytes: 4 * 1024 * 1024,
+    queue: 16_384,
+};
+
+/// The names of a partition's keys.
+pub struct Keys {
+    fixed: [String; 6],
+    lane_prefix: String,
+    epoch: String,
+    channel: String,
+}
+
+impl Keys {
+    fn of(partition: usize) -> Self {
+        let key = |name: &str| format!("{{rb:{partition}}}:{name}");
+        Self {
+            fixed: ["jobs", "lanes", "leases", "inflight", "dead", "ended"].map(key),
+            lane_prefix: key("lane:"),
+            epoch: key("epoch"),
+            channel: key("wake"),
+        }
+    }
+
+    pub fn jobs(&self) -> &str {
+        &self.fixed[0]
+    }
+
+    pub fn leases(&self) -> &str {
+        &self.fixed[2]
+    }
+
+    pub fn in_flight(&self) -> &str {
+        &self.fixed[3]
+    }
+
+    pub fn dead(&self) -> &str {
+        &self.fixed[4]
+    }
+
+    pub fn ended(&self) -> &str {
+        &self.fixed[5]
+    }
+
+    pub fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+}
+
+/// What the calls of all kinds share.
+pub struct Context {
+    pub keys: Keys,
+    pub limits: Limits,
+    pub clock: Arc<OffsetClock>,
+    pub wake: Arc<Wake>,
+    time: Time,
+}
+
+impl Context {
+    /// The start of a script call: the shared keys and arguments of the prelude.
+    fn call(&self, script: &Script) -> Cmd {
+        let mut command = script.call();
+        command.arg(self.keys.fixed.len());
+        for key in &self.keys.fixed {
+            command.arg(key);
+        }
+        match self.time {
+            Time::Server => command.arg(""),
+            Time::Clock => command.arg(self.clock.now_ms()),
+        };
+        command
+            .arg(&self.keys.lane_prefix)
+            .arg(self.limits.lane_cap);
+        command
+    }
+
+    /// Runs a script and takes in the server's clock from the first item of its reply.
+    async fn run(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        command: &Cmd,
+    ) -> Result<Reply, ScheduleError> {
+        let sent_ms = self.clock.base().now_ms();
+        let mut reply = connection.run_script(script, command).await?;
+        let there_ms = reply.number()?;
+        if self.time == Time::Server {
+            self.clock
+                .observe(sent_ms, there_ms, self.clock.base().now_ms());
+        }
+        Ok(reply)
+    }
+}
+
+/// One partition of the schedule.
+pub struct Partition {
+    pub context: Arc<Context>,
+    pub reads: Connection,
+    claims: Connection,
+    claim: Script,
+    take: Script,
+    advance: Script,
+    revive: Script,
+    registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
+    settlements: Batcher<(Lease, Settlement), Result<Settled, ScheduleError>>,
+}
+
+impl Partition {
+    /// Prepares one partition; connects at the first call.
+    pub fn open(
+        number: usize,
+        connector: &Connector,
+        options: &Options,
+        clock: Arc<OffsetClock>,
+        wake: Arc<Wake>,
+    ) -> Result<Self, ScheduleError> {
+        // The cap is counted per partition, since a lane's entries are spread over all of them.
+        let lane_cap = options.limits.lane_cap.div_ceil(options.partitions).max(1);
+        let context = Arc::new(Context {
+            keys: Keys::of(number),
+            limits: Limits {
+                lane_cap,
+                ..options.limits
+            },
+            clock,
+            wake,
+            time: options.time,
+        });
+        Ok(Self {
+            reads: connector.connect()?,
+            claims: connector.connect()?,
+            claim: Script::with_prelude(include_str!("lua/claim.lua")),
+            take: Script::with_prelude(include_str!("lua/take.lua")),
+            advance: Script::with_prelude(include_str!("lua/advance.lua")),
+            revive: Script::with_prelude(include_str!("lua/revive.lua")),
+            registrations: registrations(context.clone(), connector.connect()?),
+            settlements: settlements(context.clone(), connector.connect()?),
+            context,
+        })
+    }
+
+    /// See [`crate::schedule::Schedule::register`].
+    pub async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        self.registrations
+            .call(entry)
+            .await
+            .unwrap_or_else(|lost| Err(gone(lost)))
+    }
+
+    /// See [`crate::schedule::Schedule::settle`].
+    pub async fn settle(
+        &self,
+        lease: Lease,
+        settlement: Settlement,
+    ) -> Result<Settled, ScheduleError> {
+        self.settlements
+            .call((lease, settlement))
+            .await
+            .unwrap_or_else(|lost| Err(gone(lost)))
+    }
+
+    /// See [`crate::schedule::Schedule::claim`]; at most [`MOST_CLAIMED`] at a time.
+    pub async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        let limits = &self.context.limits;
+        let mut command = self.context.call(&self.claim);
+        command
+            .arg(most.min(MOST_CLAIMED))
+            .arg(limits.lease_ms)
+            .arg(PER_VISIT)
+            .arg(
+                limits
+                    .remember_ms
+                    .map(|ms| ms.to_string())
+                    .unwrap_or_default(),
+            )
+            .arg(MOST_CLAIMED_BYTES)
+            .arg(UPKEEP);
+        let mut reply = self
+            .context
+            .run(&self.claims, &self.claim, &command)
+            .await?;
+        let next_due_ms = Some(reply.number()?).filter(|at_ms| *at_ms >= 0);
+        let expires_ms = reply.number()?;
+        let mut leases = Vec::new();
+        while !reply.is_empty() {
+            let key = reply.text()?;
+            match envelope::decode(&key, &reply.bytes()?) {
+                Ok(entry) => leases.push(Lease { entry, expires_ms }),
+                // Left leased: it comes up again when the lease expires, and is logged again. To
+                // drop it would lose it, to fail here would hold up all the others.
+                Err(error) => tracing::error!(%error, "a notification cannot be read"),
+            }
+        }
+        Ok(Claimed {
+            leases,
+            next_due_ms,
+        })
+    }
+
+    /// See [`crate::schedule::Schedule::take`].
+    pub async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
+        let mut command = self.context.call(&self.take);
+        command.arg(self.context.limits.lease_ms).arg(key.as_str());
+        let mut reply = self.context.run(&self.reads, &self.take, &command).await?;
+        match reply.number()? {
+            1 => {
+                let expires_ms = reply.number()?;
+                let entry = decode(key, &reply.bytes()?)?;
+                Ok(Taken::Leased(Box::new(Lease { entry, expires_ms })))
+            }
+            2 => Ok(Taken::InFlight),
+            3 => Ok(Taken::Ended(Box::new(decode(key, &reply.bytes()?)?))),
+            _ => Ok(Taken::Missing),
+        }
+    }
+
+    /// See [`crate::schedule::Schedule::advance`].
+    pub async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        let mut command = self.context.call(&self.advance);
+        command.arg(&self.context.keys.channel).arg(key.as_str());
+        let mut reply = self
+            .context
+            .run(&self.reads, &self.advance, &command)
+            .await?;
+        let Item::Bytes(bytes) = reply.item()? else {
+            return Ok(None);
+        };
+        let found = Found {
+            entry: decode(key, &bytes)?,
+            in_flight: reply.number()? == 1,
+        };
+        if found.entry.state == State::Scheduled && !found.in_flight {
+            self.context
+                .wake
+                .bring_forward(found.entry.progress.next_due_ms());
+        }
+        Ok(Some(found))
+    }
+
+    /// See [`crate::schedule::Schedule::revive`].
+    pub async fn revive(
+        &self,
+        key: &Key,
+        progress: Option<Progress>,
+    ) -> Result<Option<Entry>, ScheduleError> {
+        let Some(Found { entry, .. }) = self.find(key).await? else {
+            return Ok(None);
+        };
+        let mut command = self.context.call(&self.revive);
+        command.arg(&self.context.keys.channel).arg(key.as_str());
+        match progress {
+            Some(progress) => {
+                let again = Entry::scheduled(entry.notification, progress);
+                command.arg("again").arg(progress.next_due_ms());
+                command.arg(&envelope::encode_header(&again)[..]);
+            }
+            None => {
+                let now_ms = self.context.clock.now_ms();
+                let cancelled = Entry {
+                    state: State::Cancelled,
+                    cause: None,
+                    ended_ms: Some(now_ms),
+                    ..entry
+                };
+                command.arg("remember").arg(now_ms);
+                command.arg(envelope::encode(&cancelled, false));
+            }
+        }
+        let mut reply = self
+            .context
+            .run(&self.reads, &self.revive, &command)
+            .await?;
+        let Item::Bytes(bytes) = reply.item()? else {
+            return Ok(None);
+        };
+        if let Some(progress) = progress {
+            self.context.wake.bring_forward(progress.next_due_ms());
+        }
+        Ok(Some(decode(key, &bytes)?))
+    }
+
+    /// See [`crate::schedule::Schedule::find`].
+    pub async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        let command = redis::Cmd::hget(self.context.keys.jobs(), key.as_str());
+        let bytes = match self.reads.run(&command).await? {
+            Value::BulkString(bytes) => Bytes::from(bytes),
+            _ => return Ok(None),
+        };
+        let in_flight = self.in_flight(&[key.as_str()]).await?;
+        Ok(Some(Found {
+            entry: decode(key, &bytes)?,
+            in_flight: in_flight == [true],
+        }))
+    }
+
+    /// Which of these have a lease out.
+    pub async fn in_flight(&self, keys: &[&str]) -> Result<Vec<bool>, ScheduleError> {
+        let mut command = redis::cmd("ZMSCORE");
+        command.arg(self.context.keys.leases()).arg(keys);
+        match self.reads.run(&command).await? {
+            Value::Array(scores) => Ok(scores.iter().map(|score| *score != Value::Nil).collect()),
+            _ => Err(ScheduleError::Corrupt(
+                "the leases are no sorted set".to_string(),
+            )),
+        }
+    }
+}
+
+fn registrations(
+    context: Arc<Context>,
+    connection: Connection,
+) -> Batcher<Entry, Result<Registered, ScheduleError>> {
+    let script = Arc::new(Script::with_prelude(include_str!("lua/register.lua")));
+    let weigh = |entry: &Entry| entry.notification.body.len() + 512;
+    Batcher::start(REGISTRATIONS, weigh, move |batch| {
+        let (context, connection, script) = (context.clone(), connection.clone(), script.clone());
+        async move {
+            let many = batch.len();
+            register(&context, &connection, &script, batch)
+                .await
+                .unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
+        }
+    })
+}
+
+async fn register(
+    context: &Context,
+    connection: &Connection,
+    script: &Script,
+    batch: Vec<Entry>,
+) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
+    let mut command = context.call(script);
+    command.arg(&context.keys.channel);
+    let mut earliest_ms = i64::MAX;
+    for entry in &batch {
+        let due_ms = entry.progress.next_due_ms();
+        earliest_ms = earliest_ms.min(due_ms);
+        command
+            .arg(entry.notification.key.as_str())
+            .arg(entry.notification.lane.as_str())
+            .arg(due_ms)
+            .arg(envelope::encode(entry, true));
+    }
+    let mut reply = context.run(connection, script, &command).await?;
+    context.wake.bring_forward(earliest_ms);
+    let mut results = Vec::with_capacity(batch.len());
+    for entry in &batch {
+        results.push(match reply.item()? {
+            Item::Number(_) => Ok(Registered::Created),
+            Item::Bytes(bytes) => {
+                let in_flight = reply.number()? == 1;
+                decode(&entry.notification.key, &bytes)
+                    .map(|entry| Registered::Existing(Box::new(Found { entry, in_flight })))
+            }
+        });
+    }
+    Ok(results)
+}
+
+fn settlements(
+    context: Arc<Context>,
+    connection: Connection,
+) -> Batcher<(Lease, Settlement), Result<Settled, ScheduleError>> {
+    let script = Arc::new(Script::with_prelude(include_str!("lua/settle.lua")));
+    Batcher::start(
+        SETTLEMENTS,
+        |_| 512,
+        move |batch| {
+            let (context, connection, script) =
+                (context.clone(), connection.clone(), script.clone());
+            async move {
+                let many = batch.len();
+                settle(&context, &connection, &script, batch)
+                    .await
+                    .unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
+            }
+        },
+    )
+}
+
+async fn settle(
+    context: &Context,
+    connection: &Connection,
+    script: &Script,
+    batch: Vec<(Lease, Settlement)>,
+) -> Result<Vec<Result<Settled, ScheduleError>>, ScheduleError> {
+    let mut command = context.call(script);
+    command.arg(&context.keys.channel);
+    for (lease, settlement) in &batch {
+        command
+            .arg(lease.entry.notification.key.as_str())
+            .arg(lease.entry.notification.lane.as_str())
+            .arg(lease.expires_ms);
+        push_verb(
+            &mut command,
+            context.limits.remember_ms.is_some(),
+            &lease.entry,
+            settlement,
+        );
+    }
+    let mut reply = context.run(connection, script, &command).await?;
+    let next_ms = reply.number()?;
+    if next_ms >= 0 {
+        context.wake.bring_forward(next_ms);
+    }
+    let mut results = Vec::with_capacity(batch.len());
+    for _ in &batch {
+        let done = reply.number()? == 1;
+        results.push(Ok(if done { Settled::Done } else { Settled::Lost }));
+    }
+    Ok(results)
+}
+
+/// Adds verb, instant and bytes of one settlement, as `settle.lua` takes them.
+fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Settlement) {
+    match settlement {
+        Settlement::Release => {
+            command
+                .arg("release")
+                .arg(before.progress.next_due_ms())
+                .arg("");
+        }
+        Settlement::Again(progress) => {
+            let again = Entry::scheduled(before.notification.clone(), *progress);
+            command.arg("again").arg(progress.next_due_ms());
+            command.arg(&envelope::encode_header(&again)[..]);
+        }
+        Settlement::End { .. } if !remembers => {
+            command.arg("forget").arg(0).arg("");
+        }
+        Settlement::End {
+            state,
+            cause,
+            progress,
+            ended_ms,
+        } => {
+            let ended = Entry {
+                state: *state,
+                cause: *cause,
+                ended_ms: Some(*ended_ms),
+                ..Entry::scheduled(before.notification.clone(), *progress)
+            };
+            if *state == State::Dead {
+                command
+                    .arg("park")
+                    .arg(*ended_ms)
+                    .arg(&envelope::encode_header(&ended)[..]);
+            } else {
+                command
+                    .arg("remember")
+                    .arg(*ended_ms)
+                    .arg(envelope::encode(&ended, false));
+            }
+        }
+    }
+}
+
+pub fn decode(key: &Key, bytes: &Bytes) -> Result<Entry, ScheduleError> {
+    envelope::decode(key.as_str(), bytes).map_err(corrupt)
+}
+
+fn corrupt(error: BadEnvelope) -> ScheduleError {
+    ScheduleError::Corrupt(error.to_string())
+}
+
+fn gone(lost: BatchLost) -> ScheduleError {
+    ScheduleError::Unavailable(lost.to_string())
+}
