@@ -1,1 +1,254 @@
-//! (Being written.)
+//! Putting the parts together: in which order they start and stop.
+//!
+//! Start: claim the port, open the journal, open the schedule and tie it to the journal, fill it
+//! where it is empty, dispatch, answer requests. Whatever is wrong shows before the first request.
+//!
+//! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
+//! the stores.
+
+use crate::api::server;
+use crate::api::{self, ApiSettings};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{JournalConfig, ServeConfig};
+use crate::delivery::courier::{Courier, CourierSettings};
+use crate::delivery::dispatcher::{Dispatcher, Stop};
+use crate::delivery::guard::Guard;
+use crate::journal::Journal;
+use crate::journal::recorder::Recorder;
+use crate::journal::sqlite::SqliteJournal;
+use crate::schedule::memory::MemorySchedule;
+use crate::schedule::redis::{Adopted, Options, RedisSchedule, Time};
+use crate::schedule::{Limits, Schedule};
+use crate::service::Service;
+use crate::upkeep::restore::restore;
+use anyhow::{Context, bail};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// What a lease lasts beyond the longest attempt: recording the outcome and settling.
+const LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// Most requests handled at once.
+const MOST_REQUESTS: usize = 1_024;
+
+/// A running server.
+pub struct App {
+    address: SocketAddr,
+    service: Arc<Service>,
+    journal: Option<Arc<dyn Journal>>,
+    stop: CancellationToken,
+    dispatching: JoinHandle<()>,
+    serving: JoinHandle<()>,
+}
+
+impl App {
+    /// Starts a server by the machine's clock.
+    ///
+    /// # Errors
+    /// Says which part could not start, and why.
+    pub async fn start(config: ServeConfig) -> anyhow::Result<Self> {
+        Self::start_with(config, Arc::new(SystemClock), Time::Server).await
+    }
+
+    /// Starts a server that lives by a clock of the caller's, even where Redis has its own.
+    ///
+    /// # Errors
+    /// As [`App::start`].
+    pub async fn start_by(config: ServeConfig, clock: Arc<dyn Clock>) -> anyhow::Result<Self> {
+        Self::start_with(config, clock, Time::Clock).await
+    }
+
+    async fn start_with(
+        config: ServeConfig,
+        clock: Arc<dyn Clock>,
+        time: Time,
+    ) -> anyhow::Result<Self> {
+        let listen = config.api.listen;
+        let listener = TcpListener::bind(listen)
+            .await
+            .with_context(|| format!("cannot listen on {listen}"))?;
+        let address = listener.local_addr().context("cannot listen")?;
+        let instance = instance_name();
+        let journal = open_journal(&config, &instance).await?;
+        let schedule = open_schedule(&config, journal.as_deref(), clock, time).await?;
+        let recorder = journal
+            .clone()
+            .map(|journal| Arc::new(Recorder::start(journal)));
+        let courier = Courier::new(CourierSettings {
+            guard: Guard {
+                allowed: config.delivery.allow_destinations.clone(),
+                allow_http: config.delivery.allow_http,
+            },
+            secret: config.delivery.signing_secret.clone(),
+            timeout: config.delivery.timeout,
+        })
+        .context("cannot set up the HTTP client")?;
+        let stop = CancellationToken::new();
+        let dispatcher = Dispatcher::new(
+            courier,
+            schedule.clone(),
+            recorder.clone(),
+            config.delivery.concurrency,
+        );
+        let dispatching = tokio::spawn(dispatcher.run(Stop {
+            drain: stop.clone(),
+            drain_timeout: config.delivery.drain_timeout,
+        }));
+        let service = Arc::new(Service::new(recorder, schedule));
+        let settings = ApiSettings {
+            largest_body_bytes: config.api.largest_body_bytes,
+            api_key: config.api.key.as_ref().map(|key| key.expose().to_string()),
+            most_requests: MOST_REQUESTS,
+        };
+        if !address.ip().is_loopback() && settings.api_key.is_none() {
+            tracing::warn!(%address, "the API is open to whoever reaches this address; set api-key");
+        }
+        let router = api::router(service.clone(), settings);
+        let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+        tracing::info!(%address, instance, "ready");
+        Ok(Self {
+            address,
+            service,
+            journal,
+            stop,
+            dispatching,
+            serving,
+        })
+    }
+
+    /// Where the API listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The operations behind the API.
+    #[must_use]
+    pub fn service(&self) -> &Arc<Service> {
+        &self.service
+    }
+
+    /// Stops as described above; returns when everything is settled.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        for (part, task) in [("dispatcher", self.dispatching), ("API", self.serving)] {
+            if let Err(error) = task.await {
+                tracing::error!(%error, part, "ended by a panic");
+            }
+        }
+        drop(self.service);
+        if let Some(journal) = self.journal {
+            journal.close().await;
+        }
+        tracing::info!("stopped");
+    }
+}
+
+/// Runs a server until SIGTERM or SIGINT; a second one ends the process at once.
+///
+/// # Errors
+/// If it cannot start.
+pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut signalled = async || {
+        tokio::select! {
+            _ = terminate.recv() => "SIGTERM",
+            _ = interrupt.recv() => "SIGINT",
+        }
+    };
+    let app = tokio::select! {
+        app = App::start(config) => app?,
+        signal = signalled() => {
+            tracing::info!(signal, "stopped while starting");
+            return Ok(());
+        }
+    };
+    let signal = signalled().await;
+    tracing::info!(signal, "stopping; a second signal ends at once");
+    tokio::select! {
+        () = app.stop() => Ok(()),
+        signal = signalled() => bail!("ended at once by a second signal ({signal})"),
+    }
+}
+
+async fn open_journal(
+    config: &ServeConfig,
+    instance: &str,
+) -> anyhow::Result<Option<Arc<dyn Journal>>> {
+    match &config.journal {
+        JournalConfig::Sqlite(path) => {
+            let journal = SqliteJournal::open(path, instance).await?;
+            Ok(Some(Arc::new(journal)))
+        }
+        JournalConfig::None => Ok(None),
+    }
+}
+
+async fn open_schedule(
+    config: &ServeConfig,
+    journal: Option<&dyn Journal>,
+    clock: Arc<dyn Clock>,
+    time: Time,
+) -> anyhow::Result<Arc<dyn Schedule>> {
+    let limits = Limits {
+        lane_cap: config.schedule.lane_concurrency,
+        lease_ms: millis(config.delivery.timeout + LEASE_MARGIN),
+        remember_ms: journal
+            .is_none()
+            .then(|| millis(config.schedule.keep_ended)),
+    };
+    let Some(redis) = &config.schedule.redis else {
+        let schedule = Arc::new(MemorySchedule::new(clock, limits));
+        if let Some(journal) = journal {
+            let restored = restore(journal, schedule.as_ref(), false).await?;
+            tracing::info!(
+                restored,
+                "the schedule is in memory, filled from the journal"
+            );
+        }
+        return Ok(schedule);
+    };
+    let options = Options {
+        url: redis.expose().to_string(),
+        partitions: config.schedule.partitions.into(),
+        limits,
+        time,
+        owner: journal.map_or("none", Journal::id).to_string(),
+    };
+    let schedule = Arc::new(RedisSchedule::open(&options, clock)?);
+    let adopted = schedule.adopt().await?;
+    match journal {
+        Some(journal) if adopted == Adopted::New => {
+            let restored = restore(journal, schedule.as_ref(), true).await?;
+            tracing::info!(
+                restored,
+                "the schedule in Redis was empty, filled from the journal"
+            );
+        }
+        Some(_) => {}
+        None => {
+            tracing::info!("no journal: what Redis persists is all that is kept");
+            for warning in schedule.durability_warnings().await {
+                tracing::warn!("{warning}");
+            }
+        }
+    }
+    Ok(schedule)
+}
+
+/// Names this process in the journal: host and process id.
+fn instance_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = host.trim();
+    let host = if host.is_empty() { "host" } else { host };
+    format!("{host}-{}", std::process::id())
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,1 +1,3 @@
-//! (Being written.)
+//! Keeping the two stores in step, beside the traffic: one file per duty.
+
+pub mod restore;

@@ -22,6 +22,7 @@
 
 mod connection;
 mod dead;
+mod durability;
 mod listen;
 mod partition;
 mod reply;

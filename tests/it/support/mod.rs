@@ -1,1 +1,30 @@
-//! What the tests share: private servers, the scripted merchant, waiting for signals.
+//! What the tests share: private servers, the scripted merchant, putting a server together.
+
+pub mod merchant;
+pub mod process;
+pub mod redis;
+pub mod ringback;
+
+use std::future::Future;
+use std::time::Duration;
+
+/// The longest that any single thing may take before the test counts as failed. Far beyond what is
+/// needed: machines are shared and slow at times, and no test measures time by this.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits for a signal, but not for ever.
+pub async fn within<T>(what: &str, signal: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(PATIENCE, signal).await {
+        Ok(value) => value,
+        Err(_) => panic!("nothing came within {PATIENCE:?}: {what}"),
+    }
+}
+
+/// Sets up TLS for this process, as `main` does.
+pub fn install_tls() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        // Somebody else may have been first, which is just as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    });
+}

@@ -1,0 +1,172 @@
+//! Putting load on a server, and waiting for it to arrive at the receiver.
+
+use crate::receiver::{Receiver, now_us};
+use crate::report::Lateness;
+use crate::server::Setup;
+use ringback::domain::timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Bytes of a body.
+const BODY_BYTES: usize = 512;
+/// Notifications in one batch request.
+const BATCH: usize = 1_000;
+/// How long the last call may fail to appear until the run is given up.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A body of 512 bytes that names its due time.
+pub fn body(due_ms: u64) -> String {
+    let mut body = format!("due={due_ms}&pad=");
+    body.extend(std::iter::repeat_n('x', BODY_BYTES - body.len()));
+    body
+}
+
+/// Many notifications due at one instant: how many per second are delivered from then on.
+pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> f64 {
+    // A first guess at how long registering takes; if it does not suffice, once more with longer.
+    let mut lead = Duration::from_secs(5 + many as u64 / 10_000);
+    loop {
+        receiver.stats("reset").await;
+        let due_ms = now_us() / 1_000 + u64::try_from(lead.as_millis()).expect("short");
+        register(setup, receiver, (0..many).map(|_| due_ms)).await;
+        if now_us() / 1_000 < due_ms {
+            let last_us = arrived(receiver, many).await;
+            return many as f64 / ((last_us - due_ms * 1_000) as f64 / 1e6);
+        }
+        arrived(receiver, many).await;
+        lead *= 2;
+    }
+}
+
+/// Single registrations as fast as so many connections can: per second, end to end.
+pub async fn single(setup: &Setup, receiver: &Receiver, many: usize, connections: usize) -> f64 {
+    receiver.stats("reset").await;
+    let next = Arc::new(AtomicUsize::new(0));
+    let started_us = now_us();
+    let mut tasks = Vec::new();
+    for _ in 0..connections {
+        let (next, client) = (next.clone(), setup.client.clone());
+        let urls = receiver.urls.clone();
+        let url = format!("{}/v1/notifications", setup.url);
+        let run = setup.next_run();
+        tasks.push(tokio::spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= many {
+                    return;
+                }
+                let registration = registration(run, number, &urls, None);
+                let answer = client
+                    .post(&url)
+                    .header("content-type", "application/json")
+                    .body(registration.to_string())
+                    .send()
+                    .await
+                    .expect("the server answers");
+                assert_eq!(answer.status(), 201);
+                answer.bytes().await.expect("a body");
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+    let last_us = arrived(receiver, many).await;
+    many as f64 / ((last_us - started_us) as f64 / 1e6)
+}
+
+/// Notifications due evenly at this rate, registered beforehand: how late they arrive.
+pub async fn late(setup: &Setup, receiver: &Receiver, per_second: f64, span: Duration) -> Lateness {
+    let many = (per_second * span.as_secs_f64()) as usize;
+    receiver.stats("reset").await;
+    let lead_ms = 5_000 + many as u64 / 5;
+    let first_ms = now_us() / 1_000 + lead_ms;
+    let due = |number: usize| first_ms + (number as f64 / per_second * 1e3) as u64;
+    register(setup, receiver, (0..many).map(due)).await;
+    assert!(
+        now_us() / 1_000 < first_ms,
+        "registering took longer than {lead_ms} ms"
+    );
+    arrived(receiver, many).await;
+    Lateness::of(receiver.stats("late").await.late_us)
+}
+
+/// Registers in batches, over a few connections.
+async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<Item = u64>) {
+    let due_ms: Vec<u64> = due_ms.collect();
+    let run = setup.next_run();
+    let mut tasks = Vec::new();
+    let chunks: Vec<(usize, Vec<u64>)> = due_ms
+        .chunks(BATCH)
+        .map(<[u64]>::to_vec)
+        .enumerate()
+        .collect();
+    let chunks = Arc::new(std::sync::Mutex::new(chunks));
+    for _ in 0..4 {
+        let (chunks, client, urls) = (chunks.clone(), setup.client.clone(), receiver.urls.clone());
+        let url = format!("{}/v1/notifications/batch", setup.url);
+        tasks.push(tokio::spawn(async move {
+            loop {
+                let Some((index, chunk)) = chunks.lock().expect("not poisoned").pop() else {
+                    return;
+                };
+                let notifications: Vec<Value> = (chunk.iter().enumerate())
+                    .map(|(offset, due_ms)| {
+                        registration(run, index * BATCH + offset, &urls, Some(*due_ms))
+                    })
+                    .collect();
+                let answer = client
+                    .post(&url)
+                    .header("content-type", "application/json")
+                    .body(json!({ "notifications": notifications }).to_string())
+                    .send()
+                    .await
+                    .expect("the server answers");
+                assert_eq!(answer.status(), 200);
+                let results: Value = answer.json().await.expect("JSON");
+                let results = results["results"].as_array().expect("results");
+                assert!(
+                    results.iter().all(|result| result["status"] == 201),
+                    "{results:?}"
+                );
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.expect("no panic");
+    }
+}
+
+fn registration(run: usize, number: usize, urls: &[String], due_ms: Option<u64>) -> Value {
+    let mut registration = json!({
+        "topic": "payment.succeeded",
+        "id": format!("order-{run}-{number:08}"),
+        "url": urls[number % urls.len()],
+        "body": body(due_ms.unwrap_or(0)),
+    });
+    if let Some(due_ms) = due_ms {
+        let due_ms = i64::try_from(due_ms).expect("in range");
+        registration["deliver_at"] = timestamp::display_ms(due_ms).into();
+    }
+    registration
+}
+
+/// Waits until so many calls have arrived; when the last did.
+async fn arrived(receiver: &Receiver, many: usize) -> u64 {
+    let started = Instant::now();
+    loop {
+        let stats = receiver.stats("").await;
+        if stats.calls >= many as u64 {
+            assert_eq!(stats.calls, many as u64, "a call was made twice");
+            return stats.last_us;
+        }
+        assert!(
+            started.elapsed() < PATIENCE,
+            "only {} of {many} arrived",
+            stats.calls
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

@@ -1,0 +1,124 @@
+//! How fast notifications go through, measured against what the HTTP client alone can do.
+//!
+//! One run measures everything on the same machine, one after the other, several rounds of it:
+//!
+//! * `bare`: a loop of the same HTTP client, posting the same signed 512-byte bodies to the same
+//!   receiver. The yardstick.
+//! * `drain`: 100,000 notifications fall due at the same instant; counted until the last arrives.
+//! * `single`: notifications registered one by one over HTTP, counted from the first registration to
+//!   the last arrival.
+//! * `late`: notifications due evenly spread at half the drain's rate; how long after its due time
+//!   each arrives.
+//!
+//! Receiver, server under test, Redis (append-only file on) and this program are processes of their
+//! own and share the machine's cores. `cargo bench --bench throughput -- --help` shows the options.
+
+mod bare;
+mod load;
+mod receiver;
+mod report;
+mod server;
+
+use report::{Report, Round};
+use server::{Setup, Stores};
+use std::time::Duration;
+
+/// What to measure, and how much of it.
+#[derive(Debug, Clone)]
+struct Options {
+    rounds: usize,
+    notifications: usize,
+    connections: usize,
+    lanes: usize,
+    late_seconds: u64,
+    stores: Vec<Stores>,
+}
+
+impl Options {
+    fn parse() -> Option<Self> {
+        let mut options = Self {
+            rounds: 3,
+            notifications: 100_000,
+            connections: 64,
+            lanes: 32,
+            late_seconds: 10,
+            stores: vec![Stores::RedisOnly, Stores::RedisSqlite, Stores::Embedded],
+        };
+        let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
+        while let Some(word) = words.next() {
+            let mut number = || words.next().and_then(|word| word.parse().ok());
+            match word.as_str() {
+                "--rounds" => options.rounds = number()?,
+                "--notifications" => options.notifications = number()?,
+                "--connections" => options.connections = number()?,
+                "--lanes" => options.lanes = number()?,
+                "--late-seconds" => options.late_seconds = number()? as u64,
+                "--stores" => options.stores = vec![Stores::from_name(&words.next()?)?],
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+fn main() {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .expect("installed once");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    if std::env::args().nth(1).as_deref() == Some(receiver::ROLE) {
+        runtime.block_on(receiver::run());
+        return;
+    }
+    let Some(options) = Options::parse() else {
+        eprintln!(
+            "options: --rounds N --notifications N --connections N --lanes N --late-seconds N \
+             --stores redis|redis+sqlite|embedded"
+        );
+        std::process::exit(2);
+    };
+    runtime.block_on(measure(&options));
+}
+
+async fn measure(options: &Options) {
+    let mut report = Report::default();
+    for round in 1..=options.rounds {
+        let receiver = receiver::Receiver::start(options.lanes).await;
+        let bare = bare::rate(&receiver, options.notifications, options.connections).await;
+        println!("round {round}: bare {bare:.0}/s");
+        let mut results = Round::new(bare);
+        for stores in &options.stores {
+            let setup = Setup::start(*stores).await;
+            let drain = load::drain(&setup, &receiver, options.notifications).await;
+            println!(
+                "round {round}: {stores} drain {drain:.0}/s, {:.2} of bare",
+                drain / bare
+            );
+            let single = load::single(
+                &setup,
+                &receiver,
+                options.notifications,
+                options.connections,
+            )
+            .await;
+            println!(
+                "round {round}: {stores} single {single:.0}/s, {:.2} of bare",
+                single / bare
+            );
+            let seconds = Duration::from_secs(options.late_seconds);
+            let late = load::late(&setup, &receiver, drain / 2.0, seconds).await;
+            println!(
+                "round {round}: {stores} late at {:.0}/s: {late}",
+                drain / 2.0
+            );
+            results.add(*stores, drain, single, late);
+            setup.stop().await;
+        }
+        report.add(results);
+    }
+    print!("{report}");
+}

@@ -1,0 +1,188 @@
+//! The receiver: acknowledges everything, counts, and notes how late each call arrived.
+//!
+//! Runs as a process of its own, the same program started with [`ROLE`]. It listens on one port per
+//! lane, prints the ports, and answers `GET /stats?...` with what it has seen.
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use std::convert::Infallible;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, ChildStdin, Command};
+
+/// The first argument that makes this program the receiver.
+pub const ROLE: &str = "receiver";
+
+/// What the receiver has seen since the last reset.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub struct Stats {
+    /// Calls.
+    pub calls: u64,
+    /// When the last arrived, in microseconds since 1970.
+    pub last_us: u64,
+    /// How late each call with a due time in its body was, in microseconds.
+    pub late_us: Vec<u64>,
+}
+
+/// A running receiver process; ends when dropped.
+pub struct Receiver {
+    _process: Child,
+    _pipe: ChildStdin,
+    /// One URL per lane.
+    pub urls: Vec<String>,
+    client: reqwest::Client,
+}
+
+impl Receiver {
+    /// Starts one with so many lanes.
+    pub async fn start(lanes: usize) -> Self {
+        let mut process = Command::new(std::env::current_exe().expect("this program"))
+            .args([ROLE, &lanes.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("a receiver");
+        let pipe = process.stdin.take().expect("piped");
+        let mut lines = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let ports = lines
+            .next_line()
+            .await
+            .expect("readable")
+            .expect("the ports");
+        let urls = ports
+            .split(' ')
+            .map(|port| format!("http://127.0.0.1:{port}/notify"))
+            .collect();
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .expect("a client");
+        Self {
+            _process: process,
+            _pipe: pipe,
+            urls,
+            client,
+        }
+    }
+
+    /// What it has seen; `reset` begins anew.
+    pub async fn stats(&self, what: &str) -> Stats {
+        let url = format!("{}?{what}", self.urls[0]);
+        let answer = self
+            .client
+            .get(url)
+            .send()
+            .await
+            .expect("the receiver answers");
+        answer.json().await.expect("stats")
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    calls: AtomicU64,
+    last_us: AtomicU64,
+    late_us: Mutex<Vec<u64>>,
+}
+
+/// The receiver itself. Ends when its standard input closes.
+pub async fn run() {
+    let lanes = std::env::args()
+        .nth(2)
+        .and_then(|lanes| lanes.parse().ok())
+        .unwrap_or(1);
+    let seen = Arc::new(Seen::default());
+    let mut ports = Vec::new();
+    for _ in 0..lanes {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        ports.push(listener.local_addr().expect("bound").port().to_string());
+        tokio::spawn(accept(listener, seen.clone()));
+    }
+    println!("{}", ports.join(" "));
+    let _ = tokio::io::stdin().read_to_end(&mut Vec::new()).await;
+}
+
+async fn accept(listener: TcpListener, seen: Arc<Seen>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        let _ = stream.set_nodelay(true);
+        let seen = seen.clone();
+        tokio::spawn(async move {
+            let service = service_fn(move |request| answer(request, seen.clone()));
+            let _ = http1::Builder::new()
+                .serve_connection(TokioIo::new(stream), service)
+                .await;
+        });
+    }
+}
+
+async fn answer(
+    request: Request<Incoming>,
+    seen: Arc<Seen>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
+    if request.method() == Method::GET {
+        return Ok(Response::new(Full::new(stats(
+            request.uri().query().unwrap_or(""),
+            &seen,
+        ))));
+    }
+    let arrived_us = now_us();
+    let body = request
+        .into_body()
+        .collect()
+        .await
+        .map(|body| body.to_bytes())
+        .unwrap_or_default();
+    seen.calls.fetch_add(1, Ordering::Relaxed);
+    seen.last_us.fetch_max(arrived_us, Ordering::Relaxed);
+    if let Some(due_us) = due_us(&body) {
+        seen.late_us
+            .lock()
+            .expect("not poisoned")
+            .push(arrived_us.saturating_sub(due_us));
+    }
+    Ok(Response::new(Full::new(Bytes::from_static(b"success"))))
+}
+
+/// `due=<ms since 1970>&...` at the start of a body.
+fn due_us(body: &[u8]) -> Option<u64> {
+    let digits = body
+        .strip_prefix(b"due=")?
+        .split(|byte| *byte == b'&')
+        .next()?;
+    Some(std::str::from_utf8(digits).ok()?.parse::<u64>().ok()? * 1_000)
+}
+
+fn stats(what: &str, seen: &Seen) -> Bytes {
+    let mut stats = Stats {
+        calls: seen.calls.load(Ordering::Relaxed),
+        last_us: seen.last_us.load(Ordering::Relaxed),
+        late_us: Vec::new(),
+    };
+    match what {
+        "reset" => {
+            seen.calls.store(0, Ordering::Relaxed);
+            seen.last_us.store(0, Ordering::Relaxed);
+            seen.late_us.lock().expect("not poisoned").clear();
+        }
+        "late" => stats.late_us = seen.late_us.lock().expect("not poisoned").clone(),
+        _ => {}
+    }
+    serde_json::to_vec(&stats).expect("serialisable").into()
+}
+
+/// Microseconds since 1970.
+pub fn now_us() -> u64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .expect("after 1970");
+    u64::try_from(since.as_micros()).expect("before the year 500,000")
+}

@@ -1,0 +1,156 @@
+//! The server under test and its Redis, as processes of their own.
+
+use std::fmt;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+/// Where the server keeps its data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stores {
+    /// Redis, no journal.
+    RedisOnly,
+    /// Redis and a SQLite journal.
+    RedisSqlite,
+    /// Memory and a SQLite journal.
+    Embedded,
+}
+
+impl Stores {
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::RedisOnly, Self::RedisSqlite, Self::Embedded]
+            .into_iter()
+            .find(|stores| stores.to_string() == name)
+    }
+}
+
+impl fmt::Display for Stores {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Self::RedisOnly => "redis",
+            Self::RedisSqlite => "redis+sqlite",
+            Self::Embedded => "embedded",
+        })
+    }
+}
+
+/// A server with its stores. Ends when dropped; [`Setup::stop`] ends it gently.
+pub struct Setup {
+    ringback: Child,
+    redis: Option<Child>,
+    _dir: TempDir,
+    /// The API.
+    pub url: String,
+    /// For calling it.
+    pub client: reqwest::Client,
+    runs: AtomicUsize,
+}
+
+impl Setup {
+    /// Starts Redis if it is needed, then the server.
+    pub async fn start(stores: Stores) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .build()
+            .expect("a client");
+        let mut arguments = vec!["serve".to_string()];
+        let mut redis = None;
+        if stores != Stores::Embedded {
+            let port = free_port();
+            redis = Some(start_redis(port, &dir).await);
+            arguments.extend(["--redis".to_string(), format!("redis://127.0.0.1:{port}")]);
+        }
+        if stores == Stores::RedisOnly {
+            arguments.extend(["--journal".to_string(), "none".to_string()]);
+        }
+        let port = free_port();
+        let url = format!("http://127.0.0.1:{port}");
+        let ringback = Command::new(env!("CARGO_BIN_EXE_ringback"))
+            .args(arguments)
+            .args(["--listen", &format!("127.0.0.1:{port}"), "--log", "warn"])
+            .args(["--allow-destination", "127.0.0.0/8", "--data-dir"])
+            .arg(dir.path())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the server");
+        let setup = Self {
+            ringback,
+            redis,
+            _dir: dir,
+            url,
+            client,
+            runs: AtomicUsize::new(0),
+        };
+        setup.ready().await;
+        setup
+    }
+
+    /// A number that no other run against this server has.
+    pub fn next_run(&self) -> usize {
+        self.runs.fetch_add(1, Ordering::Relaxed)
+    }
+
+    async fn ready(&self) {
+        for _ in 0..200 {
+            let answer = self.client.get(format!("{}/readyz", self.url)).send().await;
+            if answer.is_ok_and(|answer| answer.status() == 200) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        panic!("the server did not become ready");
+    }
+
+    /// Ends the server and Redis, by their process ids.
+    pub async fn stop(mut self) {
+        self.ringback.kill().await.expect("the server ends");
+        if let Some(redis) = &mut self.redis {
+            redis.kill().await.expect("Redis ends");
+        }
+    }
+}
+
+async fn start_redis(port: u16, dir: &TempDir) -> Child {
+    let redis = Command::new(redis_binary())
+        .args([
+            "--bind",
+            "127.0.0.1",
+            "--port",
+            &port.to_string(),
+            "--save",
+            "",
+        ])
+        .args(["--appendonly", "yes", "--appendfsync", "everysec", "--dir"])
+        .arg(dir.path())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("a Redis server");
+    for _ in 0..200 {
+        if tokio::net::TcpStream::connect(("127.0.0.1", port))
+            .await
+            .is_ok()
+        {
+            return redis;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("Redis did not come up");
+}
+
+fn redis_binary() -> PathBuf {
+    std::env::var_os("RINGBACK_TEST_REDIS").map_or_else(|| "redis-server".into(), PathBuf::from)
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0")
+        .and_then(|free| free.local_addr())
+        .expect("a free port")
+        .port()
+}

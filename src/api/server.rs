@@ -1,0 +1,61 @@
+//! Accepting connections for the API.
+//!
+//! A connection that sends no complete request head in time is closed, so that slow or idle clients
+//! cannot use up the places; there is a bound on connections, and beyond it they wait to be
+//! accepted.
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+/// Most connections at once.
+const MOST_CONNECTIONS: usize = 4_096;
+/// How long a client may take to send a request's head, idle time between requests included.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// Wait after a failed accept: most likely the process is out of file descriptors.
+const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
+/// How long stopping waits for requests under way.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Serves until `stop` is cancelled, then lets the requests under way end.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let graceful = GracefulShutdown::new();
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .keep_alive(true);
+    let accept = async || {
+        let place = places.clone().acquire_owned().await;
+        let place = place.expect("invariant: the places are never closed");
+        (place, listener.accept().await)
+    };
+    while let Some((place, accepted)) = stop.run_until_cancelled(accept()).await {
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_BACK_OFF).await;
+                continue;
+            }
+        };
+        // Without it small answers wait for the client's delayed acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let service = TowerToHyperService::new(router.clone());
+        let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
+        tokio::spawn(async move {
+            // A client that breaks off is its own business.
+            let _ = connection.await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    let _ = tokio::time::timeout(STOP_TIMEOUT, graceful.shutdown()).await;
+}

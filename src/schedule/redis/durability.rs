@@ -1,0 +1,39 @@
+//! Whether the server keeps what it is given, as far as it tells.
+
+use super::RedisSchedule;
+use redis::Value;
+
+impl RedisSchedule {
+    /// What speaks against keeping notifications in this server alone, one sentence each. Empty if
+    /// nothing does, or if the server does not say: managed services often hide it.
+    pub async fn durability_warnings(&self) -> Vec<&'static str> {
+        let mut warnings = Vec::new();
+        let Some(partition) = self.partitions.first() else {
+            return warnings;
+        };
+        let bytes = match partition.reads.run(&redis::cmd("INFO")).await {
+            Ok(Value::BulkString(bytes)) => bytes,
+            Ok(Value::VerbatimString { text, .. }) => text.into_bytes(),
+            _ => return warnings,
+        };
+        let info = String::from_utf8_lossy(&bytes);
+        let field = |name: &str| {
+            info.lines()
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::trim)
+        };
+        if field("aof_enabled") == Some("0") {
+            warnings.push(
+                "Redis runs without its append-only file: a crash of Redis loses notifications",
+            );
+        }
+        let evicts = field("maxmemory_policy").is_some_and(|policy| policy != "noeviction");
+        if evicts && field("maxmemory").is_some_and(|limit| limit != "0") {
+            warnings.push(
+                "Redis may evict keys when its memory is full (maxmemory-policy): that loses \
+                 notifications; set noeviction",
+            );
+        }
+        warnings
+    }
+}

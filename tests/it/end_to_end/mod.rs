@@ -1,0 +1,29 @@
+//! The whole server on real HTTP, the same on every kind of store.
+//!
+//! `on_stores!` turns each function into a test per kind of store.
+
+mod failures;
+mod ladder;
+mod lifecycle;
+mod process;
+mod sharing;
+
+/// Makes one test of each function for each of the stores.
+macro_rules! on_stores {
+    ($($(#[$note:meta])* $name:ident),+ $(,)?) => {
+        on_stores!(@ embedded Embedded $($name)+);
+        on_stores!(@ redis Redis $($name)+);
+        on_stores!(@ redis_only RedisOnly $($name)+);
+    };
+    (@ $module:ident $stores:ident $($name:ident)+) => {
+        mod $module {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $name() {
+                    super::$name($crate::support::ringback::Stores::$stores).await;
+                }
+            )+
+        }
+    };
+}
+use on_stores;

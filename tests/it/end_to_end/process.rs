@@ -1,0 +1,129 @@
+//! The program as its operators run it: killed, stopped gently, started again.
+
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::process::Process;
+use crate::support::redis;
+use crate::support::ringback::registration;
+use serde_json::json;
+
+/// Arguments for each kind of store.
+fn arguments(redis: bool) -> Vec<String> {
+    if redis {
+        vec!["--redis".to_string(), redis::fresh_database()]
+    } else {
+        Vec::new()
+    }
+}
+
+async fn start(dir: &std::path::Path, arguments: &[String]) -> Process {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Process::start(dir, &arguments).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_and_started_again_nothing_accepted_is_missing() {
+    for redis in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let arguments = arguments(redis);
+        let mut merchant = Merchant::start().await;
+        let server = start(dir.path(), &arguments).await;
+        // Answered registrations, and the kill right behind the last answer.
+        for number in 0..200 {
+            let mut asked = registration(&format!("n{number}"), &merchant);
+            asked["delay"] = json!("2s");
+            server.api().register(asked).await;
+        }
+        server.kill().await;
+        let server = start(dir.path(), &arguments).await;
+        for number in 0..200 {
+            server.api().until_state(&format!("n{number}"), "delivered").await;
+        }
+        let mut ids = std::collections::BTreeSet::new();
+        for _ in 0..200 {
+            ids.insert(merchant.call().await.body);
+        }
+        assert_eq!(ids.len(), 200);
+        assert!(merchant.arrived().is_none());
+        server.kill().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_during_an_attempt_it_is_made_again_under_the_same_number() {
+    for redis in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut arguments = arguments(redis);
+        // A short limit makes short leases, and so a short wait for their return.
+        arguments.extend(["--timeout", "1s"].map(String::from));
+        let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
+        let server = start(dir.path(), &arguments).await;
+        server.api().register(registration("a", &merchant)).await;
+        assert_eq!(merchant.call().await.attempt(), 1);
+        server.kill().await;
+        let server = start(dir.path(), &arguments).await;
+        assert_eq!(merchant.call().await.attempt(), 1);
+        let view = server.api().until_state("a", "delivered").await;
+        assert_eq!(view["attempts_made"], 1);
+        if redis {
+            // Its lease was found expired, so support staff learn of the first call too.
+            assert_eq!(view["attempts"][0]["outcome"], "interrupted");
+            assert_eq!(view["attempts"][1]["outcome"], "acknowledged");
+        }
+        server.kill().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gentle_stop_lets_the_attempt_under_way_end() {
+    for redis in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let arguments = arguments(redis);
+        let held = Reaction::Held(Box::new(Reaction::success()));
+        let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+        let mut server = start(dir.path(), &arguments).await;
+        server.api().register(registration("a", &merchant)).await;
+        merchant.call().await;
+        server.signal("TERM").await;
+        server.logged("waiting for the attempts under way").await;
+        merchant.release();
+        assert!(server.ended().await.success());
+        let server = start(dir.path(), &arguments).await;
+        assert_eq!(server.api().get("a").await["state"], "delivered");
+        assert!(merchant.arrived().is_none());
+        server.kill().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_that_takes_too_long_interrupts_and_gives_the_lease_back() {
+    for redis in [false, true] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut arguments = arguments(redis);
+        arguments.extend(["--drain-timeout", "100ms"].map(String::from));
+        let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
+        let server = start(dir.path(), &arguments).await;
+        server.api().register(registration("a", &merchant)).await;
+        merchant.call().await;
+        server.signal("TERM").await;
+        assert!(server.ended().await.success());
+        // The lease was given back: no waiting until it expires.
+        let server = start(dir.path(), &arguments).await;
+        assert_eq!(merchant.call().await.attempt(), 1);
+        let view = server.api().until_state("a", "delivered").await;
+        assert_eq!(view["attempts"][0]["outcome"], "interrupted");
+        server.kill().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_at_once() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut merchant = Merchant::scripted(vec![], Reaction::Hang).await;
+    let mut server = start(dir.path(), &[]).await;
+    server.api().register(registration("a", &merchant)).await;
+    merchant.call().await;
+    server.signal("TERM").await;
+    server.logged("waiting for the attempts under way").await;
+    server.signal("TERM").await;
+    assert!(!server.ended().await.success());
+}

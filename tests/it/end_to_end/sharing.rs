@@ -1,0 +1,82 @@
+//! Several servers on one Redis, and servers that do not belong together.
+
+use crate::support::merchant::{Call, Merchant};
+use crate::support::ringback::{Server, Stores, config, registration, secret};
+use ringback::app::App;
+use ringback::domain::signature::SigningSecret;
+use std::collections::BTreeMap;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice() {
+    const MANY: usize = 400;
+    let mut merchant = Merchant::start().await;
+    let one = Server::start(Stores::RedisOnly).await;
+    // Each signs with a secret of its own, so the merchant can tell them apart.
+    let other_secret = SigningSecret::from_random(&[43; 32]);
+    let mut beside = one.config().clone();
+    beside.delivery.signing_secret = other_secret.clone();
+    let other = Server::open(beside, None, None).await;
+
+    let mut registering = tokio::task::JoinSet::new();
+    for number in 0..MANY {
+        let api = if number % 2 == 0 { (*one).clone() } else { (*other).clone() };
+        let mut asked = registration(&format!("n{number}"), &merchant);
+        asked["delay"] = "500ms".into();
+        registering.spawn(async move { api.register(asked).await });
+    }
+    registering.join_all().await;
+
+    let mut senders = [0, 0];
+    let mut attempts = BTreeMap::new();
+    for _ in 0..MANY {
+        let call = merchant.call().await;
+        senders[usize::from(!signed_by(&call, &secret()))] += 1;
+        assert!(signed_by(&call, &secret()) || signed_by(&call, &other_secret));
+        *attempts.entry((call.header("Webhook-Id").to_string(), call.attempt())).or_insert(0) += 1;
+    }
+    for number in 0..MANY {
+        one.until_state(&format!("n{number}"), "delivered").await;
+    }
+    one.stop().await;
+    other.stop().await;
+    assert!(merchant.arrived().is_none());
+    assert_eq!(attempts.len(), MANY, "each notification has one attempt");
+    assert!(attempts.values().all(|calls| *calls == 1), "{attempts:?}");
+    assert!(senders.iter().all(|sent| *sent > 0), "both did some of the work: {senders:?}");
+}
+
+fn signed_by(call: &Call, secret: &SigningSecret) -> bool {
+    let timestamp = call.header("Webhook-Timestamp");
+    let now_s = timestamp.parse().expect("a number");
+    secret
+        .verify(
+            call.header("Webhook-Id"),
+            timestamp,
+            call.header("Webhook-Signature"),
+            &call.body,
+            now_s,
+        )
+        .is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_another_journal_is_refused() {
+    let first = Server::start(Stores::Redis).await;
+    let redis = first.config().schedule.redis.clone();
+    for stores in [Stores::Redis, Stores::RedisOnly] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut foreign = config(dir.path(), stores);
+        foreign.schedule.redis.clone_from(&redis);
+        let error = App::start(foreign).await.err().expect("it is refused");
+        assert!(error.to_string().contains("belongs to journal"), "{error:#}");
+    }
+    first.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_in_use_is_refused() {
+    let first = Server::start(Stores::Embedded).await;
+    let error = App::start(first.config().clone()).await.err().expect("it is refused");
+    assert!(error.to_string().contains("in use"), "{error:#}");
+    first.stop().await;
+}

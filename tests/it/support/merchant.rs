@@ -1,0 +1,281 @@
+//! A merchant that does what the test tells it, down to the bytes on the wire.
+//!
+//! Ready-made HTTP mocks cannot reset a connection, hang, or send half an answer, which is what
+//! merchants do.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::JoinHandle;
+
+/// What the merchant does with one call.
+#[derive(Debug, Clone)]
+pub enum Reaction {
+    /// Answers with a status and a body.
+    Answer(u16, Vec<u8>),
+    /// Answers with these very bytes and keeps the connection open.
+    Raw(Vec<u8>),
+    /// Answers with these very bytes and closes the connection.
+    RawThenClose(Vec<u8>),
+    /// Closes the connection without a word.
+    Close,
+    /// Resets the connection.
+    Reset,
+    /// Never answers.
+    Hang,
+    /// Sends a head, then body bytes without end.
+    Endless,
+    /// Waits until the test lets go ([`Merchant::release`]), then does the other.
+    Held(Box<Reaction>),
+}
+
+impl Reaction {
+    /// The acknowledgement.
+    pub fn success() -> Self {
+        Self::Answer(200, b"success".to_vec())
+    }
+
+    /// A refusal with a 200.
+    pub fn fail() -> Self {
+        Self::Answer(200, b"fail".to_vec())
+    }
+}
+
+/// A call as it arrived.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// Method and path.
+    pub request_line: String,
+    /// Names as they were written, with their values.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Which connection it came on: 0, 1, ...
+    pub connection: usize,
+}
+
+impl Call {
+    /// The value of a header, by its name in whatever case.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map_or_else(
+                || panic!("no header {name} in {self:?}"),
+                |(_, value)| value,
+            )
+    }
+
+    /// The attempt's number.
+    pub fn attempt(&self) -> u32 {
+        self.header("Ringback-Attempt").parse().expect("a number")
+    }
+}
+
+#[derive(Default)]
+struct Script {
+    next: VecDeque<Reaction>,
+    then: Option<Reaction>,
+}
+
+/// A merchant on a free port of the loopback. Ends when dropped.
+pub struct Merchant {
+    address: SocketAddr,
+    script: Arc<Mutex<Script>>,
+    released: Arc<Notify>,
+    calls: mpsc::UnboundedReceiver<Call>,
+    task: JoinHandle<()>,
+}
+
+impl Merchant {
+    /// Starts one that acknowledges everything.
+    pub async fn start() -> Self {
+        Self::scripted(Vec::new(), Reaction::success()).await
+    }
+
+    /// Starts one that does these things in turn, and then always the last.
+    pub async fn scripted(next: Vec<Reaction>, then: Reaction) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let script = Arc::new(Mutex::new(Script {
+            next: next.into(),
+            then: Some(then),
+        }));
+        let released = Arc::new(Notify::new());
+        let (sender, calls) = mpsc::unbounded_channel();
+        let task = tokio::spawn({
+            let (script, released) = (script.clone(), released.clone());
+            async move {
+                for connection in 0.. {
+                    let Ok((stream, _)) = listener.accept().await else {
+                        return;
+                    };
+                    let _ = stream.set_nodelay(true);
+                    let (script, released) = (script.clone(), released.clone());
+                    tokio::spawn(converse(
+                        stream,
+                        connection,
+                        script,
+                        released,
+                        sender.clone(),
+                    ));
+                }
+            }
+        });
+        Self {
+            address,
+            script,
+            released,
+            calls,
+            task,
+        }
+    }
+
+    /// The URL of a path on this merchant.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        self.address.port()
+    }
+
+    /// Changes what it does from now on.
+    pub fn now_does(&self, then: Reaction) {
+        let mut script = self.script.lock().expect("not poisoned");
+        script.next.clear();
+        script.then = Some(then);
+    }
+
+    /// Lets one held call go on.
+    pub fn release(&self) {
+        self.released.notify_one();
+    }
+
+    /// The next call that arrives, or has arrived.
+    pub async fn call(&mut self) -> Call {
+        super::within("a call at the merchant", self.calls.recv())
+            .await
+            .expect("it is listening")
+    }
+
+    /// A call that has arrived and was not looked at.
+    pub fn arrived(&mut self) -> Option<Call> {
+        self.calls.try_recv().ok()
+    }
+}
+
+impl Drop for Merchant {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn converse(
+    mut stream: TcpStream,
+    connection: usize,
+    script: Arc<Mutex<Script>>,
+    released: Arc<Notify>,
+    calls: mpsc::UnboundedSender<Call>,
+) {
+    let mut buffer = Vec::new();
+    while let Some(call) = read_call(&mut stream, &mut buffer, connection).await {
+        let mut reaction = {
+            let mut script = script.lock().expect("not poisoned");
+            let next = script.next.pop_front().or_else(|| script.then.clone());
+            next.expect("there is always a last reaction")
+        };
+        // The test may have ended already.
+        let _ = calls.send(call);
+        while let Reaction::Held(then) = reaction {
+            released.notified().await;
+            reaction = *then;
+        }
+        if !react(&mut stream, reaction).await {
+            return;
+        }
+    }
+}
+
+/// Does it; says whether the conversation goes on.
+async fn react(stream: &mut TcpStream, reaction: Reaction) -> bool {
+    match reaction {
+        Reaction::Answer(status, body) => {
+            let head = format!(
+                "HTTP/1.1 {status} Scripted\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            );
+            let bytes = [head.into_bytes(), body].concat();
+            stream.write_all(&bytes).await.is_ok()
+        }
+        Reaction::Raw(bytes) => stream.write_all(&bytes).await.is_ok(),
+        Reaction::RawThenClose(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            let _ = stream.shutdown().await;
+            false
+        }
+        Reaction::Close => false,
+        Reaction::Reset => {
+            // Zero linger turns the close into a reset.
+            let _ = stream.set_zero_linger();
+            false
+        }
+        Reaction::Hang => {
+            // Until the other side gives up.
+            let _ = stream.read(&mut [0; 1]).await;
+            false
+        }
+        Reaction::Endless => {
+            let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+            let mut alive = stream.write_all(head).await.is_ok();
+            while alive {
+                alive = stream.write_all(b"7\r\nsuccess\r\n").await.is_ok();
+            }
+            false
+        }
+        Reaction::Held(_) => unreachable!("unwrapped by the caller"),
+    }
+}
+
+async fn read_call(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    connection: usize,
+) -> Option<Call> {
+    let head_end = loop {
+        if let Some(position) = buffer.windows(4).position(|window| window == b"\r\n\r\n") {
+            break position;
+        }
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let head = String::from_utf8_lossy(&buffer[..head_end]).into_owned();
+    buffer.drain(..head_end + 4);
+    let mut lines = head.split("\r\n");
+    let request_line = lines.next().unwrap_or_default().to_string();
+    let headers: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect();
+    let length = headers
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case("content-length"))
+        .map_or(0, |(_, value)| value.parse().expect("a length"));
+    while buffer.len() < length {
+        if stream.read_buf(buffer).await.ok()? == 0 {
+            return None;
+        }
+    }
+    let body = buffer.drain(..length).collect();
+    Some(Call {
+        request_line,
+        headers,
+        body,
+        connection,
+    })
+}

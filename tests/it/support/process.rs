@@ -1,0 +1,79 @@
+//! The real program as a process of its own, to be stopped, killed and started again.
+
+use super::ringback::Api;
+use super::within;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, Command};
+
+/// A running `ringback serve`; killed when dropped.
+pub struct Process {
+    child: Child,
+    log: Lines<BufReader<ChildStderr>>,
+    api: Api,
+}
+
+impl Process {
+    /// Starts one that keeps its files in `dir`, with further arguments, and waits until it is
+    /// ready.
+    pub async fn start(dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_ringback"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data-dir"])
+            .arg(dir)
+            .args(["--allow-destination", "127.0.0.0/8"])
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .expect("the program");
+        let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let address = within("the server to be ready", async {
+            while let Some(line) = log.next_line().await.expect("readable") {
+                let line: Value = serde_json::from_str(&line).expect("a JSON line");
+                if line["fields"]["message"] == "ready" {
+                    return line["fields"]["address"].as_str().expect("an address").to_string();
+                }
+            }
+            panic!("it ended without becoming ready");
+        })
+        .await;
+        Self { child, log, api: Api::at(format!("http://{address}")) }
+    }
+
+    /// Its API.
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// Kills it with SIGKILL.
+    pub async fn kill(mut self) {
+        self.child.kill().await.expect("it is ours to kill");
+    }
+
+    /// Sends it a signal.
+    pub async fn signal(&self, name: &str) {
+        let id = self.child.id().expect("it runs").to_string();
+        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status().await;
+        assert!(sent.expect("kill").success());
+    }
+
+    /// Waits for a log message.
+    pub async fn logged(&mut self, message: &str) {
+        within(message, async {
+            while let Some(line) = self.log.next_line().await.expect("readable") {
+                if line.contains(message) {
+                    return;
+                }
+            }
+            panic!("it ended without saying `{message}`");
+        })
+        .await;
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(mut self) -> ExitStatus {
+        within("the server to end", self.child.wait()).await.expect("a status")
+    }
+}

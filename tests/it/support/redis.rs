@@ -1,0 +1,124 @@
+//! Private Redis servers.
+//!
+//! Each listens on a free port of the loopback, keeps its files in a temporary directory, and ends
+//! with the test process, however that ends: a small shell holds a pipe from us, and when the pipe
+//! closes it ends the server by its process id.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tempfile::TempDir;
+
+/// Databases of the shared server; each test takes one for itself.
+const DATABASES: usize = 4_096;
+/// Ports that are tried, since another process may take a free one before the server does.
+const TRIES: usize = 5;
+
+const KEEPER: &str =
+    r#""$@" & server=$!; cat >/dev/null; kill "$server" 2>/dev/null; wait "$server""#;
+
+/// A server that ends when this value, or the whole process, does.
+pub struct RedisServer {
+    keeper: Child,
+    pipe: Option<ChildStdin>,
+    port: u16,
+    _dir: TempDir,
+}
+
+impl RedisServer {
+    /// Starts a server with further arguments, such as `["--appendonly", "yes"]`.
+    pub fn start(arguments: &[&str]) -> Self {
+        for _ in 0..TRIES {
+            if let Some(server) = Self::try_start(arguments) {
+                return server;
+            }
+        }
+        panic!("no private Redis server came up in {TRIES} tries");
+    }
+
+    fn try_start(arguments: &[&str]) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+        let port = port.expect("a free port").port();
+        let mut keeper = Command::new("sh")
+            .args(["-c", KEEPER, "keeper"])
+            .arg(binary())
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port.to_string(),
+                "--save",
+                "",
+            ])
+            .args(["--databases", &DATABASES.to_string(), "--daemonize", "no"])
+            .arg("--dir")
+            .arg(dir.path())
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("a shell");
+        let pipe = keeper.stdin.take();
+        let output = keeper.stdout.take().expect("piped");
+        let mut server = Self {
+            keeper,
+            pipe,
+            port,
+            _dir: dir,
+        };
+        let mut lines = BufReader::new(output).lines();
+        let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Ready to accept")));
+        if !ready {
+            server.stop();
+            return None;
+        }
+        // Read on, or the server would block once the pipe is full.
+        std::thread::spawn(move || lines.for_each(drop));
+        Some(server)
+    }
+
+    /// The URL of one of its databases.
+    pub fn url(&self, database: usize) -> String {
+        format!("redis://127.0.0.1:{}/{database}", self.port)
+    }
+
+    fn stop(&mut self) {
+        drop(self.pipe.take());
+        let _ = self.keeper.wait();
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// The URL of an empty database on the server that all tests share.
+pub fn fresh_database() -> String {
+    static SHARED: OnceLock<RedisServer> = OnceLock::new();
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let database = NEXT.fetch_add(1, Ordering::Relaxed);
+    assert!(database < DATABASES, "raise DATABASES");
+    SHARED.get_or_init(|| RedisServer::start(&[])).url(database)
+}
+
+/// The server program. Tests that need Redis fail without one; they are never skipped.
+fn binary() -> PathBuf {
+    if let Some(path) = std::env::var_os("RINGBACK_TEST_REDIS") {
+        return path.into();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .flat_map(|dir| ["redis-server", "valkey-server"].map(|name| dir.join(name)))
+        .find(|candidate| candidate.is_file())
+        .expect(
+            "no redis-server or valkey-server on PATH: install Redis 6.2 or newer, or Valkey, or \
+             run the tests by `make test`, which fetches one",
+        )
+}

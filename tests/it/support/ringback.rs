@@ -1,0 +1,220 @@
+//! Servers under test: in this process, or as the real program.
+
+use super::{merchant::Merchant, redis, within};
+use reqwest::{Client, Method, StatusCode};
+use ringback::app::App;
+use ringback::clock::{Clock, ManualClock};
+use ringback::config::{JournalConfig, RedisUrl, ServeConfig};
+use ringback::domain::signature::SigningSecret;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// The instant at which hand-turned clocks begin: 2026-11-20T08:30:00Z.
+pub const BEGIN_MS: i64 = 1_795_163_400_000;
+
+/// Which stores a test runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stores {
+    /// Memory and SQLite.
+    Embedded,
+    /// Redis and SQLite.
+    Redis,
+    /// Redis alone.
+    RedisOnly,
+}
+
+/// The secret of all test servers.
+pub fn secret() -> SigningSecret {
+    SigningSecret::from_random(&[42; 32])
+}
+
+/// The configuration of a test server that keeps its files in `dir`.
+pub fn config(dir: &Path, stores: Stores) -> ServeConfig {
+    let mut config = ServeConfig::new(dir, secret());
+    config.api.listen = "127.0.0.1:0".parse().expect("an address");
+    config.delivery.allow_destinations = vec!["127.0.0.0/8".parse().expect("a network")];
+    match stores {
+        Stores::Embedded => {}
+        Stores::Redis => config.schedule.redis = Some(redis_url(&redis::fresh_database())),
+        Stores::RedisOnly => {
+            config.schedule.redis = Some(redis_url(&redis::fresh_database()));
+            config.journal = JournalConfig::None;
+        }
+    }
+    config
+}
+
+fn redis_url(text: &str) -> RedisUrl {
+    RedisUrl::parse(text).expect("a Redis URL")
+}
+
+/// A server in this process.
+pub struct Server {
+    app: App,
+    config: ServeConfig,
+    clock: Option<ManualClock>,
+    api: Api,
+    dir: Option<TempDir>,
+}
+
+impl Server {
+    /// Starts one by the machine's clock.
+    pub async fn start(stores: Stores) -> Self {
+        Self::start_as(stores, |_| {}).await
+    }
+
+    /// Starts one by the machine's clock, with changes to its configuration.
+    pub async fn start_as(stores: Stores, change: impl FnOnce(&mut ServeConfig)) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let mut config = config(dir.path(), stores);
+        change(&mut config);
+        Self::open(config, None, Some(dir)).await
+    }
+
+    /// Starts one by a clock that the test turns; it begins at [`BEGIN_MS`].
+    pub async fn start_by_hand(stores: Stores) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let config = config(dir.path(), stores);
+        Self::open(config, Some(ManualClock::at(BEGIN_MS)), Some(dir)).await
+    }
+
+    /// Starts one with this configuration.
+    pub async fn open(
+        config: ServeConfig,
+        clock: Option<ManualClock>,
+        dir: Option<TempDir>,
+    ) -> Self {
+        crate::support::install_tls();
+        let app = match &clock {
+            None => App::start(config.clone()).await,
+            Some(clock) => {
+                let clock: Arc<dyn Clock> = Arc::new(clock.clone());
+                App::start_by(config.clone(), clock).await
+            }
+        };
+        let app = app.expect("a server");
+        let api = Api::at(format!("http://{}", app.address()));
+        Self { app, config, clock, api, dir }
+    }
+
+    /// Its configuration, for starting it again or beside it.
+    pub fn config(&self) -> &ServeConfig {
+        &self.config
+    }
+
+    /// The clock that the test turns.
+    pub fn clock(&self) -> &ManualClock {
+        self.clock.as_ref().expect("started by hand")
+    }
+
+    /// Stops it and starts it again on what it left behind.
+    pub async fn restart(self) -> Self {
+        let Self { app, config, clock, dir, .. } = self;
+        within("the server to stop", app.stop()).await;
+        Self::open(config, clock, dir).await
+    }
+
+    /// Stops it.
+    pub async fn stop(self) {
+        within("the server to stop", self.app.stop()).await;
+    }
+}
+
+impl std::ops::Deref for Server {
+    type Target = Api;
+
+    fn deref(&self) -> &Api {
+        &self.api
+    }
+}
+
+/// A server's API.
+#[derive(Clone)]
+pub struct Api {
+    client: Client,
+    url: String,
+}
+
+impl Api {
+    /// The API at this URL.
+    pub fn at(url: String) -> Self {
+        let client = Client::builder().no_proxy().build().expect("a client");
+        Self { client, url }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// One call; status and JSON body (`null` if there is none).
+    pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let mut request = self.client.request(method, format!("{}{path}", self.url));
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body.to_string());
+        }
+        let answer = within("the API", request.send()).await.expect("an answer");
+        let status = answer.status().as_u16();
+        let bytes = within("the API", answer.bytes()).await.expect("a body");
+        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+    }
+
+    /// Registers; the answer must be 201.
+    pub async fn register(&self, registration: Value) -> Value {
+        let (status, view) =
+            self.call(Method::POST, "/v1/notifications", Some(registration)).await;
+        assert_eq!(status, StatusCode::CREATED, "{view}");
+        view
+    }
+
+    /// Looks one up; it must be there.
+    pub async fn get(&self, id: &str) -> Value {
+        let (status, view) =
+            self.call(Method::GET, &format!("/v1/notifications/t/{id}"), None).await;
+        assert_eq!(status, StatusCode::OK, "{view}");
+        view
+    }
+
+    /// Looks one up again and again until it stands as wished.
+    pub async fn until(&self, id: &str, wish: impl Fn(&Value) -> bool) -> Value {
+        let asking = async {
+            loop {
+                let view = self.get(id).await;
+                if wish(&view) {
+                    return view;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        within(&format!("{id} to stand as wished"), asking).await
+    }
+
+    /// Looks one up until it is in this state.
+    pub async fn until_state(&self, id: &str, state: &str) -> Value {
+        self.until(id, |view| view["state"] == state).await
+    }
+
+    /// Looks one up until so many attempts have ended and none is under way.
+    pub async fn until_attempts(&self, id: &str, attempts: u64) -> Value {
+        self.until(id, |view| view["attempts_made"] == attempts && view["state"] != "in_flight")
+            .await
+    }
+}
+
+/// A registration of topic `t` for a path at a merchant.
+pub fn registration(id: &str, merchant: &Merchant) -> Value {
+    json!({ "topic": "t", "id": id, "url": merchant.url("/notify"), "body": format!("id={id}") })
+}
+
+/// A registration with a ladder of these intervals.
+pub fn with_ladder(id: &str, merchant: &Merchant, intervals: &[&str]) -> Value {
+    let mut registration = registration(id, merchant);
+    registration["ladder"] = json!({ "intervals": intervals });
+    registration
+}
+
+/// A short limit for attempts, where a test lets them run into it.
+pub const SHORT: Duration = Duration::from_millis(300);
