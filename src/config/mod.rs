@@ -1,0 +1,281 @@
+//! What `serve` is told, parsed once and handed out by concern.
+//!
+//! A setting has one name and may come from a flag, an environment variable or a key of the TOML
+//! file, in this order of precedence; [`settings`] holds the table of them all. Everything is
+//! checked here, so nobody else meets a wrong value, and every error names where the value came
+//! from. Secrets show neither in errors nor in `Debug`.
+
+mod secret;
+pub mod settings;
+mod sources;
+mod values;
+
+pub use secret::{SECRET_FILE, read_secret};
+pub use sources::{ConfigError, Flags, Origin};
+pub use values::{ApiKey, RedisUrl, parse_duration};
+
+use crate::domain::notification::LARGEST_BODY_BYTES;
+use crate::domain::signature::SigningSecret;
+use ipnet::IpNet;
+use std::ffi::OsString;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The journal's file in the data directory, unless configured otherwise.
+const JOURNAL_FILE: &str = "journal.db";
+/// What stopping waits for beyond the longest attempt: writing the last outcomes down.
+const DRAIN_MARGIN: Duration = Duration::from_secs(5);
+
+/// Everything that `serve` is told.
+#[derive(Debug, Clone)]
+pub struct ServeConfig {
+    /// The HTTP interface for services and support staff.
+    pub api: ApiConfig,
+    /// What is due when.
+    pub schedule: ScheduleConfig,
+    /// What happened.
+    pub journal: JournalConfig,
+    /// The attempts.
+    pub delivery: DeliveryConfig,
+    /// The log.
+    pub log: LogConfig,
+    /// Where this server keeps its files.
+    pub data_dir: PathBuf,
+}
+
+/// The HTTP interface.
+#[derive(Debug, Clone)]
+pub struct ApiConfig {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// What callers must show, if anything.
+    pub key: Option<ApiKey>,
+    /// Largest body of a notification, in bytes.
+    pub largest_body_bytes: usize,
+}
+
+/// The schedule.
+#[derive(Debug, Clone)]
+pub struct ScheduleConfig {
+    /// The Redis server that holds it; `None`: it is held in memory.
+    pub redis: Option<RedisUrl>,
+    /// Into how many parts it is divided in Redis.
+    pub partitions: u16,
+    /// Most attempts under way at once in one lane.
+    pub lane_concurrency: usize,
+    /// How long an ended notification is remembered where no journal does it.
+    pub keep_ended: Duration,
+}
+
+/// Where the journal is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JournalConfig {
+    /// In this SQLite file.
+    Sqlite(PathBuf),
+    /// Nowhere: Redis alone keeps what is pending.
+    None,
+}
+
+/// The attempts.
+#[derive(Debug, Clone)]
+pub struct DeliveryConfig {
+    /// What they are signed with.
+    pub signing_secret: SigningSecret,
+    /// Most under way at once, over all lanes.
+    pub concurrency: usize,
+    /// The longest that one may take, connecting and reading the answer included.
+    pub timeout: Duration,
+    /// How long stopping waits for those under way.
+    pub drain_timeout: Duration,
+    /// Internal addresses that may be called, by plain http too.
+    pub allow_destinations: Vec<IpNet>,
+    /// Whether public addresses may be called by plain http.
+    pub allow_http: bool,
+}
+
+/// The log, on standard error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogConfig {
+    /// How a line looks.
+    pub format: LogFormat,
+    /// What is logged, as `tracing` filter directives: `info`, `ringback=debug,warn`.
+    pub filter: String,
+}
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+impl ServeConfig {
+    /// The defaults, for a server that keeps its files in `data_dir` and signs with this secret.
+    #[must_use]
+    pub fn new(data_dir: &Path, signing_secret: SigningSecret) -> Self {
+        let timeout = Duration::from_secs(10);
+        Self {
+            api: ApiConfig {
+                listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8400)),
+                key: None,
+                largest_body_bytes: LARGEST_BODY_BYTES,
+            },
+            schedule: ScheduleConfig {
+                redis: None,
+                partitions: 1,
+                lane_concurrency: 16,
+                keep_ended: Duration::from_secs(600),
+            },
+            journal: JournalConfig::Sqlite(data_dir.join(JOURNAL_FILE)),
+            delivery: DeliveryConfig {
+                signing_secret,
+                concurrency: 512,
+                timeout,
+                drain_timeout: timeout + DRAIN_MARGIN,
+                allow_destinations: Vec::new(),
+                allow_http: false,
+            },
+            log: LogConfig {
+                format: LogFormat::Text,
+                filter: "info".to_string(),
+            },
+            data_dir: data_dir.to_path_buf(),
+        }
+    }
+
+    /// Reads the settings from the flags given, the environment (`variable` looks one up) and the
+    /// file that either of them names. Makes the data directory, and a signing secret in it, if
+    /// they are needed and not there yet.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the setting, where its value came from and what would be right.
+    pub fn load(
+        flags: &Flags,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, ConfigError> {
+        sources::gather(flags, &variable)?.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    const SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+    fn load(flags: &[(&'static str, &str)]) -> Result<ServeConfig, ConfigError> {
+        let mut given: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+        given.insert("signing-secret", vec![SECRET.to_string()]);
+        // No file is made when neither the secret nor the journal lies in the data directory.
+        given.insert("journal", vec!["sqlite://never-opened.db".to_string()]);
+        for (name, value) in flags {
+            given.insert(name, vec![(*value).to_string()]);
+        }
+        ServeConfig::load(&Flags(given), |_| None)
+    }
+
+    #[test]
+    fn the_defaults_in_the_table_are_those_in_the_code() {
+        let coded = format!("{:?}", load(&[]).expect("the defaults are right"));
+        for setting in settings::ALL {
+            if setting.default.is_empty() || matches!(setting.name, "journal" | "drain-timeout") {
+                continue;
+            }
+            let text = load(&[(setting.name, setting.default)]).expect(setting.name);
+            assert_eq!(format!("{text:?}"), coded, "{}", setting.name);
+        }
+    }
+
+    #[test]
+    fn a_flag_goes_over_a_variable_over_the_file_over_the_default() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("settings.toml");
+        let settings = "allow_destination = [\"10.0.0.0/8\", \"fd00::/8\"]\npartitions = 2\n";
+        std::fs::write(&file, settings).expect("written");
+        let check = |flag: &[&str], variable: &str, file: Option<&Path>, expected: &[&str]| {
+            let mut flags: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+            flags.insert("signing-secret", vec![SECRET.to_string()]);
+            flags.insert("journal", vec!["sqlite://never-opened.db".to_string()]);
+            if !flag.is_empty() {
+                let values = flag.iter().map(ToString::to_string).collect();
+                flags.insert("allow-destination", values);
+            }
+            let config = ServeConfig::load(&Flags(flags), |name| match name {
+                "RINGBACK_ALLOW_DESTINATION" => Some(variable.into()),
+                "RINGBACK_CONFIG" => file.map(|file| file.as_os_str().to_os_string()),
+                _ => None,
+            })
+            .expect("valid");
+            let networks = config.delivery.allow_destinations.iter();
+            let networks: Vec<String> = networks.map(ToString::to_string).collect();
+            assert_eq!(networks, expected);
+            let partitions = if file.is_some() { 2 } else { 1 };
+            assert_eq!(config.schedule.partitions, partitions);
+        };
+        let file = Some(file.as_path());
+        let (one, two) = (["127.0.0.0/8"], ["172.16.0.0/12", "192.168.0.0/16"]);
+        check(&one, "172.16.0.0/12, 192.168.0.0/16", file, &one);
+        check(
+            &["127.0.0.0/8", "::1/128,::2/128"],
+            "",
+            None,
+            &["127.0.0.0/8", "::1/128", "::2/128"],
+        );
+        check(&[], "172.16.0.0/12, 192.168.0.0/16", file, &two);
+        check(&[], "", file, &["10.0.0.0/8", "fd00::/8"]);
+        check(&[], "", None, &[]);
+    }
+
+    #[test]
+    fn stopping_waits_for_the_longest_attempt() {
+        let drains = |flags: &[_]| load(flags).expect("valid").delivery.drain_timeout;
+        assert_eq!(drains(&[]), Duration::from_secs(15));
+        assert_eq!(drains(&[("timeout", "30s")]), Duration::from_secs(35));
+        assert_eq!(
+            drains(&[("timeout", "30s"), ("drain-timeout", "1s")]),
+            Duration::from_secs(1)
+        );
+    }
+
+    #[test]
+    fn both_sides_of_every_bound() {
+        let check = |name: &'static str, right: [&str; 2], wrong: [&str; 2]| {
+            for value in right {
+                assert!(load(&[(name, value)]).is_ok(), "{name} {value}");
+            }
+            for value in wrong {
+                let error = load(&[(name, value)]).expect_err(value).to_string();
+                assert!(error.starts_with(&format!("--{name}: ")), "{error}");
+            }
+        };
+        check("concurrency", ["1", "10000"], ["0", "10001"]);
+        check("lane-concurrency", ["1", "10000"], ["0", "10001"]);
+        check("partitions", ["1", "64"], ["0", "65"]);
+        check("timeout", ["100ms", "5m"], ["99ms", "5m1ms"]);
+        check("drain-timeout", ["0s", "10m"], ["-1s", "10m1ms"]);
+        check("keep-ended", ["1s", "30d"], ["999ms", "30d1ms"]);
+        check("largest-body", ["1", "8MiB"], ["0", "8388609"]);
+        check("largest-body", ["8388608", "1KiB"], ["1KB", "9MiB"]);
+    }
+
+    #[test]
+    fn nothing_secret_shows() {
+        let config = load(&[
+            ("redis", "redis://user:hunter2@127.0.0.1:6379/0"),
+            ("api-key", "hunter2-hunter2"),
+        ])
+        .expect("valid");
+        let shown = format!("{config:?}");
+        assert!(
+            !shown.contains("hunter2") && !shown.contains("C2FV"),
+            "{shown}"
+        );
+        let redis = config.schedule.redis.expect("given");
+        assert_eq!(redis.expose(), "redis://user:hunter2@127.0.0.1:6379/0");
+        assert_eq!(redis.to_string(), "redis://127.0.0.1:6379");
+    }
+}

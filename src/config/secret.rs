@@ -1,0 +1,117 @@
+//! The data directory and the signing secret in it, made once.
+//!
+//! Promises that a secret which was used is on disk, readable by its owner alone, and that two
+//! servers which start at the same moment end up with the same one.
+
+use super::sources::ConfigError;
+use crate::domain::signature::SigningSecret;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+/// The secret's file in the data directory.
+pub const SECRET_FILE: &str = "signing-secret";
+/// A secret is shorter than this; another file is not read to its end.
+const LONGEST_FILE: u64 = 1_024;
+
+pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)
+        .map_err(|error| unusable(dir, &format!("the directory cannot be made: {error}")))
+}
+
+/// The secret kept in this directory; `None` if there is none.
+///
+/// # Errors
+/// If the file cannot be read or holds something else.
+pub fn read_secret(dir: &Path) -> Result<Option<SigningSecret>, ConfigError> {
+    let path = dir.join(SECRET_FILE);
+    let file = match File::open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(&path, &error.to_string())),
+    };
+    let mut text = String::new();
+    file.take(LONGEST_FILE)
+        .read_to_string(&mut text)
+        .map_err(|error| unusable(&path, &error.to_string()))?;
+    SigningSecret::parse(text.trim())
+        .map(Some)
+        .map_err(|error| unusable(&path, &error.to_string()))
+}
+
+pub(super) fn read_or_make(dir: &Path) -> Result<SigningSecret, ConfigError> {
+    make_dir(dir)?;
+    if let Some(secret) = read_secret(dir)? {
+        return Ok(secret);
+    }
+    let path = dir.join(SECRET_FILE);
+    make(dir, &path).map_err(|error| unusable(&path, &error.to_string()))?;
+    // Read back: if another server was quicker, its secret is the one.
+    read_secret(dir)?.ok_or_else(|| unusable(&path, "it vanished while it was being made"))
+}
+
+/// Writes a fresh secret aside and links it into place, so that the file is whole from the start
+/// and never written over. Dying in between leaves a stray file and no secret.
+fn make(dir: &Path, path: &Path) -> io::Result<()> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
+    let secret = SigningSecret::from_random(&random);
+    let aside = dir.join(format!("{SECRET_FILE}.{}", std::process::id()));
+    let _ = fs::remove_file(&aside);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&aside)?;
+    writeln!(file, "{}", secret.expose())?;
+    file.sync_all()?;
+    let linked = fs::hard_link(&aside, path);
+    fs::remove_file(&aside)?;
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(()) | Err(_) => File::open(dir)?.sync_all(),
+    }
+}
+
+fn unusable(path: &Path, problem: &str) -> ConfigError {
+    ConfigError::File {
+        path: path.to_path_buf(),
+        problem: problem.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_secret_is_made_once_and_for_its_owner_alone() {
+        let root = tempfile::tempdir().expect("a directory");
+        let dir = root.path().join("data");
+        assert!(read_secret(&dir).expect("readable").is_none());
+        let first = read_or_make(&dir).expect("made");
+        let second = read_or_make(&dir).expect("read");
+        assert_eq!(first.expose(), second.expose());
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
+        assert_eq!(mode(&dir), 0o700);
+        assert_eq!(mode(&dir.join(SECRET_FILE)), 0o600);
+        assert_eq!(fs::read_dir(&dir).expect("a directory").count(), 1);
+    }
+
+    #[test]
+    fn a_damaged_secret_is_an_error_and_not_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join(SECRET_FILE);
+        for content in ["", "whsec_broken%", &"x".repeat(5_000)] {
+            fs::write(&path, content).expect("written");
+            let error = read_or_make(dir.path()).expect_err(content).to_string();
+            assert!(error.contains("signing-secret: "), "{error}");
+            assert_eq!(fs::read_to_string(&path).expect("there"), content);
+        }
+    }
+}

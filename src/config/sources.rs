@@ -1,0 +1,265 @@
+//! Where a setting's value comes from: flag over variable over file over default.
+
+use super::settings::{ALL, Arity, CONFIG, Draft, Setting};
+use super::values::quoted;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// A file of settings longer than this is none.
+const LONGEST_FILE: u64 = 1024 * 1024;
+
+/// The flags given, by name without the dashes, with their values.
+#[derive(Clone, Default)]
+pub struct Flags(pub BTreeMap<&'static str, Vec<String>>);
+
+/// Shows which flags were given, not their values: some are secret.
+impl fmt::Debug for Flags {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Where a value came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// A flag.
+    Flag(&'static str),
+    /// An environment variable.
+    Variable(String),
+    /// A key of the file.
+    Key(PathBuf, String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => write!(out, "--{name}"),
+            Self::Variable(name) => out.write_str(name),
+            Self::Key(path, key) => write!(out, "{}: key {key}", path.display()),
+        }
+    }
+}
+
+/// Why the settings are refused. One line, without secrets.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// A value is wrong.
+    #[error("{origin}: {problem}")]
+    Value {
+        /// Where it came from.
+        origin: Origin,
+        /// What would be right.
+        problem: String,
+    },
+    /// A file cannot be used.
+    #[error("{}: {problem}", .path.display())]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        problem: String,
+    },
+    /// Neither store would survive a restart.
+    #[error("--journal none needs --redis: without either nothing would keep a notification")]
+    NothingKeeps,
+}
+
+type Keys = BTreeMap<&'static str, (Origin, Vec<String>)>;
+
+/// Takes every setting over from the source that has the say.
+pub(super) fn gather(
+    flags: &Flags,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Draft, ConfigError> {
+    let mut keys = match given(config_setting(), flags, variable)? {
+        Some((origin, paths)) => read_file(&origin, paths.last().map_or("", String::as_str))?,
+        None => Keys::new(),
+    };
+    let mut draft = Draft::new();
+    for setting in ALL {
+        let from_file = keys.remove(setting.name);
+        let Some((origin, values)) = given(setting, flags, variable)?.or(from_file) else {
+            continue;
+        };
+        for value in values {
+            (setting.set)(&mut draft, &value).map_err(|problem| ConfigError::Value {
+                origin: origin.clone(),
+                problem,
+            })?;
+        }
+    }
+    Ok(draft)
+}
+
+fn config_setting() -> &'static Setting {
+    ALL.iter()
+        .find(|setting| setting.name == CONFIG)
+        .expect("invariant: the table has an entry for the file")
+}
+
+/// The values from the flag, else from the variable. An empty variable counts as unset.
+fn given(
+    setting: &Setting,
+    flags: &Flags,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Option<(Origin, Vec<String>)>, ConfigError> {
+    if let Some(values) = flags.0.get(setting.name) {
+        let values = values.iter().flat_map(|value| split(setting, value));
+        return Ok(Some((Origin::Flag(setting.name), values.collect())));
+    }
+    let name = setting.variable();
+    match variable(&name) {
+        Some(value) if !value.is_empty() => match value.into_string() {
+            Ok(value) => Ok(Some((Origin::Variable(name), split(setting, &value)))),
+            Err(_) => Err(ConfigError::Value {
+                origin: Origin::Variable(name),
+                problem: "its value is not UTF-8".to_string(),
+            }),
+        },
+        Some(_) | None => Ok(None),
+    }
+}
+
+fn split(setting: &Setting, text: &str) -> Vec<String> {
+    match setting.arity {
+        Arity::One | Arity::Switch => vec![text.to_string()],
+        Arity::Many => text
+            .split(',')
+            .map(|part| part.trim().to_string())
+            .filter(|part| !part.is_empty())
+            .collect(),
+    }
+}
+
+fn read_file(named_by: &Origin, path: &str) -> Result<Keys, ConfigError> {
+    let text = read_text(Path::new(path)).map_err(|problem| ConfigError::Value {
+        origin: named_by.clone(),
+        problem: format!("{} cannot be read: {problem}", quoted(path)),
+    })?;
+    let table: toml::Table = toml::from_str(&text).map_err(|error| {
+        // The parser's message alone; its long form repeats the line, which may hold a secret.
+        let before = error.span().and_then(|span| text.get(..span.start));
+        let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+        ConfigError::File {
+            path: path.into(),
+            problem: format!("line {line} is not TOML: {}", syntax(error.message())),
+        }
+    })?;
+    let mut keys = Keys::new();
+    for (key, value) in table {
+        let origin = Origin::Key(path.into(), key.clone());
+        let refuse = |problem: String| ConfigError::Value {
+            origin: origin.clone(),
+            problem,
+        };
+        let name = key.replace('_', "-");
+        let setting = ALL
+            .iter()
+            .find(|setting| setting.name == name && setting.name != CONFIG)
+            .ok_or_else(|| refuse(unknown_key(&name)))?;
+        let values = file_values(setting, value).map_err(refuse)?;
+        if keys
+            .insert(setting.name, (origin.clone(), values))
+            .is_some()
+        {
+            return Err(refuse("given twice, with - and with _".to_string()));
+        }
+    }
+    Ok(keys)
+}
+
+fn read_text(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(LONGEST_FILE + 1).read_to_string(&mut text))
+        .map_err(|error| error.to_string())?;
+    if text.len() as u64 > LONGEST_FILE {
+        return Err("it is longer than 1 MiB".to_string());
+    }
+    Ok(text)
+}
+
+/// The parser's message as far as it speaks of the form: what follows may quote what it met.
+fn syntax(message: &str) -> &str {
+    let end = message.find(['`', '\'', '"', '\n', ',']);
+    &message[..end.unwrap_or(message.len())]
+}
+
+/// A key's value in the notation that flags have.
+fn file_values(setting: &Setting, value: toml::Value) -> Result<Vec<String>, String> {
+    let single = |value| match value {
+        toml::Value::String(text) => Some(text),
+        toml::Value::Integer(number) => Some(number.to_string()),
+        toml::Value::Boolean(on) => Some(on.to_string()),
+        toml::Value::Float(_)
+        | toml::Value::Datetime(_)
+        | toml::Value::Array(_)
+        | toml::Value::Table(_) => None,
+    };
+    let values = match (setting.arity, value) {
+        (Arity::Many, toml::Value::Array(items)) => {
+            items.into_iter().map(single).collect::<Option<Vec<_>>>()
+        }
+        (Arity::One | Arity::Switch | Arity::Many, value) => {
+            single(value).map(|text| split(setting, &text))
+        }
+    };
+    values.ok_or_else(|| match setting.arity {
+        Arity::Many => format!("takes a list like [\"{}\"]", setting.value),
+        Arity::One | Arity::Switch => format!("takes a text like \"{}\"", setting.value),
+    })
+}
+
+fn unknown_key(name: &str) -> String {
+    let nearest = ALL
+        .iter()
+        .filter(|setting| setting.name != CONFIG)
+        .map(|setting| (distance(name, setting.name), setting.name))
+        .min();
+    match nearest {
+        Some((distance, nearest)) if distance <= nearest.len() / 2 => {
+            format!("unknown; did you mean {nearest}?")
+        }
+        Some(_) | None => "unknown; `ringback serve --help` lists the settings".to_string(),
+    }
+}
+
+/// How many letters must be put in, left out or changed to turn one word into the other.
+fn distance(one: &str, other: &str) -> usize {
+    let other: Vec<char> = other.chars().collect();
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    // A key is as long as its author likes; a setting's name is not.
+    for (index, letter) in one.chars().take(64).enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for position in 1..row.len() {
+            let change = diagonal + usize::from(letter != other[position - 1]);
+            diagonal = row[position];
+            row[position] = change.min(diagonal + 1).min(row[position - 1] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_distance_of_words() {
+        for (one, other, expected) in [
+            ("listen", "listen", 0),
+            ("lisen", "listen", 1),
+            ("listten", "listen", 1),
+            ("kitten", "sitting", 3),
+            ("", "log", 3),
+        ] {
+            assert_eq!(distance(one, other), expected, "{one} {other}");
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Single values: what their text must look like, and what to say if it does not.
+//!
+//! Every function gives the checked value or half a sentence for people, which may repeat what was
+//! given, except for values that can hold a secret.
+
+use super::JournalConfig;
+use crate::domain::duration;
+use ipnet::IpNet;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+use url::Url;
+
+/// Longest API key, in bytes.
+const LONGEST_API_KEY: usize = 256;
+
+/// What callers of the API must show.
+#[derive(Clone)]
+pub struct ApiKey(Box<str>);
+
+/// The URL of a Redis server, with its password if it has one.
+#[derive(Clone)]
+pub struct RedisUrl {
+    text: Box<str>,
+    place: Box<str>,
+}
+
+impl ApiKey {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
+        if text.is_empty() || text.len() > LONGEST_API_KEY || !printable {
+            return Err(format!(
+                "a key is 1 to {LONGEST_API_KEY} printable ASCII characters without spaces"
+            ));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The key, for comparing alone.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ApiKey(..)")
+    }
+}
+
+impl RedisUrl {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let right = "not a URL like redis://127.0.0.1:6379 or rediss://redis.example:6380/0";
+        let (scheme, _) = text.split_once("://").ok_or(right)?;
+        match scheme {
+            "redis" | "rediss" => {}
+            "redis+sentinel" | "rediss+sentinel" => {
+                return Err(
+                    "Redis Sentinel is not supported yet; use redis:// or rediss://".into(),
+                );
+            }
+            "redis+cluster" | "rediss+cluster" => {
+                return Err("Redis Cluster is not supported yet; use redis:// or rediss://".into());
+            }
+            _ => return Err(right.into()),
+        }
+        let url = Url::parse(text).map_err(|_| right)?;
+        let host = url.host_str().filter(|host| !host.is_empty());
+        let database = url.path().trim_start_matches('/');
+        if !database.is_empty() && database.parse::<u16>().is_err() {
+            return Err("after the address comes nothing, or the number of a database".into());
+        }
+        Ok(Self {
+            text: text.into(),
+            place: format!(
+                "{scheme}://{}:{}",
+                host.ok_or(right)?,
+                url.port().unwrap_or(6379)
+            )
+            .into(),
+        })
+    }
+
+    /// The whole URL, with its password, for the connection alone.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The server's address alone.
+impl fmt::Display for RedisUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.place)
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "RedisUrl({self})")
+    }
+}
+
+/// A duration as it is written everywhere: `200ms`, `4m`, `24h22m`.
+///
+/// # Errors
+/// Says what a duration looks like.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let duration_ms = duration::parse_ms(text).map_err(|error| error.to_string())?;
+    Ok(Duration::from_millis(duration_ms.unsigned_abs()))
+}
+
+/// What was given, fit to stand in one line.
+pub(super) fn quoted(text: &str) -> String {
+    let start: String = text.chars().take(60).collect();
+    let more = if start.len() < text.len() { "..." } else { "" };
+    format!("`{}{more}`", start.escape_debug())
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| format!("{} is not an address like 127.0.0.1:8400", quoted(text)))
+}
+
+pub(super) fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("a path is not empty".into());
+    }
+    Ok(PathBuf::from(text))
+}
+
+pub(super) fn journal(text: &str) -> Result<JournalConfig, String> {
+    let right = "a journal is sqlite://FILE or none";
+    if text == "none" {
+        return Ok(JournalConfig::None);
+    }
+    match text.split_once("://") {
+        Some(("sqlite", file)) if file.is_empty() || file.contains('?') => Err(format!(
+            "{} does not name a file as in sqlite://ringback-data/journal.db",
+            quoted(text)
+        )),
+        Some(("sqlite", ":memory:")) => Err("a journal in memory would keep nothing".into()),
+        Some(("sqlite", file)) => Ok(JournalConfig::Sqlite(PathBuf::from(file))),
+        Some(("postgres" | "postgresql", _)) => Err(format!(
+            "a journal in PostgreSQL is not supported yet; {right}"
+        )),
+        // Whatever it is, it may hold a password.
+        Some(_) | None => Err(right.into()),
+    }
+}
+
+/// A network, or a single address as a network of one. Host bits are cleared.
+pub(super) fn network(text: &str) -> Result<IpNet, String> {
+    text.parse::<IpNet>()
+        .map(|network| network.trunc())
+        .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
+        .map_err(|_| format!("{} is not a network like 10.0.0.0/8", quoted(text)))
+}
+
+pub(super) fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("{} is neither true nor false", quoted(text))),
+    }
+}
+
+pub(super) fn number<N>(text: &str, range: RangeInclusive<N>) -> Result<N, String>
+where
+    N: FromStr + PartialOrd + fmt::Display,
+{
+    text.parse()
+        .ok()
+        .filter(|number| range.contains(number))
+        .ok_or_else(|| {
+            format!(
+                "{} is not a number from {} to {}",
+                quoted(text),
+                range.start(),
+                range.end()
+            )
+        })
+}
+
+pub(super) fn bytes(text: &str, range: RangeInclusive<usize>) -> Result<usize, String> {
+    let (digits, unit) = if let Some(digits) = text.strip_suffix("KiB") {
+        (digits, 1024)
+    } else if let Some(digits) = text.strip_suffix("MiB") {
+        (digits, 1024 * 1024)
+    } else {
+        (text, 1)
+    };
+    digits
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit))
+        .filter(|bytes| range.contains(bytes))
+        .ok_or_else(|| {
+            format!(
+                "{} is not a number of bytes from {} to {}, such as 262144 or 256KiB",
+                quoted(text),
+                range.start(),
+                range.end()
+            )
+        })
+}
+
+pub(super) fn duration(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
+    let parsed = parse_duration(text)?;
+    if range.contains(&parsed) {
+        return Ok(parsed);
+    }
+    let written = |bound: &Duration| {
+        duration::display_ms(i64::try_from(bound.as_millis()).unwrap_or(duration::LONGEST_MS))
+    };
+    Err(format!(
+        "{} is not between {} and {}",
+        quoted(text),
+        written(range.start()),
+        written(range.end())
+    ))
+}
+
+pub(super) fn log_filter(text: &str) -> Result<String, String> {
+    let parsed = tracing_subscriber::EnvFilter::builder().parse(text);
+    match parsed {
+        Ok(_) if !text.trim().is_empty() => Ok(text.to_string()),
+        Ok(_) | Err(_) => Err(format!(
+            "{} is not a filter like info or ringback=debug,warn",
+            quoted(text)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn journals_and_networks_are_read_as_written() {
+        fn check(text: &str, expected: &str) {
+            assert_eq!(network(text).expect(text).to_string(), expected);
+        }
+        check("10.1.2.3/8", "10.0.0.0/8");
+        check("192.168.1.1", "192.168.1.1/32");
+        check("fd00::/8", "fd00::/8");
+        let file = |name: &str| Ok(JournalConfig::Sqlite(PathBuf::from(name)));
+        assert_eq!(journal("sqlite:///data/j.db"), file("/data/j.db"));
+        assert_eq!(journal("sqlite://j.db"), file("j.db"));
+        assert_eq!(journal("none"), Ok(JournalConfig::None));
+    }
+}
