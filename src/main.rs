@@ -1,1 +1,10 @@
-fn main() {}
+//! The program: the TLS provider, then the command line.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Before anything can open a connection: the HTTP client and the Redis client look for it. It
+    // fails only when one is installed already, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    ringback::cli::run()
+}

@@ -1,1 +1,122 @@
-//! (Being written.)
+//! The command line: which commands there are, and what becomes of their errors.
+//!
+//! Exit status 0: done. 1: it was tried and failed. 2: the command line or a setting is wrong, said
+//! in one line. A reader of standard output that goes away (`ringback ladder | head -1`) is no
+//! error: the command just ends.
+
+mod arguments;
+mod client;
+mod demo;
+mod ladder;
+mod listen;
+mod requests;
+mod serve;
+mod show;
+mod terminal;
+
+use crate::config::ConfigError;
+use clap::{Parser, Subcommand};
+use std::future::Future;
+use std::io;
+use std::process::ExitCode;
+use thiserror::Error;
+
+/// A payment-callback dispatcher: delivers signed notifications until the merchant answers
+/// `success`.
+#[derive(Parser)]
+#[command(
+    name = "ringback",
+    bin_name = "ringback",
+    version,
+    disable_help_subcommand = true
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The dispatcher, its API and its page
+    Serve(serve::ServeArguments),
+    /// An embedded dispatcher and a pretend merchant: every attempt shown live
+    Demo,
+    /// A merchant on this machine: verifies signatures, prints what arrives, answers as told
+    Listen(listen::ListenArguments),
+    /// The named ladders, or one ladder's attempt times and its window
+    Ladder(ladder::LadderArguments),
+    #[command(flatten)]
+    Request(Box<requests::Request>),
+}
+
+/// Why a command ends with another status than 0.
+#[derive(Debug, Error)]
+enum Failure {
+    /// The command line or a setting is wrong.
+    #[error("{0}")]
+    Usage(String),
+    /// A setting is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The server refused; what it says, line by line.
+    #[error("the server refused")]
+    Refused(Vec<String>),
+    /// It was tried and failed.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+    /// Standard output cannot be written to.
+    #[error("standard output: {0}")]
+    Output(#[from] io::Error),
+    /// Stopped from the keyboard.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// Carries out the command line of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return arguments::explain(&error),
+    };
+    let result = match arguments.command {
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Demo => demo::run(),
+        Command::Listen(arguments) => listen::run(arguments),
+        Command::Ladder(arguments) => ladder::run(&arguments),
+        Command::Request(request) => requests::run(*request),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    let status = match failure {
+        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return ExitCode::SUCCESS;
+        }
+        Failure::Usage(_) | Failure::Config(_) => 2,
+        Failure::Refused(lines) => {
+            terminal::complain_at_length(lines);
+            return ExitCode::FAILURE;
+        }
+        Failure::Failed(_) | Failure::Output(_) => 1,
+        Failure::Interrupted => return ExitCode::from(130),
+    };
+    terminal::complain(&failure.to_string());
+    ExitCode::from(status)
+}
+
+/// Runs a command that waits for something, on a runtime of its own.
+fn block_on<Done>(command: impl Future<Output = Result<Done, Failure>>) -> Result<Done, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| anyhow::anyhow!("the runtime does not start: {error}"))?;
+    let result = runtime.block_on(command);
+    // What is left, such as a name being looked up, is not waited for.
+    runtime.shutdown_background();
+    result
+}

@@ -1,0 +1,74 @@
+//! What to say when the command line does not parse.
+
+use super::terminal;
+use clap::error::ErrorKind;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// Shows help where it was asked for; otherwise says in one line what is wrong.
+pub fn explain(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A reader that has gone away does not want the help.
+            let _ = write!(std::io::stdout(), "{error}");
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = write!(std::io::stderr(), "{error}");
+            ExitCode::from(2)
+        }
+        _ => {
+            terminal::complain(&one_line(&error.to_string()));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Takes the message and the tip out of clap's rendering, and leaves the usage out.
+fn one_line(rendered: &str) -> String {
+    let said = rendered
+        .split("\nUsage:")
+        .next()
+        .unwrap_or_default()
+        .split("\nFor more information")
+        .next()
+        .unwrap_or_default();
+    let words: Vec<&str> = said
+        .split_whitespace()
+        .skip_while(|word| *word == "error:")
+        .map(|word| match word {
+            "tip:" => "-",
+            // Not even a misplaced secret is repeated.
+            _ if word.contains("whsec_") => "whsec_...",
+            _ => word,
+        })
+        .collect();
+    format!("{}; --help shows what there is", words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_said_in_one_line() {
+        fn check(rendered: &str, expected: &str) {
+            let expected = format!("{expected}; --help shows what there is");
+            assert_eq!(one_line(rendered), expected);
+        }
+        check(
+            "error: unexpected argument '--listn' found\n\n  tip: a similar argument exists: \
+             '--listen'\n\nUsage: ringback serve --listen <ADDR>\n\nFor more information, try '--help'.\n",
+            "unexpected argument '--listn' found - a similar argument exists: '--listen'",
+        );
+        check(
+            "error: the following required arguments were not provided:\n  <TOPIC>\n  <URL>\n\n\
+             Usage: ringback send <TOPIC> <URL> [BODY]\n",
+            "the following required arguments were not provided: <TOPIC> <URL>",
+        );
+        check(
+            "error: unexpected argument 'whsec_abc' found\n\nUsage: x\n",
+            "unexpected argument whsec_... found",
+        );
+    }
+}

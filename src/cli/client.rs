@@ -1,0 +1,228 @@
+//! A running server's API, from the shell: one request, one answer, errors in a few lines.
+
+use super::Failure;
+use super::terminal::clean;
+use crate::domain::key::Key;
+use crate::journal::Actor;
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use reqwest::{Method, Response, StatusCode, header};
+use serde::Deserialize;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::time::Duration;
+use url::Url;
+
+/// How long a request may take, its answer included.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Largest answer that is read, in bytes.
+const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
+/// Longest name that is sent as who asked, in bytes.
+const LONGEST_ACTOR: usize = 64;
+const DEFAULT_SERVER: &str = "http://127.0.0.1:8400";
+
+/// Which server, and how to speak to it.
+#[derive(Args)]
+pub struct ServerArguments {
+    /// The server [env: RINGBACK_SERVER] [default: http://127.0.0.1:8400]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// Its API key [env: RINGBACK_API_KEY]
+    #[arg(long, value_name = "KEY")]
+    api_key: Option<String>,
+    /// Print the server's JSON as it is
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A server's API.
+pub struct Client {
+    http: reqwest::Client,
+    server: Url,
+    api_key: Option<String>,
+    actor: String,
+}
+
+/// An error as servers describe it (RFC 9457). Anything may be missing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Problem {
+    title: String,
+    detail: String,
+    errors: Vec<FieldProblem>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct FieldProblem {
+    pointer: String,
+    detail: String,
+}
+
+impl Client {
+    /// A client for the server that the flags or the environment name.
+    pub fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
+        let (origin, server) = match (&arguments.server, variable("RINGBACK_SERVER")) {
+            (Some(server), _) => ("--server", server.clone()),
+            (None, Some(server)) => ("RINGBACK_SERVER", server),
+            (None, None) => ("--server", DEFAULT_SERVER.to_string()),
+        };
+        let server = Url::parse(&server)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+            .ok_or_else(|| Failure::Usage(format!("{origin}: not a URL like {DEFAULT_SERVER}")))?;
+        let api_key = arguments
+            .api_key
+            .clone()
+            .or_else(|| variable("RINGBACK_API_KEY"));
+        let actor = variable("USER").filter(|user| {
+            let printable = user.bytes().all(|byte| byte.is_ascii_graphic());
+            // The server keeps its own name to itself.
+            printable && user.len() <= LONGEST_ACTOR && *user != *Actor::dispatcher().0
+        });
+        Ok(Self {
+            http: http_client()?,
+            server,
+            api_key,
+            actor: actor.unwrap_or_else(|| "cli".to_string()),
+        })
+    }
+
+    /// A client for the server of the demonstration, which asks for no key.
+    pub fn local(address: SocketAddr) -> Result<Self, Failure> {
+        Ok(Self {
+            http: http_client()?,
+            server: Url::parse(&format!("http://{address}")).context("the address")?,
+            api_key: None,
+            actor: "demo".to_string(),
+        })
+    }
+
+    /// The address of something in the API, from the segments of its path.
+    pub fn url(&self, segments: &[&str]) -> Url {
+        let mut url = self.server.clone();
+        url.set_query(None);
+        url.set_fragment(None);
+        if let Ok(mut path) = url.path_segments_mut() {
+            // Escapes what would end a segment, `%` included.
+            path.pop_if_empty().push("v1").extend(segments);
+        }
+        url
+    }
+
+    /// The address of one notification, or of something below it.
+    pub fn notification_url(&self, collection: &str, key: &Key, below: &[&str]) -> Url {
+        let mut segments = vec![collection, key.topic(), key.id()];
+        segments.extend(below);
+        self.url(&segments)
+    }
+
+    /// Sends a request and gives the answer's body.
+    pub async fn call(
+        &self,
+        method: Method,
+        url: Url,
+        body: Option<&Value>,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut request = self
+            .http
+            .request(method, url)
+            .header(header::ACCEPT, "application/json")
+            .header("ringback-actor", &self.actor);
+        if let Some(api_key) = &self.api_key {
+            request = request.bearer_auth(api_key);
+        }
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let response = request.send().await.map_err(|error| self.explain(&error))?;
+        let status = response.status();
+        let retry_after = response
+            .headers()
+            .get(header::RETRY_AFTER)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_string);
+        let answer = self.read(response).await?;
+        if status.is_success() {
+            return Ok(answer);
+        }
+        Err(refusal(status, retry_after.as_deref(), &answer))
+    }
+
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
+        let mut answer = Vec::new();
+        while let Some(chunk) = response
+            .chunk()
+            .await
+            .map_err(|error| self.explain(&error))?
+        {
+            if answer.len() + chunk.len() > LARGEST_ANSWER {
+                return Err(anyhow!("the answer of {} is too large", self.place()).into());
+            }
+            answer.extend_from_slice(&chunk);
+        }
+        Ok(answer)
+    }
+
+    /// What went wrong before there was an answer.
+    fn explain(&self, error: &reqwest::Error) -> Failure {
+        let place = self.place();
+        let problem = if error.is_timeout() {
+            format!("{place} did not answer within {} s", TIMEOUT.as_secs())
+        } else if error.is_connect() {
+            format!(
+                "no server can be reached at {place}; start one with `ringback serve`, or name it \
+                 with --server"
+            )
+        } else {
+            format!("no answer from {place}: {}", root(error))
+        };
+        Failure::Failed(anyhow!(problem))
+    }
+
+    /// The server, without credentials.
+    fn place(&self) -> String {
+        self.server.origin().ascii_serialization()
+    }
+}
+
+fn http_client() -> anyhow::Result<reqwest::Client> {
+    reqwest::Client::builder()
+        .timeout(TIMEOUT)
+        .redirect(reqwest::redirect::Policy::none())
+        .no_proxy()
+        .build()
+        .context("the HTTP client")
+}
+
+/// An environment variable, unless it is empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The innermost reason: the outer ones only repeat the URL.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    innermost.to_string()
+}
+
+fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> Failure {
+    let problem: Problem = serde_json::from_slice(answer).unwrap_or_default();
+    let mut lines = vec![status.to_string()];
+    if !problem.title.is_empty() && Some(problem.title.as_str()) != status.canonical_reason() {
+        lines[0].push_str(&format!(": {}", clean(&problem.title)));
+    }
+    if !problem.detail.is_empty() {
+        lines[0].push_str(&format!(": {}", clean(&problem.detail)));
+    }
+    for FieldProblem { pointer, detail } in &problem.errors {
+        lines.push(format!("  {}: {}", clean(pointer), clean(detail)));
+    }
+    if let Some(seconds) = retry_after {
+        lines.push(format!("  try again in {} s", clean(seconds)));
+    }
+    Failure::Refused(lines)
+}

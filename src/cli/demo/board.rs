@@ -1,0 +1,242 @@
+//! What is seen of the demonstration: on a terminal a board that is drawn anew, elsewhere a line
+//! for everything that happens.
+
+use super::merchant::Arrived;
+use super::stories::{Story, Telling};
+use crate::cli::Failure;
+use crate::cli::terminal::{Colours, clean, start_of};
+use owo_colors::Style;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::time::Instant;
+
+/// Hides the cursor, and lets long lines end at the edge, so that the board keeps its height.
+const OPEN: &str = "\x1b[?25l\x1b[?7l";
+const CLOSE: &str = "\x1b[?7h\x1b[?25h";
+const CLEAR_LINE: &str = "\r\x1b[2K";
+
+/// The board.
+pub struct Board {
+    live: bool,
+    colours: Colours,
+    started: Instant,
+    rows: Vec<Row>,
+    drawn: bool,
+}
+
+struct Row {
+    story: &'static Story,
+    /// One per attempt: whether it was answered `success`.
+    attempts: Vec<bool>,
+    attempts_left: u64,
+    state: String,
+    note: String,
+}
+
+impl Board {
+    /// A board for standard output, as it is.
+    pub fn new() -> Self {
+        Self {
+            live: io::stdout().is_terminal(),
+            colours: Colours::of_stdout(),
+            started: Instant::now(),
+            rows: Vec::new(),
+            drawn: false,
+        }
+    }
+
+    /// Says what is going to happen.
+    pub fn open(&mut self, stories: &'static [Story]) -> Result<(), Failure> {
+        self.started = Instant::now();
+        self.rows = stories.iter().map(Row::new).collect();
+        let mut out = io::stdout().lock();
+        writeln!(
+            out,
+            "{} notifications to a pretend merchant; the ladders are shortened: 1s 1s 2s stands for \
+             4m 10m 10m",
+            stories.len()
+        )?;
+        for story in stories {
+            writeln!(out, "  {}  {}", story.id, story.title)?;
+        }
+        writeln!(out)?;
+        if self.live {
+            write!(out, "{OPEN}")?;
+        }
+        out.flush()?;
+        Ok(())
+    }
+
+    /// An attempt has arrived at the merchant.
+    pub fn attempted(
+        &mut self,
+        story: &'static Story,
+        call: &Arrived,
+        late_ms: Option<i64>,
+    ) -> Result<(), Failure> {
+        let answered = start_of(call.answered, 24);
+        let signed = if call.verified { "" } else { ", NOT SIGNED" };
+        let late = late_ms.map_or(String::new(), |late_ms| format!(", {late_ms} ms after due"));
+        if let Some(row) = self.row(story) {
+            row.attempts.push(call.answered == "success");
+        }
+        let attempt = clean(&call.attempt);
+        self.note(
+            story,
+            &format!("attempt {attempt}{late}{signed}: the merchant said `{answered}`"),
+        )
+    }
+
+    /// The state or the number of attempts ahead has changed.
+    pub fn saw(&mut self, telling: &Telling) -> Result<(), Failure> {
+        let Some(row) = self.row(telling.story) else {
+            return Ok(());
+        };
+        row.attempts_left = telling.attempts_left;
+        if row.state == telling.state {
+            return Ok(());
+        }
+        row.state.clone_from(&telling.state);
+        if self.live {
+            return self.draw();
+        }
+        let cause = telling.cause.as_deref();
+        let cause = cause.map_or(String::new(), |cause| format!(" ({})", clean(cause)));
+        let state = self.colours.state(&telling.state);
+        self.line(telling.story, &format!("{state}{cause}"))
+    }
+
+    /// Something worth a line has happened.
+    pub fn note(&mut self, story: &'static Story, note: &str) -> Result<(), Failure> {
+        if let Some(row) = self.row(story) {
+            note.clone_into(&mut row.note);
+        }
+        if self.live {
+            self.draw()
+        } else {
+            self.line(story, note)
+        }
+    }
+
+    /// Draws the board anew, on a terminal.
+    pub fn draw(&mut self) -> Result<(), Failure> {
+        if !self.live {
+            return Ok(());
+        }
+        let mut text = String::new();
+        if self.drawn {
+            text.push_str(&format!("\x1b[{}A", self.rows.len() + 1));
+        }
+        for row in &self.rows {
+            text.push_str(&format!("{CLEAR_LINE}{}\n", row.show(self.colours)));
+        }
+        let elapsed = format!("{:5.1} s", self.started.elapsed().as_secs_f64());
+        text.push_str(&format!("{CLEAR_LINE}{}\n", self.colours.faint(&elapsed)));
+        let mut out = io::stdout().lock();
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        self.drawn = true;
+        Ok(())
+    }
+
+    /// The sum, and what to try next.
+    pub fn close(&mut self, tellings: &[Telling], well: bool) -> Result<(), Failure> {
+        self.draw()?;
+        self.restore();
+        let count = |states: &[&str]| {
+            let among = |telling: &&Telling| states.contains(&telling.state.as_str());
+            tellings.iter().filter(among).count()
+        };
+        let mut out = io::stdout().lock();
+        writeln!(
+            out,
+            "\nregistered {} = delivered {} + dead {} + cancelled {} + pending {}",
+            tellings.len(),
+            count(&["delivered"]),
+            count(&["dead"]),
+            count(&["cancelled"]),
+            count(&["scheduled", "in_flight"]),
+        )?;
+        let late = tellings.iter().flat_map(|telling| &telling.late_ms);
+        if let Some(latest_ms) = late.max().filter(|_| well) {
+            writeln!(
+                out,
+                "every attempt was signed, and began at most {latest_ms} ms after it was due"
+            )?;
+        }
+        writeln!(
+            out,
+            "\nNext, in three shells:\n  \
+             ringback serve --allow-destination 127.0.0.0/8\n  \
+             ringback listen --fail-first 2\n  \
+             ringback send payment.succeeded http://127.0.0.1:9400/ 'out_trade_no=1' --ladder wechat"
+        )?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn line(&self, story: &Story, text: &str) -> Result<(), Failure> {
+        let elapsed = self.started.elapsed().as_secs_f64();
+        let mut out = io::stdout().lock();
+        writeln!(out, "{elapsed:7.3} s  {}  {text}", story.id)?;
+        out.flush()?;
+        Ok(())
+    }
+
+    fn row(&mut self, story: &Story) -> Option<&mut Row> {
+        self.rows.iter_mut().find(|row| row.story.id == story.id)
+    }
+
+    /// Gives the terminal back as it was.
+    fn restore(&mut self) {
+        if std::mem::take(&mut self.live) {
+            let mut out = io::stdout().lock();
+            let _ = write!(out, "{CLOSE}");
+            let _ = out.flush();
+        }
+    }
+}
+
+/// Also on the way out through an error or a signal.
+impl Drop for Board {
+    fn drop(&mut self) {
+        self.restore();
+    }
+}
+
+impl Row {
+    fn new(story: &'static Story) -> Self {
+        Self {
+            story,
+            attempts: Vec::new(),
+            attempts_left: 0,
+            state: String::new(),
+            note: String::new(),
+        }
+    }
+
+    fn show(&self, colours: Colours) -> String {
+        let mut dots = String::new();
+        for acknowledged in &self.attempts {
+            let style = Style::new();
+            let style = if *acknowledged {
+                style.green()
+            } else {
+                style.red()
+            };
+            dots.push_str(&colours.paint("●", style));
+        }
+        let ahead = usize::try_from(self.attempts_left).unwrap_or(0).min(8);
+        dots.push_str(&"○".repeat(ahead));
+        // Padded by hand: colours have no width.
+        let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
+        let dot_count = "●".repeat(self.attempts.len() + ahead);
+        format!(
+            "  {}  {dots}{}  {}{}  {}",
+            self.story.id,
+            pad(&dot_count, 6),
+            colours.state(&self.state),
+            pad(&self.state, 9),
+            self.note,
+        )
+    }
+}

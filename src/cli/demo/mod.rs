@@ -1,0 +1,251 @@
+//! `ringback demo`: an embedded dispatcher and a pretend merchant, every attempt shown live.
+//!
+//! Uses nothing but what everybody has: the API, and what arrives at the merchant. Keeps its files
+//! in a directory of its own and removes it. Ends by itself within [`LONGEST`]; status 1 if
+//! something did not turn out as it should.
+
+mod board;
+mod merchant;
+mod stories;
+
+use super::client::Client;
+use super::terminal::now_ms;
+use super::{Failure, block_on};
+use crate::app::App;
+use crate::config::ServeConfig;
+use crate::domain::signature::SigningSecret;
+use anyhow::{Context as _, anyhow};
+use board::Board;
+use ipnet::{IpNet, Ipv4Net};
+use merchant::{Arrived, Merchant};
+use reqwest::Method;
+use serde_json::{Value, json};
+use std::fs::DirBuilder;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::PathBuf;
+use std::time::Duration;
+use stories::{STORIES, Telling, Twist};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{Instant, MissedTickBehavior};
+use uuid::Uuid;
+
+/// How long the whole demonstration may take.
+const LONGEST: Duration = Duration::from_secs(14);
+/// How often the states are asked for, and the board is drawn.
+const TICK: Duration = Duration::from_millis(100);
+/// When the notification that is to be cancelled is cancelled.
+const CANCEL_AFTER: Duration = Duration::from_secs(2);
+/// How long after a cancelled notification would have been due its silence counts.
+const SILENCE_MS: i64 = 500;
+const TOPIC: &str = "payment.succeeded";
+
+/// Plays all stories and says how they ended.
+pub fn run() -> Result<(), Failure> {
+    block_on(async {
+        let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+        tokio::select! {
+            done = demonstrate() => done,
+            _ = terminate.recv() => Err(Failure::Interrupted),
+            _ = interrupt.recv() => Err(Failure::Interrupted),
+        }
+    })
+}
+
+async fn demonstrate() -> Result<(), Failure> {
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(|error| anyhow!("no random numbers: {error}"))?;
+    let secret = SigningSecret::from_random(&random);
+    let dir = TemporaryDir::make()?;
+    let mut config = ServeConfig::new(&dir.0, secret.clone());
+    config.api.listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let loopback = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
+    config.delivery.allow_destinations = vec![IpNet::V4(loopback)];
+
+    let merchant = Merchant::open(secret).await?;
+    let app = App::start(config).await?;
+    let played = match Client::local(app.address()) {
+        Ok(client) => Demonstration::new(client, merchant).play().await,
+        Err(failure) => Err(failure),
+    };
+    app.stop().await;
+    let problems = played?;
+    if problems.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Failed(anyhow!(
+        "not as it should be: {}",
+        problems.join("; ")
+    )))
+}
+
+struct Demonstration {
+    client: Client,
+    merchant: Merchant,
+    board: Board,
+    tellings: Vec<Telling>,
+    started: Instant,
+}
+
+impl Demonstration {
+    fn new(client: Client, merchant: Merchant) -> Self {
+        Self {
+            client,
+            merchant,
+            board: Board::new(),
+            tellings: STORIES.iter().map(Telling::new).collect(),
+            started: Instant::now(),
+        }
+    }
+
+    /// Registers, watches, steps in where a story asks for it. Gives what went wrong.
+    async fn play(mut self) -> Result<Vec<String>, Failure> {
+        self.board.open(STORIES)?;
+        self.started = Instant::now();
+        for index in 0..STORIES.len() {
+            self.register(index).await?;
+        }
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        while !self.over() && self.started.elapsed() < LONGEST {
+            tokio::select! {
+                biased;
+                call = self.merchant.called() => self.hear(&call)?,
+                _ = tick.tick() => {
+                    for index in 0..STORIES.len() {
+                        self.look(index).await?;
+                        self.step_in(index).await?;
+                    }
+                    self.board.draw()?;
+                }
+            }
+        }
+        self.close()
+    }
+
+    async fn register(&mut self, index: usize) -> Result<(), Failure> {
+        let story = &STORIES[index];
+        let registration = json!({
+            "topic": TOPIC,
+            "id": story.id,
+            "url": self.merchant.url(index),
+            "body": format!("out_trade_no={}&total_amount=8.88", story.id),
+            "content_type": "application/x-www-form-urlencoded",
+            "ladder": { "intervals": story.intervals },
+            "delay": story.delay,
+        });
+        let url = self.client.url(&["notifications"]);
+        let answer = self.ask(Method::POST, url, Some(&registration)).await?;
+        self.tellings[index].see(&answer);
+        self.board.saw(&self.tellings[index])
+    }
+
+    /// A call has arrived at the merchant.
+    fn hear(&mut self, call: &Arrived) -> Result<(), Failure> {
+        let Some(telling) = self.tellings.get_mut(call.story) else {
+            return Ok(());
+        };
+        let late_ms = telling.hear(call);
+        self.board.attempted(telling.story, call, late_ms)
+    }
+
+    /// Asks how a notification stands.
+    async fn look(&mut self, index: usize) -> Result<(), Failure> {
+        let answer = self.ask(Method::GET, self.url(index, ""), None).await?;
+        // The calls that led to this state were made before it.
+        while let Some(call) = self.merchant.called_meanwhile() {
+            self.hear(&call)?;
+        }
+        if self.tellings[index].see(&answer) {
+            self.board.saw(&self.tellings[index])?;
+        }
+        Ok(())
+    }
+
+    /// Does what people do in this story: replays a dead letter, cancels before it is due.
+    async fn step_in(&mut self, index: usize) -> Result<(), Failure> {
+        let telling = &self.tellings[index];
+        let (method, url, body, said) = match telling.story.twist {
+            Twist::Replayed if telling.state == "dead" && !telling.stepped_in => (
+                Method::POST,
+                self.url(index, "replay"),
+                Some(json!({ "reason": "the merchant has mended its page" })),
+                "replayed by hand",
+            ),
+            Twist::Cancelled
+                if telling.state == "scheduled"
+                    && !telling.stepped_in
+                    && self.started.elapsed() >= CANCEL_AFTER =>
+            {
+                (
+                    Method::DELETE,
+                    self.url(index, ""),
+                    None,
+                    "cancelled by its owner",
+                )
+            }
+            Twist::None | Twist::Replayed | Twist::Cancelled => return Ok(()),
+        };
+        self.tellings[index].stepped_in = true;
+        self.board.note(&STORIES[index], said)?;
+        let answer = self.ask(method, url, body.as_ref()).await?;
+        self.tellings[index].see(&answer);
+        self.board.saw(&self.tellings[index])
+    }
+
+    fn over(&self) -> bool {
+        self.tellings.iter().all(|telling| telling.over(now_ms()))
+    }
+
+    fn close(mut self) -> Result<Vec<String>, Failure> {
+        let problems: Vec<String> = self.tellings.iter().flat_map(Telling::problems).collect();
+        self.board.close(&self.tellings, problems.is_empty())?;
+        Ok(problems)
+    }
+
+    fn url(&self, index: usize, below: &str) -> url::Url {
+        let collection = match below {
+            "" => "notifications",
+            _ => "dead-letters",
+        };
+        let mut segments = vec![collection, TOPIC, STORIES[index].id];
+        if !below.is_empty() {
+            segments.push(below);
+        }
+        self.client.url(&segments)
+    }
+
+    async fn ask(
+        &self,
+        method: Method,
+        url: url::Url,
+        body: Option<&Value>,
+    ) -> Result<Value, Failure> {
+        let answer = self.client.call(method, url, body).await?;
+        Ok(serde_json::from_slice(&answer).context("the answer is no JSON")?)
+    }
+}
+
+/// A directory that goes when this is dropped, whichever way the demonstration ends.
+struct TemporaryDir(PathBuf);
+
+impl TemporaryDir {
+    fn make() -> Result<Self, Failure> {
+        let name = format!("ringback-demo-{}", Uuid::now_v7().simple());
+        let path = std::env::temp_dir().join(name);
+        // Not recursive: a directory that is there already belongs to somebody else.
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for TemporaryDir {
+    fn drop(&mut self) {
+        // What cannot be removed is left to the system's own clearing of temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

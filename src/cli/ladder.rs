@@ -1,0 +1,165 @@
+//! `ringback ladder`: the named ladders, and when the attempts of one fall.
+
+use super::Failure;
+use super::terminal::{Colours, table};
+use crate::domain::duration::display_ms;
+use crate::domain::ladder::{Failed, Ladder, Next};
+use crate::domain::named_ladders::{self, Source};
+use crate::domain::state::Cause;
+use clap::Args;
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+
+#[derive(Args)]
+pub struct LadderArguments {
+    /// A ladder's name, or one's own as JSON: {"intervals": ["10s", "1m"], "window": "1h"}
+    name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// One attempt of an undisturbed series.
+struct Rung {
+    /// The wait since the one before it; the first has none.
+    interval_ms: Option<i64>,
+    /// How long after the first.
+    offset_ms: i64,
+    /// The interval that the end of the window cut to this one.
+    cut_ms: Option<i64>,
+}
+
+/// Prints what was asked for.
+pub fn run(arguments: &LadderArguments) -> Result<(), Failure> {
+    let text = match (&arguments.name, arguments.json) {
+        (None, false) => all_as_text(Colours::of_stdout()),
+        (None, true) => {
+            let all = named_ladders::all().iter();
+            pretty(
+                &all.map(|(ladder, source)| describe(ladder, source))
+                    .collect(),
+            )
+        }
+        (Some(name), json) => {
+            let ladder =
+                Ladder::from_text(name).map_err(|error| Failure::Usage(error.to_string()))?;
+            let source = ladder
+                .name()
+                .and_then(named_ladders::find)
+                .map_or("the command line", |(_, source)| source);
+            if json {
+                pretty(&describe(&ladder, source))
+            } else {
+                one_as_text(&ladder, source, Colours::of_stdout())
+            }
+        }
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(())
+}
+
+/// The attempts when every one of them fails in time, and what ends them.
+fn climb(ladder: &Ladder) -> (Vec<Rung>, Cause) {
+    let mut rungs = vec![Rung {
+        interval_ms: None,
+        offset_ms: 0,
+        cut_ms: None,
+    }];
+    let (mut step, mut due_ms, mut clamped) = (1, 0, false);
+    loop {
+        let failed = Failed {
+            step,
+            due_ms,
+            started_ms: due_ms,
+            deadline_ms: ladder.window_ms(),
+            clamped,
+        };
+        // Half of the range: a jittered ladder without its jitter.
+        match ladder.after(failed, 0.5) {
+            Next::Attempt {
+                due_ms: next_ms,
+                clamped: next_clamped,
+            } => {
+                let intervals = ladder.intervals_ms();
+                let nominal_ms = intervals.get(rungs.len() - 1).or(intervals.last());
+                rungs.push(Rung {
+                    interval_ms: Some(next_ms - due_ms),
+                    offset_ms: next_ms,
+                    cut_ms: nominal_ms.copied().filter(|_| next_clamped),
+                });
+                (step, due_ms, clamped) = (step + 1, next_ms, next_clamped);
+            }
+            Next::End(cause) => return (rungs, cause),
+        }
+    }
+}
+
+fn all_as_text(colours: Colours) -> String {
+    let rows: Vec<Vec<String>> = named_ladders::all()
+        .iter()
+        .map(|(ladder, source)| {
+            vec![
+                ladder.to_text(),
+                climb(ladder).0.len().to_string(),
+                display_ms(ladder.window_ms()),
+                (*source).to_string(),
+            ]
+        })
+        .collect();
+    table(colours, &["name", "attempts", "window", "source"], &rows)
+}
+
+fn one_as_text(ladder: &Ladder, source: Source, colours: Colours) -> String {
+    let (rungs, cause) = climb(ladder);
+    let rows: Vec<Vec<String>> = rungs
+        .iter()
+        .zip(1..)
+        .map(|(rung, number): (_, usize)| {
+            let interval = rung.interval_ms.map_or("-".to_string(), display_ms);
+            let note = rung.cut_ms.map_or(String::new(), |cut_ms| {
+                format!(
+                    "at the end of the window, instead of {} on",
+                    display_ms(cut_ms)
+                )
+            });
+            vec![
+                number.to_string(),
+                interval,
+                display_ms(rung.offset_ms),
+                note,
+            ]
+        })
+        .collect();
+    let ends = match cause {
+        Cause::LadderExhausted => "when the last attempt has failed (ladder_exhausted)",
+        Cause::WindowClosed => "with the attempt at the end of the window (window_closed)",
+        Cause::Refused | Cause::Blocked => cause.as_str(),
+    };
+    format!(
+        "{}\n{}\n{}\n{} attempts; the window is {}; it ends {ends}\n",
+        ladder.to_text(),
+        colours.faint(source),
+        table(colours, &["attempt", "interval", "offset", ""], &rows),
+        rungs.len(),
+        display_ms(ladder.window_ms()),
+    )
+}
+
+fn describe(ladder: &Ladder, source: Source) -> Value {
+    let (rungs, cause) = climb(ladder);
+    let intervals = ladder.intervals_ms().iter();
+    json!({
+        "name": ladder.name(),
+        "source": source,
+        "intervals": intervals.map(|ms| display_ms(*ms)).collect::<Vec<_>>(),
+        "repeat_last": ladder.repeats_last(),
+        "window": display_ms(ladder.window_ms()),
+        "attempts": rungs.len(),
+        "offsets_ms": rungs.iter().map(|rung| rung.offset_ms).collect::<Vec<_>>(),
+        "ends_with": cause.as_str(),
+    })
+}
+
+fn pretty(value: &Value) -> String {
+    format!("{value:#}\n")
+}

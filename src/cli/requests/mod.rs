@@ -1,0 +1,202 @@
+//! The commands that speak to a running server, each as its one request.
+
+mod send;
+
+use super::client::{Client, ServerArguments};
+use super::show;
+use super::terminal::{Colours, now_ms};
+use super::{Failure, block_on};
+use crate::domain::key::Key;
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use reqwest::Method;
+use send::SendArguments;
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+use url::Url;
+
+/// A request to a server.
+#[derive(Subcommand)]
+pub enum Request {
+    /// Register a notification
+    Send(SendArguments),
+    /// Show one notification with its attempts and its history
+    Show(OneArguments),
+    /// List notifications, newest first
+    List(ListArguments),
+    /// Call a scheduled notification off
+    Cancel(OneArguments),
+    /// Attempt a scheduled notification now; its ladder goes on afterwards
+    Retry(OneArguments),
+    /// List dead letters, last parked first
+    Dead(DeadArguments),
+    /// Start a dead letter's ladder again
+    Replay(ReplayArguments),
+    /// Give a dead letter up for good
+    Discard(OneArguments),
+}
+
+#[derive(Args)]
+pub struct OneArguments {
+    /// Its topic
+    topic: String,
+    /// Its id
+    id: String,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Args)]
+pub struct ReplayArguments {
+    #[command(flatten)]
+    one: OneArguments,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT")]
+    reason: String,
+}
+
+#[derive(Args)]
+pub struct ListArguments {
+    /// scheduled, in_flight, delivered, dead or cancelled
+    #[arg(long)]
+    state: Option<String>,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+#[derive(Args)]
+pub struct DeadArguments {
+    /// `ladder_exhausted`, `window_closed`, refused or blocked
+    #[arg(long)]
+    cause: Option<String>,
+    #[command(flatten)]
+    filter: FilterArguments,
+}
+
+#[derive(Args)]
+struct FilterArguments {
+    /// Of this topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// To this destination, such as `https://shop.example`
+    #[arg(long)]
+    lane: Option<String>,
+    /// Not before this time
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Before this time
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Most to list
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// Where to go on, as the page before said
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// Sends the request and prints the answer.
+pub fn run(request: Request) -> Result<(), Failure> {
+    let under_key = |one: &OneArguments, method, collection, below: &[&str]| {
+        let key = key(&one.topic, &one.id)?;
+        let client = Client::new(&one.server)?;
+        let url = client.notification_url(collection, &key, below);
+        print_one(&client, &one.server, method, url, None)
+    };
+    match request {
+        Request::Send(arguments) => send(&arguments),
+        Request::Show(one) => under_key(&one, Method::GET, "notifications", &[]),
+        Request::Cancel(one) => under_key(&one, Method::DELETE, "notifications", &[]),
+        Request::Retry(one) => under_key(&one, Method::POST, "notifications", &["retry"]),
+        Request::Discard(one) => under_key(&one, Method::DELETE, "dead-letters", &[]),
+        Request::Replay(ReplayArguments { one, reason }) => {
+            let key = key(&one.topic, &one.id)?;
+            let client = Client::new(&one.server)?;
+            let url = client.notification_url("dead-letters", &key, &["replay"]);
+            let body = json!({ "reason": reason });
+            print_one(&client, &one.server, Method::POST, url, Some(&body))
+        }
+        Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
+        Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
+    }
+}
+
+fn key(topic: &str, id: &str) -> Result<Key, Failure> {
+    Key::new(topic, id).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+fn send(arguments: &SendArguments) -> Result<(), Failure> {
+    let registration = arguments.registration()?;
+    let client = Client::new(&arguments.server)?;
+    let url = client.url(&["notifications"]);
+    print_one(
+        &client,
+        &arguments.server,
+        Method::POST,
+        url,
+        Some(&registration),
+    )
+}
+
+fn print_one(
+    client: &Client,
+    server: &ServerArguments,
+    method: Method,
+    url: Url,
+    body: Option<&Value>,
+) -> Result<(), Failure> {
+    let answer = block_on(client.call(method, url, body))?;
+    let text = if server.json {
+        as_it_is(answer)
+    } else {
+        let one = serde_json::from_slice(&answer).context(NOT_OURS)?;
+        show::one(&one, Colours::of_stdout(), now_ms()).into_bytes()
+    };
+    io::stdout().write_all(&text)?;
+    Ok(())
+}
+
+fn print_list(
+    collection: &str,
+    (name, value): (&str, Option<String>),
+    filter: &FilterArguments,
+) -> Result<(), Failure> {
+    let client = Client::new(&filter.server)?;
+    let mut url = client.url(&[collection]);
+    let limit = filter.limit.map(|limit| limit.to_string());
+    let query = [
+        (name, &value),
+        ("topic", &filter.topic),
+        ("lane", &filter.lane),
+        ("from", &filter.from),
+        ("to", &filter.to),
+        ("limit", &limit),
+        ("cursor", &filter.cursor),
+    ];
+    for (name, value) in query {
+        if let Some(value) = value {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+    }
+    let answer = block_on(client.call(Method::GET, url, None))?;
+    let text = if filter.server.json {
+        as_it_is(answer)
+    } else {
+        let page = serde_json::from_slice(&answer).context(NOT_OURS)?;
+        show::list(&page, Colours::of_stdout(), now_ms()).into_bytes()
+    };
+    io::stdout().write_all(&text)?;
+    Ok(())
+}
+
+const NOT_OURS: &str = "the answer is not one of a Ringback server";
+
+/// The server's JSON, and a newline so that the shell's prompt stands on its own line.
+fn as_it_is(mut answer: Vec<u8>) -> Vec<u8> {
+    if !answer.ends_with(b"\n") {
+        answer.push(b'\n');
+    }
+    answer
+}

@@ -1,0 +1,264 @@
+//! Notifications as support staff read them out on the phone: the state first, then what comes
+//! next, then what happened.
+//!
+//! Shows whatever a server sends, and no more than that: a member that is missing is left out.
+
+use super::terminal::{Colours, clean, instant, start_of, table};
+use crate::domain::duration;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Characters of an answer or a reason in a table.
+const SHOWN_CHARACTERS: usize = 60;
+
+/// A notification as the API describes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct One {
+    topic: String,
+    id: String,
+    webhook_id: String,
+    lane: String,
+    url: String,
+    state: String,
+    series: u32,
+    attempts_made: u32,
+    attempts_left: u64,
+    registered_at: Option<String>,
+    next_attempt_at: Option<String>,
+    deadline_at: Option<String>,
+    ended_at: Option<String>,
+    cause: Option<String>,
+    ladder: Value,
+    attempts: Vec<Attempt>,
+    transitions: Vec<Transition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Attempt {
+    series: u32,
+    number: u32,
+    due_at: String,
+    started_at: String,
+    duration_ms: i64,
+    outcome: String,
+    status: Option<u16>,
+    answer: Option<String>,
+    reason: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Transition {
+    kind: String,
+    at: String,
+    actor: String,
+    instance: String,
+    detail: Option<String>,
+}
+
+/// A page of a list.
+#[derive(Debug, Default, Deserialize)]
+pub struct Page {
+    items: Vec<One>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+/// One notification in full.
+pub fn one(one: &One, colours: Colours, now_ms: i64) -> String {
+    let cause = match &one.cause {
+        Some(cause) => format!(" ({})", clean(cause)),
+        None => String::new(),
+    };
+    let mut text = format!(
+        "{}{cause}  {} {}\n",
+        colours.state(&one.state),
+        clean(&one.topic),
+        clean(&one.id)
+    );
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            text.push_str(&format!(
+                "  {} {value}\n",
+                colours.faint(&format!("{name:<14}"))
+            ));
+        }
+    };
+    let at = |instant_text: &Option<String>| {
+        let text = instant_text.as_deref();
+        text.map_or(String::new(), |text| instant(text, now_ms))
+    };
+    line("next attempt", at(&one.next_attempt_at));
+    // Of an ended one the deadline says nothing any more.
+    if one.ended_at.is_none() {
+        line("deadline", at(&one.deadline_at));
+    }
+    line("ended", at(&one.ended_at));
+    line(
+        "attempts",
+        format!("{} made, {} left", one.attempts_made, one.attempts_left),
+    );
+    if one.series > 1 {
+        line("series", one.series.to_string());
+    }
+    line("url", clean(&one.url));
+    line("lane", clean(&one.lane));
+    line("ladder", ladder(&one.ladder));
+    line("webhook id", clean(&one.webhook_id));
+    line("registered", at(&one.registered_at));
+    if !one.attempts.is_empty() {
+        text.push('\n');
+        text.push_str(&attempts(&one.attempts, colours));
+    }
+    if !one.transitions.is_empty() {
+        text.push('\n');
+        text.push_str(&transitions(&one.transitions, colours));
+    }
+    text
+}
+
+/// A page of a list, one line each.
+pub fn list(page: &Page, colours: Colours, now_ms: i64) -> String {
+    if page.items.is_empty() {
+        return "none\n".to_string();
+    }
+    let rows: Vec<Vec<String>> = page.items.iter().map(|item| row(item, now_ms)).collect();
+    let heading = ["state", "topic", "id", "attempts", "next or ended", "lane"];
+    let mut text = table(colours, &heading, &rows);
+    if let Some(cursor) = &page.next_cursor {
+        text.push_str(&format!("more with --cursor {}\n", clean(cursor)));
+    }
+    text
+}
+
+fn row(item: &One, now_ms: i64) -> Vec<String> {
+    let state = match &item.cause {
+        Some(cause) => format!("{} ({cause})", item.state),
+        None => item.state.clone(),
+    };
+    let when = item.next_attempt_at.as_ref().or(item.ended_at.as_ref());
+    vec![
+        state,
+        item.topic.clone(),
+        item.id.clone(),
+        format!("{} made, {} left", item.attempts_made, item.attempts_left),
+        when.map_or("-".to_string(), |when| instant(when, now_ms)),
+        item.lane.clone(),
+    ]
+}
+
+fn attempts(attempts: &[Attempt], colours: Colours) -> String {
+    let several_series = attempts.iter().any(|attempt| attempt.series > 1);
+    let rows: Vec<Vec<String>> = attempts
+        .iter()
+        .map(|attempt| {
+            let number = if several_series {
+                format!("{} (series {})", attempt.number, attempt.series)
+            } else {
+                attempt.number.to_string()
+            };
+            let status = attempt.status.map(|status| status.to_string());
+            vec![
+                number,
+                attempt.due_at.clone(),
+                attempt.started_at.clone(),
+                duration::display_ms(attempt.duration_ms),
+                attempt.outcome.clone(),
+                status.unwrap_or_else(|| "-".to_string()),
+                start_of(attempt.answer.as_deref().unwrap_or("-"), SHOWN_CHARACTERS),
+                attempt.reason.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let heading = [
+        "#", "due", "started", "took", "outcome", "status", "answer", "reason",
+    ];
+    table(colours, &heading, &rows)
+}
+
+fn transitions(transitions: &[Transition], colours: Colours) -> String {
+    let rows: Vec<Vec<String>> = transitions
+        .iter()
+        .map(|transition| {
+            vec![
+                transition.kind.clone(),
+                transition.at.clone(),
+                transition.actor.clone(),
+                transition.instance.clone(),
+                transition.detail.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    table(colours, &["what", "when", "who", "where", "why"], &rows)
+}
+
+/// A ladder's name, or its JSON if it is the owner's own.
+fn ladder(ladder: &Value) -> String {
+    match ladder {
+        Value::Null => String::new(),
+        Value::String(name) => clean(name),
+        Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            clean(&ladder.to_string())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW_MS: i64 = 1_795_163_400_000;
+
+    #[test]
+    fn the_state_comes_first_and_then_what_is_next() {
+        let shown = serde_json::from_value(json!({
+            "topic": "payment.succeeded", "id": "order-1", "state": "scheduled",
+            "next_attempt_at": "2026-11-20T08:33:58.000Z",
+            "deadline_at": "2026-11-21T08:52:00.000Z",
+            "attempts_made": 1, "attempts_left": 7, "ladder": "alipay",
+            "attempts": [{
+                "series": 1, "number": 1, "due_at": "2026-11-20T08:29:58.000Z",
+                "started_at": "2026-11-20T08:29:58.001Z", "duration_ms": 12,
+                "outcome": "wrong_answer", "status": 200, "answer": "\u{1b}[2J<html>",
+                "reason": "answered 200, but",
+            }],
+            "transitions": [],
+        }))
+        .expect("a notification");
+        let text = one(&shown, Colours::of_stdout(), NOW_MS);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "scheduled  payment.succeeded order-1");
+        assert_eq!(
+            lines[1],
+            "  next attempt   2026-11-20T08:33:58.000Z (in 3m58s)"
+        );
+        assert_eq!(
+            lines[2],
+            "  deadline       2026-11-21T08:52:00.000Z (in 24h22m)"
+        );
+        assert_eq!(lines[3], "  attempts       1 made, 7 left");
+        assert!(
+            text.contains("  \\u{1b}[2J<html>  answered 200, but\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_page_says_how_to_go_on() {
+        let page = serde_json::from_value(json!({
+            "items": [{ "topic": "t", "id": "i", "state": "dead", "cause": "refused" }],
+            "next_cursor": "1-2",
+        }))
+        .expect("a page");
+        let text = list(&page, Colours::of_stdout(), NOW_MS);
+        assert!(text.contains("\ndead (refused)  t"), "{text}");
+        assert!(text.ends_with("more with --cursor 1-2\n"), "{text}");
+        assert_eq!(
+            list(&Page::default(), Colours::of_stdout(), NOW_MS),
+            "none\n"
+        );
+    }
+}
