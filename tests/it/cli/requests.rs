@@ -1,0 +1,352 @@
+//! The commands that speak to a server, against a stand-in that keeps what it was asked and
+//! answers one thing.
+
+use super::program::{Finished, run};
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
+use axum::response::IntoResponse;
+use axum::routing::any;
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+struct Asked {
+    method: Method,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Value,
+}
+
+struct StandIn {
+    address: SocketAddr,
+    asked: mpsc::Receiver<Asked>,
+}
+
+type Answer = (StatusCode, [(&'static str, &'static str); 1], String);
+
+impl StandIn {
+    async fn open(answer: Answer) -> Self {
+        let (sender, asked) = mpsc::channel(8);
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
+        let address = listener.local_addr().expect("bound");
+        let router = Router::new()
+            .fallback(any(keep))
+            .with_state(Arc::new((sender, answer)));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { address, asked }
+    }
+
+    async fn answering(answer: &Value) -> Self {
+        let headers = [("content-type", "application/json")];
+        Self::open((StatusCode::OK, headers, answer.to_string())).await
+    }
+
+    /// Runs the program against this server.
+    async fn run(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Finished {
+        let server = format!("http://{}", self.address);
+        let owned = |text: &&str| (*text).to_string();
+        let arguments: Vec<String> = arguments.iter().map(owned).collect();
+        let mut variables: Vec<(String, String)> = variables
+            .iter()
+            .map(|(name, value)| (owned(name), owned(value)))
+            .collect();
+        variables.push(("RINGBACK_SERVER".to_string(), server));
+        let program = tokio::task::spawn_blocking(move || {
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            let variables: Vec<(&str, &str)> = variables
+                .iter()
+                .map(|(name, value)| (name.as_str(), value.as_str()))
+                .collect();
+            run(Path::new("."), &arguments, &variables)
+        });
+        program.await.expect("no panic")
+    }
+
+    fn asked(&mut self) -> Asked {
+        self.asked.try_recv().expect("asked")
+    }
+}
+
+async fn keep(
+    State(kept): State<Arc<(mpsc::Sender<Asked>, Answer)>>,
+    request: Request,
+) -> impl IntoResponse {
+    let (parts, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 1024 * 1024).await.expect("read");
+    let asked = Asked {
+        method: parts.method,
+        uri: parts.uri,
+        headers: parts.headers,
+        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+    };
+    kept.0.send(asked).await.expect("a test that listens");
+    kept.1.clone()
+}
+
+/// Which request a command makes.
+async fn check(arguments: &[&str], method: Method, path_and_query: &str, body: Value) {
+    let mut server = StandIn::answering(&json!({ "items": [] })).await;
+    let finished = server.run(arguments, &[]).await;
+    assert_eq!(finished.status, 0, "{arguments:?} {}", finished.stderr);
+    let asked = server.asked();
+    assert_eq!(asked.method, method, "{arguments:?}");
+    assert_eq!(asked.uri.to_string(), path_and_query, "{arguments:?}");
+    assert_eq!(asked.body, body, "{arguments:?}");
+}
+
+#[tokio::test]
+async fn every_command_is_one_request() {
+    let none = Value::Null;
+    check(
+        &["show", "t", "1"],
+        Method::GET,
+        "/v1/notifications/t/1",
+        none.clone(),
+    )
+    .await;
+    check(
+        &["cancel", "t", "1"],
+        Method::DELETE,
+        "/v1/notifications/t/1",
+        none.clone(),
+    )
+    .await;
+    check(
+        &["retry", "t", "1"],
+        Method::POST,
+        "/v1/notifications/t/1/retry",
+        none.clone(),
+    )
+    .await;
+    check(
+        &["discard", "t", "1"],
+        Method::DELETE,
+        "/v1/dead-letters/t/1",
+        none.clone(),
+    )
+    .await;
+    check(
+        &["replay", "t", "1", "--reason", "mended"],
+        Method::POST,
+        "/v1/dead-letters/t/1/replay",
+        json!({ "reason": "mended" }),
+    )
+    .await;
+    check(&["list"], Method::GET, "/v1/notifications", none.clone()).await;
+    check(
+        &[
+            "list",
+            "--state",
+            "in_flight",
+            "--lane",
+            "https://a.example",
+            "--limit",
+            "5",
+        ],
+        Method::GET,
+        "/v1/notifications?state=in_flight&lane=https%3A%2F%2Fa.example&limit=5",
+        none.clone(),
+    )
+    .await;
+    check(
+        &[
+            "dead",
+            "--cause",
+            "refused",
+            "--from",
+            "2026-11-20T08:30:00+08:00",
+            "--cursor",
+            "1-2",
+        ],
+        Method::GET,
+        "/v1/dead-letters?cause=refused&from=2026-11-20T08%3A30%3A00%2B08%3A00&cursor=1-2",
+        none,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn every_printable_id_survives_the_path() {
+    let id: String = (b' '..=b'~').map(char::from).collect();
+    let mut server = StandIn::answering(&json!({})).await;
+    // The first character is a space, so the program cannot take the id for a flag.
+    server.run(&["show", "t", &id], &[]).await;
+    let path = server.asked().uri.path().to_string();
+    let segments: Vec<&str> = path.split('/').collect();
+    assert_eq!(segments.len(), 5, "{path}");
+    let mut bytes = segments[4].bytes();
+    let mut decoded = String::new();
+    while let Some(byte) = bytes.next() {
+        let byte = if byte == b'%' {
+            let digits: String = bytes.by_ref().take(2).map(char::from).collect();
+            u8::from_str_radix(&digits, 16).expect("two digits")
+        } else {
+            byte
+        };
+        decoded.push(char::from(byte));
+    }
+    assert_eq!(decoded, id);
+}
+
+#[tokio::test]
+async fn a_registration_holds_what_was_given() {
+    let registered = async |arguments: &[&str]| {
+        let mut server = StandIn::answering(&json!({})).await;
+        let mut all = vec!["send", "t", "https://a.example/"];
+        all.extend(arguments);
+        let finished = server.run(&all, &[]).await;
+        assert_eq!(finished.status, 0, "{}", finished.stderr);
+        let asked = server.asked();
+        assert_eq!(asked.uri.to_string(), "/v1/notifications");
+        let mut body = asked.body;
+        assert_eq!(body["topic"].take(), "t");
+        assert_eq!(body["url"].take(), "https://a.example/");
+        body
+    };
+    let plain = |rest: Value| {
+        let mut all = json!({ "topic": null, "url": null });
+        let members = all.as_object_mut().expect("an object");
+        members.extend(rest.as_object().expect("an object").clone());
+        all
+    };
+    assert_eq!(registered(&[]).await, plain(json!({ "body": "" })));
+    assert_eq!(registered(&["-1"]).await, plain(json!({ "body": "-1" })));
+    assert_eq!(
+        registered(&["{ \"a\": 1 }"]).await,
+        plain(json!({ "body": "{ \"a\": 1 }", "content_type": "application/json" }))
+    );
+    let everything = [
+        "a=1",
+        "--id",
+        "1",
+        "--content-type",
+        "text/x",
+        "--header",
+        "x=1=2",
+        "--header",
+        "y=",
+        "--delay",
+        "4m",
+        "--ladder",
+        r#"{"intervals":["1s"]}"#,
+        "--ack",
+        "exact",
+    ];
+    assert_eq!(
+        registered(&everything).await,
+        plain(json!({
+            "body": "a=1", "id": "1", "content_type": "text/x",
+            "headers": { "x": "1=2", "y": "" }, "delay": "4m",
+            "ladder": { "intervals": ["1s"] }, "ack": "exact",
+        }))
+    );
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("body");
+    std::fs::write(&file, b"\xff\x00").expect("written");
+    let file = file.to_str().expect("UTF-8");
+    assert_eq!(
+        registered(&["--body-file", file]).await,
+        plain(json!({ "body_base64": "/wA=" }))
+    );
+}
+
+#[tokio::test]
+async fn the_caller_is_named_and_shows_the_key() {
+    let mut server = StandIn::answering(&json!({})).await;
+    let mut check = async |variables: &[(&str, &str)], actor: &str, key: Option<&str>| {
+        server.run(&["show", "t", "1"], variables).await;
+        let headers = server.asked().headers;
+        assert_eq!(headers["ringback-actor"], actor);
+        let given = headers.get("authorization");
+        assert_eq!(given.map(|value| value.to_str().expect("ASCII")), key);
+    };
+    check(&[("USER", "li")], "li", None).await;
+    check(&[("USER", "李")], "cli", None).await;
+    check(&[("USER", "")], "cli", None).await;
+    check(&[("USER", "dispatcher")], "cli", None).await;
+    check(
+        &[("USER", "a b"), ("RINGBACK_API_KEY", "k")],
+        "cli",
+        Some("Bearer k"),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_in_a_few_lines() {
+    let problem = json!({
+        "type": "about:blank", "title": "Unprocessable Content", "status": 422,
+        "detail": "2 fields are wrong\u{1b}[2J",
+        "errors": [{ "pointer": "/url", "detail": "not a URL" }, { "pointer": "/ack" }],
+    });
+    let headers = [("content-type", "application/problem+json")];
+    let status = StatusCode::UNPROCESSABLE_ENTITY;
+    let server = StandIn::open((status, headers, problem.to_string())).await;
+    let finished = server.run(&["send", "t", "x"], &[]).await;
+    assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
+    assert_eq!(
+        finished.stderr,
+        "ringback: 422 Unprocessable Entity: Unprocessable Content: 2 fields are \
+         wrong\\u{1b}[2J\n  /url: not a URL\n  /ack: \n"
+    );
+
+    let headers = [("retry-after", "2")];
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let server = StandIn::open((status, headers, "<html>".to_string())).await;
+    let finished = server.run(&["show", "t", "1"], &[]).await;
+    assert_eq!(finished.status, 1);
+    assert_eq!(
+        finished.stderr,
+        "ringback: 503 Service Unavailable\n  try again in 2 s\n"
+    );
+}
+
+#[tokio::test]
+async fn json_is_printed_as_the_server_sent_it() {
+    let answer = "{ \"state\":  \"delivered\", \"unknown\": [1.0] }";
+    let headers = [("content-type", "application/json")];
+    let server = StandIn::open((StatusCode::OK, headers, answer.to_string())).await;
+    for arguments in [&["show", "t", "1", "--json"][..], &["list", "--json"]] {
+        let finished = server.run(arguments, &[]).await;
+        assert_eq!(finished.stdout, format!("{answer}\n"));
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_ours_is_said_so() {
+    let headers = [("content-type", "text/html")];
+    let server = StandIn::open((StatusCode::OK, headers, "<html>".to_string())).await;
+    let finished = server.run(&["show", "t", "1"], &[]).await;
+    assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
+    let expected = "ringback: the answer is not one of a Ringback server: ";
+    assert!(finished.stderr.starts_with(expected), "{}", finished.stderr);
+    assert_eq!(finished.stderr.lines().count(), 1);
+}
+
+#[test]
+fn a_server_that_is_not_there_is_named() {
+    // Bound and closed again, so nobody listens there.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = free.local_addr().expect("bound");
+    drop(free);
+    let server = format!("http://user:hunter2@{address}/x");
+    let finished = run(Path::new("."), &["list", "--server", &server], &[]);
+    assert_eq!(finished.status, 1);
+    assert_eq!(
+        finished.stderr,
+        format!(
+            "ringback: no server can be reached at http://{address}; start one with `ringback \
+             serve`, or name it with --server\n"
+        )
+    );
+    let wrong = run(Path::new("."), &["list", "--server", "hunter2"], &[]);
+    assert_eq!(wrong.status, 2);
+    assert_eq!(
+        wrong.stderr,
+        "ringback: --server: not a URL like http://127.0.0.1:8400\n"
+    );
+}
