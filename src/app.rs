@@ -103,6 +103,7 @@ impl App {
             largest_body_bytes: config.api.largest_body_bytes,
             api_key: config.api.key.as_ref().map(|key| key.expose().to_string()),
             most_requests: MOST_REQUESTS,
+            ..ApiSettings::default()
         };
         if !address.ip().is_loopback() && settings.api_key.is_none() {
             tracing::warn!(%address, "the API is open to whoever reaches this address; set api-key");

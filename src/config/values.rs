@@ -53,7 +53,11 @@ impl fmt::Debug for ApiKey {
 }
 
 impl RedisUrl {
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    /// Reads a `redis://` or `rediss://` URL.
+    ///
+    /// # Errors
+    /// Says what would be right, without repeating what may hold a password.
+    pub fn parse(text: &str) -> Result<Self, String> {
         let right = "not a URL like redis://127.0.0.1:6379 or rediss://redis.example:6380/0";
         let (scheme, _) = text.split_once("://").ok_or(right)?;
         match scheme {

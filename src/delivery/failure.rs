@@ -70,8 +70,7 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
     }
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
         if error.is_incomplete_message() {
-            let reason = "the connection was closed before the answer was complete";
-            return Some((Outcome::Protocol, reason.to_string()));
+            return Some(broken_off());
         }
         if error.is_parse() {
             return Some((
@@ -80,9 +79,13 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             ));
         }
     }
-    if let Some(error) = cause.downcast_ref::<io::Error>()
-        && error.get_ref().is_none()
-    {
+    if let Some(error) = cause.downcast_ref::<io::Error>() {
+        if error.kind() == io::ErrorKind::UnexpectedEof && !connecting {
+            return Some(broken_off());
+        }
+        if error.get_ref().is_some() {
+            return None;
+        }
         return Some(if connecting {
             (Outcome::Connect, format!("no connection: {error}"))
         } else {
@@ -90,6 +93,11 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
         });
     }
     None
+}
+
+fn broken_off() -> (Outcome, String) {
+    let reason = "the connection was closed before the answer was complete";
+    (Outcome::Protocol, reason.to_string())
 }
 
 fn deepest(error: &dyn Error) -> String {

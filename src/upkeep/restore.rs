@@ -38,7 +38,6 @@ pub async fn restore(
     loop {
         let (page, next) = journal.pending_page(cursor, PAGE).await?;
         restored += page.len() as u64;
-        let last = page.len() < PAGE;
         stream::iter(page)
             .map(
                 |Pending {
@@ -55,7 +54,7 @@ pub async fn restore(
             .buffer_unordered(AT_ONCE)
             .try_for_each(|_| async { Ok(()) })
             .await?;
-        if last || next.is_none() {
+        if next.is_none() {
             return Ok(restored);
         }
         cursor = next;

@@ -9,16 +9,23 @@ use standardwebhooks::Webhook;
 fn judge(call: &Call) -> Result<(), standardwebhooks::WebhookError> {
     let mut headers = HeaderMap::new();
     for name in ["webhook-id", "webhook-timestamp", "webhook-signature"] {
-        headers.insert(name, HeaderValue::from_str(call.header(name)).expect("a value"));
+        headers.insert(
+            name,
+            HeaderValue::from_str(call.header(name)).expect("a value"),
+        );
     }
-    Webhook::new(secret().expose()).expect("a secret").verify(&call.body, &headers)
+    Webhook::new(secret().expose())
+        .expect("a secret")
+        .verify(&call.body, &headers)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_attempt_verifies_with_the_reference_library() {
     let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
     let server = Server::start(Stores::Embedded).await;
-    server.register(with_ladder("a", &merchant, &["20ms"])).await;
+    server
+        .register(with_ladder("a", &merchant, &["20ms"]))
+        .await;
     let first = merchant.call().await;
     let second = merchant.call().await;
     judge(&first).expect("the first verifies");
@@ -35,7 +42,10 @@ async fn bodies_are_signed_byte_for_byte() {
     let mut merchant = Merchant::start().await;
     let server = Server::start(Stores::Embedded).await;
     let bodies = [
-        (json!({ "id": 1, "amount": "8.88" }), r#"{"amount":"8.88","id":1}"#.to_string()),
+        (
+            json!({ "id": 1, "amount": "8.88" }),
+            r#"{"amount":"8.88","id":1}"#.to_string(),
+        ),
         (json!(""), String::new()),
         (json!("付款成功\r\n\u{0}"), "付款成功\r\n\u{0}".to_string()),
         (json!("x".repeat(256 * 1024)), "x".repeat(256 * 1024)),

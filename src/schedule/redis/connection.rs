@@ -144,6 +144,8 @@ impl Connection {
         tokio::time::timeout(CALL_TIMEOUT, sending)
             .await
             .map_err(|_| timed_out())
+            // An error that the server answers with comes as a value.
+            .map(|sent| sent.and_then(Value::extract_error))
     }
 }
 

@@ -245,6 +245,8 @@ impl Partition {
             1 => {
                 let expires_ms = reply.number()?;
                 let entry = decode(key, &reply.bytes()?)?;
+                // Somebody has to be awake to return it if it is never settled.
+                self.context.wake.bring_forward(expires_ms);
                 Ok(Taken::Leased(Box::new(Lease { entry, expires_ms })))
             }
             2 => Ok(Taken::InFlight),

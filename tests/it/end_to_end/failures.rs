@@ -3,7 +3,8 @@
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{SHORT, Server, Stores, registration};
 use serde_json::{Value, json};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
+use tokio::io::AsyncWriteExt;
 
 /// One attempt at a URL; the attempt as the API shows it, and the notification.
 async fn attempt_at(server: &Server, id: &str, url: &str) -> (Value, Value) {
@@ -30,21 +31,111 @@ async fn what_merchants_do_is_told_apart() {
     let half_head = b"HTTP/1.1 200 OK\r\nContent-".to_vec();
     let not_chunked = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n".to_vec();
     let cases: Vec<(&str, Reaction, &str, Value, &str)> = vec![
-        ("fail", Reaction::fail(), "wrong_answer", json!(200), "the body is `fail`"),
-        ("page", Reaction::Answer(200, page), "wrong_answer", json!(200), "`<html>login</html>`"),
-        ("bom", Reaction::Answer(200, bom), "wrong_answer", json!(200), "\\u{feff}success"),
-        ("empty", Reaction::Answer(200, vec![]), "wrong_answer", json!(200), "an empty body"),
-        ("500", Reaction::Answer(500, b"oops".to_vec()), "http_status", json!(500), "500"),
-        ("403", Reaction::Answer(403, b"success".to_vec()), "http_status", json!(403), "403"),
-        ("redirect", Reaction::Raw(redirect), "http_status", json!(302), "not followed"),
-        ("hang", Reaction::Hang, "timeout", json!(null), "within 300ms"),
-        ("endless", Reaction::Endless, "wrong_answer", json!(200), "more than 65536 bytes"),
-        ("close", Reaction::Close, "protocol", json!(null), "closed before"),
-        ("reset", Reaction::Reset, "protocol", json!(null), "the connection"),
-        ("garbage", Reaction::RawThenClose(b"SSH-2.0-x\r\n".to_vec()), "protocol", json!(null), "no HTTP"),
-        ("half", Reaction::RawThenClose(half), "protocol", json!(200), "the connection"),
-        ("half-head", Reaction::RawThenClose(half_head), "protocol", json!(null), "closed before"),
-        ("no-chunk", Reaction::RawThenClose(not_chunked), "protocol", json!(200), "no HTTP"),
+        (
+            "fail",
+            Reaction::fail(),
+            "wrong_answer",
+            json!(200),
+            "the body is `fail`",
+        ),
+        (
+            "page",
+            Reaction::Answer(200, page),
+            "wrong_answer",
+            json!(200),
+            "`<html>login</html>`",
+        ),
+        (
+            "bom",
+            Reaction::Answer(200, bom),
+            "wrong_answer",
+            json!(200),
+            "\\u{feff}success",
+        ),
+        (
+            "empty",
+            Reaction::Answer(200, vec![]),
+            "wrong_answer",
+            json!(200),
+            "an empty body",
+        ),
+        (
+            "500",
+            Reaction::Answer(500, b"oops".to_vec()),
+            "http_status",
+            json!(500),
+            "500",
+        ),
+        (
+            "403",
+            Reaction::Answer(403, b"success".to_vec()),
+            "http_status",
+            json!(403),
+            "403",
+        ),
+        (
+            "redirect",
+            Reaction::Raw(redirect),
+            "http_status",
+            json!(302),
+            "not followed",
+        ),
+        (
+            "hang",
+            Reaction::Hang,
+            "timeout",
+            json!(null),
+            "within 300ms",
+        ),
+        (
+            "endless",
+            Reaction::Endless,
+            "wrong_answer",
+            json!(200),
+            "more than 65536 bytes",
+        ),
+        (
+            "close",
+            Reaction::Close,
+            "protocol",
+            json!(null),
+            "closed before",
+        ),
+        (
+            "reset",
+            Reaction::Reset,
+            "protocol",
+            json!(null),
+            "the connection",
+        ),
+        (
+            "garbage",
+            Reaction::RawThenClose(b"SSH-2.0-x\r\n".to_vec()),
+            "protocol",
+            json!(null),
+            "no HTTP",
+        ),
+        (
+            "half",
+            Reaction::RawThenClose(half),
+            "protocol",
+            json!(200),
+            "closed before",
+        ),
+        (
+            "half-head",
+            Reaction::RawThenClose(half_head),
+            "protocol",
+            json!(null),
+            "closed before",
+        ),
+        (
+            "no-chunk",
+            Reaction::RawThenClose(not_chunked),
+            "protocol",
+            json!(200),
+            "no HTTP",
+        ),
     ];
     for (id, reaction, outcome, status, reason) in cases {
         let merchant = Merchant::scripted(vec![], reaction).await;
@@ -72,15 +163,53 @@ async fn an_answer_that_drips_is_cut_off_by_the_limit() {
 async fn what_keeps_a_call_from_being_made_is_told_apart() {
     let server = server().await;
     let merchant = Merchant::start().await;
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("bound");
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .expect("a free port")
+        .local_addr()
+        .expect("bound");
     let cases = [
-        ("connect", format!("http://{closed}/"), "connect", "ladder_exhausted"),
-        ("tls", merchant.url("/").replace("http:", "https:"), "tls", "ladder_exhausted"),
-        ("dns", "http://no-such-host.invalid/".to_string(), "dns", "ladder_exhausted"),
-        ("private", "http://10.0.0.1/".to_string(), "blocked", "blocked"),
-        ("metadata", "http://169.254.169.254/latest/".to_string(), "blocked", "blocked"),
-        ("v6-loopback", format!("http://[::1]:{}/", merchant.port()), "blocked", "blocked"),
-        ("mapped", "https://[::ffff:10.0.0.1]/".to_string(), "blocked", "blocked"),
+        (
+            "connect",
+            format!("http://{closed}/"),
+            "connect",
+            "ladder_exhausted",
+        ),
+        (
+            "tls",
+            format!("https://{}/", speaks_no_tls().await),
+            "tls",
+            "ladder_exhausted",
+        ),
+        (
+            "dns",
+            "http://no-such-host.invalid/".to_string(),
+            "dns",
+            "ladder_exhausted",
+        ),
+        (
+            "private",
+            "http://10.0.0.1/".to_string(),
+            "blocked",
+            "blocked",
+        ),
+        (
+            "metadata",
+            "http://169.254.169.254/latest/".to_string(),
+            "blocked",
+            "blocked",
+        ),
+        (
+            "v6-loopback",
+            format!("http://[::1]:{}/", merchant.port()),
+            "blocked",
+            "blocked",
+        ),
+        (
+            "mapped",
+            "https://[::ffff:10.0.0.1]/".to_string(),
+            "blocked",
+            "blocked",
+        ),
         ("odd", "http://0xa000001/".to_string(), "blocked", "blocked"),
         ("plain", "http://1.1.1.1/".to_string(), "blocked", "blocked"),
     ];
@@ -93,6 +222,20 @@ async fn what_keeps_a_call_from_being_made_is_told_apart() {
     server.stop().await;
 }
 
+/// A server that greets in plain text, as a port of another service would.
+async fn speaks_no_tls() -> SocketAddr {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"220 mail.example ESMTP\r\n").await;
+        }
+    });
+    address
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_name_that_leads_inside_is_blocked_when_it_is_dialled() {
     let server = Server::start_as(Stores::Embedded, |config| {
@@ -102,7 +245,10 @@ async fn a_name_that_leads_inside_is_blocked_when_it_is_dialled() {
     let mut merchant = Merchant::start().await;
     let url = format!("http://localhost:{}/", merchant.port());
     let (attempt, view) = attempt_at(&server, "name", &url).await;
-    assert_eq!((&attempt["outcome"], &view["cause"]), (&json!("blocked"), &json!("blocked")));
+    assert_eq!(
+        (&attempt["outcome"], &view["cause"]),
+        (&json!("blocked"), &json!("blocked"))
+    );
     assert!(merchant.arrived().is_none());
     server.stop().await;
 }
@@ -126,14 +272,18 @@ async fn a_merchant_that_hangs_holds_nobody_else_up() {
     let mut healthy = Merchant::start().await;
     let server = Server::start(Stores::Embedded).await;
     for number in 0..100 {
-        server.register(registration(&format!("hang-{number}"), &hanging)).await;
+        server
+            .register(registration(&format!("hang-{number}"), &hanging))
+            .await;
     }
     // Its lane is full: as many calls as the cap allows, and no more.
     for _ in 0..server.config().schedule.lane_concurrency {
         hanging.call().await;
     }
     for number in 0..20 {
-        server.register(registration(&format!("well-{number}"), &healthy)).await;
+        server
+            .register(registration(&format!("well-{number}"), &healthy))
+            .await;
         healthy.call().await;
     }
     assert!(hanging.arrived().is_none());

@@ -24,7 +24,10 @@ async fn refused_then_delivered_at_the_right_step(stores: Stores) {
     let server = Server::start_by_hand(stores).await;
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
-    assert_eq!(server.until_attempts("a", 1).await["next_attempt_at"], at(240_000));
+    assert_eq!(
+        server.until_attempts("a", 1).await["next_attempt_at"],
+        at(240_000)
+    );
     server.clock().advance(239_999);
     // Somebody else's delivery proves that the clock was seen and nothing came early.
     server.register(registration("b", &merchant)).await;
@@ -84,13 +87,16 @@ async fn the_window_cuts_a_ladder_short(stores: Stores) {
     for offset_ms in [0, 60_000, 300_000] {
         server.clock().turn_to(BEGIN_MS + offset_ms);
         merchant.call().await;
-        server.until(
-            "a",
-            |view| view["state"] == "dead" || view["next_attempt_at"] != at(offset_ms),
-        )
-        .await;
+        server
+            .until("a", |view| {
+                view["state"] == "dead" || view["next_attempt_at"] != at(offset_ms)
+            })
+            .await;
     }
-    assert_eq!(server.until_state("a", "dead").await["cause"], "window_closed");
+    assert_eq!(
+        server.until_state("a", "dead").await["cause"],
+        "window_closed"
+    );
     server.stop().await;
 }
 

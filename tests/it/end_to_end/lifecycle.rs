@@ -33,20 +33,37 @@ async fn delivered_at_the_first_attempt(stores: Stores) {
     let call = merchant.call().await;
     assert_eq!(call.request_line, "POST /notify HTTP/1.1");
     assert_eq!(call.body, b"id=order-1");
-    assert_eq!(call.header("Content-Type"), "application/x-www-form-urlencoded");
+    assert_eq!(
+        call.header("Content-Type"),
+        "application/x-www-form-urlencoded"
+    );
     assert_eq!(call.header("X-Request-Id"), "42");
     assert_eq!(call.header("Ringback-Topic"), "t");
     assert_eq!(call.attempt(), 1);
-    assert_eq!(call.header("Webhook-Id"), view["webhook_id"].as_str().expect("text"));
+    assert_eq!(
+        call.header("Webhook-Id"),
+        view["webhook_id"].as_str().expect("text")
+    );
     let agent = concat!("Ringback/", env!("CARGO_PKG_VERSION"));
     assert_eq!(call.header("User-Agent"), agent);
     // On HTTP/1.1 careless receivers look for the names as they are documented.
-    for name in ["Webhook-Id", "Webhook-Timestamp", "Webhook-Signature", "Ringback-Attempt"] {
-        assert!(call.headers.iter().any(|(known, _)| known == name), "{name}: {call:?}");
+    for name in [
+        "Webhook-Id",
+        "Webhook-Timestamp",
+        "Webhook-Signature",
+        "Ringback-Attempt",
+    ] {
+        assert!(
+            call.headers.iter().any(|(known, _)| known == name),
+            "{name}: {call:?}"
+        );
     }
 
     let view = server.until_state("order-1", "delivered").await;
-    assert_eq!((&view["attempts_made"], &view["attempts_left"]), (&json!(1), &json!(0)));
+    assert_eq!(
+        (&view["attempts_made"], &view["attempts_left"]),
+        (&json!(1), &json!(0))
+    );
     assert_eq!(view["next_attempt_at"], json!(null));
     assert!(view["ended_at"].is_string());
     if stores != Stores::RedisOnly {
@@ -84,7 +101,11 @@ async fn the_same_id_a_hundred_times_at_once_delivers_once(stores: Stores) {
     for _ in 0..100 {
         let api = (*server).clone();
         let asked = registration("a", &merchant);
-        calls.spawn(async move { api.call(Method::POST, "/v1/notifications", Some(asked)).await.0 });
+        calls.spawn(async move {
+            api.call(Method::POST, "/v1/notifications", Some(asked))
+                .await
+                .0
+        });
     }
     let mut answers = calls.join_all().await;
     answers.sort_unstable();
@@ -114,7 +135,9 @@ async fn cancelled_before_it_is_due_it_is_never_sent(stores: Stores) {
     server.clock().advance(31 * 60_000);
     assert_eq!(merchant.call().await.body, b"id=witness");
     server.until_state("witness", "delivered").await;
-    let (status, _) = server.call(Method::DELETE, "/v1/notifications/t/witness", None).await;
+    let (status, _) = server
+        .call(Method::DELETE, "/v1/notifications/t/witness", None)
+        .await;
     assert_eq!(status, 409, "what was delivered cannot be cancelled");
     server.stop().await;
     assert!(merchant.arrived().is_none());
@@ -127,7 +150,9 @@ async fn while_an_attempt_is_under_way_it_cannot_be_cancelled(stores: Stores) {
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
     server.until_state("a", "in_flight").await;
-    let (status, problem) = server.call(Method::DELETE, "/v1/notifications/t/a", None).await;
+    let (status, problem) = server
+        .call(Method::DELETE, "/v1/notifications/t/a", None)
+        .await;
     assert_eq!(status, 409, "{problem}");
     merchant.release();
     server.until_state("a", "delivered").await;
@@ -150,7 +175,10 @@ async fn a_delayed_callback_comes_when_it_is_due(stores: Stores) {
     server.clock().advance(1);
     let call = merchant.call().await;
     assert_eq!(call.body, b"id=close");
-    assert_eq!(call.header("Webhook-Timestamp"), ((BEGIN_MS / 1000) + 1_800).to_string());
+    assert_eq!(
+        call.header("Webhook-Timestamp"),
+        ((BEGIN_MS / 1000) + 1_800).to_string()
+    );
     server.until_state("close", "delivered").await;
     server.stop().await;
 }
@@ -172,20 +200,33 @@ async fn parked_then_replayed_it_keeps_its_webhook_id(stores: Stores) {
     merchant.now_does(Reaction::success());
     server.clock().advance(3_600_000);
     let path = "/v1/dead-letters/t/a/replay";
-    let (status, view) =
-        server.call(Method::POST, path, Some(json!({ "reason": "they mended it" }))).await;
-    assert_eq!((status, &view["state"]), (200, &json!("scheduled")), "{view}");
+    let (status, view) = server
+        .call(
+            Method::POST,
+            path,
+            Some(json!({ "reason": "they mended it" })),
+        )
+        .await;
+    assert_eq!(
+        (status, &view["state"]),
+        (200, &json!("scheduled")),
+        "{view}"
+    );
     assert_eq!(view["series"], 2);
     let call = merchant.call().await;
-    assert_eq!(call.header("Webhook-Id"), first["webhook_id"].as_str().expect("text"));
+    assert_eq!(
+        call.header("Webhook-Id"),
+        first["webhook_id"].as_str().expect("text")
+    );
     assert_eq!(call.attempt(), 3);
     let fresh_s = (BEGIN_MS + 60_000 + 3_600_000) / 1000;
     assert_eq!(call.header("Webhook-Timestamp"), fresh_s.to_string());
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts_made"], 3);
     if stores != Stores::RedisOnly {
-        let outcomes: Vec<_> =
-            (0..3).map(|index| view["attempts"][index]["outcome"].clone()).collect();
+        let outcomes: Vec<_> = (0..3)
+            .map(|index| view["attempts"][index]["outcome"].clone())
+            .collect();
         assert_eq!(outcomes, ["wrong_answer", "wrong_answer", "acknowledged"]);
         assert_eq!(view["attempts"][2]["series"], 2);
     }
@@ -200,9 +241,17 @@ async fn a_discarded_dead_letter_stays_down(stores: Stores) {
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
     assert_eq!(server.until_state("a", "dead").await["cause"], "refused");
-    let (status, view) = server.call(Method::DELETE, "/v1/dead-letters/t/a", None).await;
-    assert_eq!((status, &view["state"]), (200, &json!("cancelled")), "{view}");
-    let (status, _) = server.call(Method::POST, "/v1/dead-letters/t/a/replay", None).await;
+    let (status, view) = server
+        .call(Method::DELETE, "/v1/dead-letters/t/a", None)
+        .await;
+    assert_eq!(
+        (status, &view["state"]),
+        (200, &json!("cancelled")),
+        "{view}"
+    );
+    let (status, _) = server
+        .call(Method::POST, "/v1/dead-letters/t/a/replay", None)
+        .await;
     assert_eq!(status, 409);
     let (_, list) = server.call(Method::GET, "/v1/dead-letters", None).await;
     assert_eq!(list["items"], json!([]));
@@ -239,7 +288,13 @@ async fn what_is_pending_survives_a_restart(stores: Stores) {
     let before = server.until_attempts("a", 1).await;
     let server = server.restart().await;
     let after = server.get("a").await;
-    for member in ["state", "next_attempt_at", "deadline_at", "webhook_id", "attempts_left"] {
+    for member in [
+        "state",
+        "next_attempt_at",
+        "deadline_at",
+        "webhook_id",
+        "attempts_left",
+    ] {
         assert_eq!(before[member], after[member], "{member}");
     }
     server.clock().advance(240_000);

@@ -36,7 +36,10 @@ async fn killed_and_started_again_nothing_accepted_is_missing() {
         server.kill().await;
         let server = start(dir.path(), &arguments).await;
         for number in 0..200 {
-            server.api().until_state(&format!("n{number}"), "delivered").await;
+            server
+                .api()
+                .until_state(&format!("n{number}"), "delivered")
+                .await;
         }
         let mut ids = std::collections::BTreeSet::new();
         for _ in 0..200 {

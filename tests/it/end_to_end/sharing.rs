@@ -19,7 +19,11 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice() {
 
     let mut registering = tokio::task::JoinSet::new();
     for number in 0..MANY {
-        let api = if number % 2 == 0 { (*one).clone() } else { (*other).clone() };
+        let api = if number % 2 == 0 {
+            (*one).clone()
+        } else {
+            (*other).clone()
+        };
         let mut asked = registration(&format!("n{number}"), &merchant);
         asked["delay"] = "500ms".into();
         registering.spawn(async move { api.register(asked).await });
@@ -32,7 +36,9 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice() {
         let call = merchant.call().await;
         senders[usize::from(!signed_by(&call, &secret()))] += 1;
         assert!(signed_by(&call, &secret()) || signed_by(&call, &other_secret));
-        *attempts.entry((call.header("Webhook-Id").to_string(), call.attempt())).or_insert(0) += 1;
+        *attempts
+            .entry((call.header("Webhook-Id").to_string(), call.attempt()))
+            .or_insert(0) += 1;
     }
     for number in 0..MANY {
         one.until_state(&format!("n{number}"), "delivered").await;
@@ -42,7 +48,10 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice() {
     assert!(merchant.arrived().is_none());
     assert_eq!(attempts.len(), MANY, "each notification has one attempt");
     assert!(attempts.values().all(|calls| *calls == 1), "{attempts:?}");
-    assert!(senders.iter().all(|sent| *sent > 0), "both did some of the work: {senders:?}");
+    assert!(
+        senders.iter().all(|sent| *sent > 0),
+        "both did some of the work: {senders:?}"
+    );
 }
 
 fn signed_by(call: &Call, secret: &SigningSecret) -> bool {
@@ -68,7 +77,10 @@ async fn a_server_with_another_journal_is_refused() {
         let mut foreign = config(dir.path(), stores);
         foreign.schedule.redis.clone_from(&redis);
         let error = App::start(foreign).await.err().expect("it is refused");
-        assert!(error.to_string().contains("belongs to journal"), "{error:#}");
+        assert!(
+            error.to_string().contains("belongs to journal"),
+            "{error:#}"
+        );
     }
     first.stop().await;
 }
@@ -76,7 +88,10 @@ async fn a_server_with_another_journal_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_in_use_is_refused() {
     let first = Server::start(Stores::Embedded).await;
-    let error = App::start(first.config().clone()).await.err().expect("it is refused");
+    let error = App::start(first.config().clone())
+        .await
+        .err()
+        .expect("it is refused");
     assert!(error.to_string().contains("in use"), "{error:#}");
     first.stop().await;
 }

@@ -20,7 +20,14 @@ impl Process {
     /// ready.
     pub async fn start(dir: &Path, arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_ringback"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--data-dir"])
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--log-format",
+                "json",
+                "--data-dir",
+            ])
             .arg(dir)
             .args(["--allow-destination", "127.0.0.0/8"])
             .args(arguments)
@@ -32,14 +39,21 @@ impl Process {
         let address = within("the server to be ready", async {
             while let Some(line) = log.next_line().await.expect("readable") {
                 let line: Value = serde_json::from_str(&line).expect("a JSON line");
-                if line["fields"]["message"] == "ready" {
-                    return line["fields"]["address"].as_str().expect("an address").to_string();
+                if line["message"] == "ready" {
+                    return line["address"]
+                        .as_str()
+                        .expect("an address")
+                        .to_string();
                 }
             }
             panic!("it ended without becoming ready");
         })
         .await;
-        Self { child, log, api: Api::at(format!("http://{address}")) }
+        Self {
+            child,
+            log,
+            api: Api::at(format!("http://{address}")),
+        }
     }
 
     /// Its API.
@@ -55,7 +69,10 @@ impl Process {
     /// Sends it a signal.
     pub async fn signal(&self, name: &str) {
         let id = self.child.id().expect("it runs").to_string();
-        let sent = Command::new("kill").args([&format!("-{name}"), &id]).status().await;
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), &id])
+            .status()
+            .await;
         assert!(sent.expect("kill").success());
     }
 
@@ -74,6 +91,8 @@ impl Process {
 
     /// Waits until it has ended.
     pub async fn ended(mut self) -> ExitStatus {
-        within("the server to end", self.child.wait()).await.expect("a status")
+        within("the server to end", self.child.wait())
+            .await
+            .expect("a status")
     }
 }

@@ -97,7 +97,13 @@ impl Server {
         };
         let app = app.expect("a server");
         let api = Api::at(format!("http://{}", app.address()));
-        Self { app, config, clock, api, dir }
+        Self {
+            app,
+            config,
+            clock,
+            api,
+            dir,
+        }
     }
 
     /// Its configuration, for starting it again or beside it.
@@ -112,7 +118,13 @@ impl Server {
 
     /// Stops it and starts it again on what it left behind.
     pub async fn restart(self) -> Self {
-        let Self { app, config, clock, dir, .. } = self;
+        let Self {
+            app,
+            config,
+            clock,
+            dir,
+            ..
+        } = self;
         within("the server to stop", app.stop()).await;
         Self::open(config, clock, dir).await
     }
@@ -154,26 +166,33 @@ impl Api {
     pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = self.client.request(method, format!("{}{path}", self.url));
         if let Some(body) = body {
-            request = request.header("content-type", "application/json").body(body.to_string());
+            request = request
+                .header("content-type", "application/json")
+                .body(body.to_string());
         }
         let answer = within("the API", request.send()).await.expect("an answer");
         let status = answer.status().as_u16();
         let bytes = within("the API", answer.bytes()).await.expect("a body");
-        (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null))
+        (
+            status,
+            serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        )
     }
 
     /// Registers; the answer must be 201.
     pub async fn register(&self, registration: Value) -> Value {
-        let (status, view) =
-            self.call(Method::POST, "/v1/notifications", Some(registration)).await;
+        let (status, view) = self
+            .call(Method::POST, "/v1/notifications", Some(registration))
+            .await;
         assert_eq!(status, StatusCode::CREATED, "{view}");
         view
     }
 
     /// Looks one up; it must be there.
     pub async fn get(&self, id: &str) -> Value {
-        let (status, view) =
-            self.call(Method::GET, &format!("/v1/notifications/t/{id}"), None).await;
+        let (status, view) = self
+            .call(Method::GET, &format!("/v1/notifications/t/{id}"), None)
+            .await;
         assert_eq!(status, StatusCode::OK, "{view}");
         view
     }
@@ -199,8 +218,10 @@ impl Api {
 
     /// Looks one up until so many attempts have ended and none is under way.
     pub async fn until_attempts(&self, id: &str, attempts: u64) -> Value {
-        self.until(id, |view| view["attempts_made"] == attempts && view["state"] != "in_flight")
-            .await
+        self.until(id, |view| {
+            view["attempts_made"] == attempts && view["state"] != "in_flight"
+        })
+        .await
     }
 }
 
