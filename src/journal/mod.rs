@@ -12,6 +12,7 @@
 //!   its attempt is kept, since support staff must see what was sent.
 //! * A batch is one transaction: all of it is kept, or the call fails and nothing is.
 
+mod effect;
 pub mod recorder;
 pub mod sqlite;
 
@@ -235,14 +236,15 @@ pub trait Journal: Send + Sync + 'static {
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
 
     /// Pending notifications, soonest due first, `limit` at most, after `cursor` (whose instant is
-    /// the due time). Gives the cursor of the last one.
+    /// the due time). Gives the cursor of the last one. Fewer come where bodies are large: only a
+    /// page without a cursor is the end.
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 
-    /// A page of a list.
+    /// A page of a list. One that was hard to gather may come short or empty, but with a cursor.
     async fn list(
         &self,
         filter: &Filter,

@@ -1,1 +1,114 @@
-//! (Being written.)
+//! The contract of every journal, put to each implementation over a real store.
+//!
+//! A test takes a [`Store`]: something that journals can be opened on, one after the other. To put
+//! another implementation under the contract, write its store and one more `contract!` line.
+
+mod changing;
+mod keeping;
+mod listing;
+mod pending;
+mod recording;
+mod registering;
+mod samples;
+mod sqlite_file;
+
+use async_trait::async_trait;
+use ringback::journal::Journal;
+use ringback::journal::sqlite::SqliteJournal;
+use std::path::PathBuf;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// The name under which the journals of these tests sign.
+const INSTANCE: &str = "instance-1";
+
+/// Where a journal is kept.
+#[async_trait]
+trait Store: Send + Sync {
+    /// Opens the journal that is kept there; the one opened before must have been dropped or
+    /// closed.
+    async fn open(&self) -> Arc<dyn Journal>;
+}
+
+/// A file in a directory of its own.
+struct SqliteStore {
+    directory: TempDir,
+}
+
+impl SqliteStore {
+    fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().expect("a directory"),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.directory.path().join("journal.db")
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn open(&self) -> Arc<dyn Journal> {
+        let journal = SqliteJournal::open(&self.path(), INSTANCE).await;
+        Arc::new(journal.expect("it opens"))
+    }
+}
+
+macro_rules! contract {
+    ($name:ident, $store:expr) => {
+        contract!($name, $store,
+            registering::a_key_is_registered_once,
+            registering::the_first_of_two_in_a_batch_wins,
+            registering::a_new_one_is_scheduled_and_has_one_line_of_history,
+            registering::every_field_is_kept,
+            registering::bodies_are_kept_byte_for_byte,
+            registering::batches_of_any_size_are_kept_whole,
+            recording::a_failed_attempt_moves_on_and_is_kept,
+            recording::a_delivery_ends_it,
+            recording::a_last_failure_parks_it_with_its_cause,
+            recording::an_interrupted_attempt_is_kept_and_changes_nothing,
+            recording::an_attempt_after_a_cancellation_is_kept_and_changes_nothing,
+            recording::an_attempt_without_a_lease_is_kept_and_changes_nothing,
+            recording::an_attempt_that_was_overtaken_is_kept_and_changes_nothing,
+            recording::a_delivery_that_was_overtaken_counts_all_the_same,
+            recording::an_attempt_of_an_earlier_series_is_kept_and_changes_nothing,
+            recording::two_recordings_in_a_batch_are_carried_out_in_order,
+            recording::a_recording_of_nothing_is_missing,
+            recording::an_end_forgets_the_attempt_asked_for_by_hand,
+            changing::each_change_needs_its_state,
+            changing::a_change_of_nothing_is_missing,
+            changing::a_replay_starts_a_new_series_and_keeps_the_history,
+            changing::a_retry_brings_the_next_attempt_forward,
+            changing::the_history_says_who_did_what_and_why,
+            listing::each_filter_picks_its_own,
+            listing::times_include_their_start_and_not_their_end,
+            listing::lists_are_sorted_newest_first,
+            listing::pages_follow_on_each_other_whatever_is_registered_meanwhile,
+            listing::an_impossible_filter_gives_an_empty_list,
+            pending::pages_are_sorted_by_due_time_and_complete,
+            pending::what_has_ended_is_not_pending,
+            pending::an_attempt_by_hand_comes_forward,
+            pending::large_bodies_make_pages_shorter_and_leave_nothing_out,
+            keeping::what_was_answered_is_there_after_an_abrupt_end,
+            keeping::counts_follow_every_change,
+            keeping::many_tasks_can_write_at_once,
+            keeping::a_caller_that_goes_away_disturbs_nobody,
+            keeping::a_closed_journal_says_so,
+        );
+    };
+    ($name:ident, $store:expr, $($module:ident::$test:ident),+ $(,)?) => {
+        mod $name {
+            use super::*;
+
+            $(
+                #[tokio::test]
+                async fn $test() {
+                    super::$module::$test(&$store).await;
+                }
+            )+
+        }
+    };
+}
+
+contract!(sqlite, SqliteStore::new());

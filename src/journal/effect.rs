@@ -1,0 +1,103 @@
+//! What a recording or a change makes of a notification: the same for every journal.
+//!
+//! Pure. A journal reads the notification within its transaction, asks here, and writes down what
+//! has become of it.
+
+use super::{Changing, Recording};
+use crate::domain::attempt::Outcome;
+use crate::domain::change::Changed;
+use crate::domain::progress::Progress;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+
+/// A line for the history: its kind, and its cause or reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) kind: &'static str,
+    pub(super) detail: String,
+}
+
+/// What a recording does beside keeping its attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing: the attempt was interrupted and takes no step.
+    Unmoved,
+    /// The notification has moved on; with a line for the history if it has ended.
+    Moved(Option<Line>),
+    /// Nothing: the notification stands elsewhere, or the lease was lost.
+    Stale,
+}
+
+/// Carries a recording out on the notification as it stands.
+pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
+    let Recording {
+        attempt,
+        before,
+        decision,
+        at_ms,
+        lost,
+        ..
+    } = recording;
+    if attempt.answer.outcome == Outcome::Interrupted {
+        return Effect::Unmoved;
+    }
+    let stands = snapshot.progress;
+    let in_place = stands.attempts == before.attempts || matches!(decision.state, State::Delivered);
+    if *lost || snapshot.state != State::Scheduled || stands.series != before.series || !in_place {
+        return Effect::Stale;
+    }
+    // A delivery counts even if other attempts were recorded meanwhile: those stay counted.
+    let progress = Progress {
+        attempts: decision.progress.attempts.max(stands.attempts),
+        step: decision.progress.step.max(stands.step),
+        ..decision.progress
+    };
+    stand(
+        snapshot,
+        Changed {
+            state: decision.state,
+            cause: decision.cause,
+            progress,
+            ended_ms: match decision.state {
+                State::Scheduled => None,
+                State::Delivered | State::Dead | State::Cancelled => Some(*at_ms),
+            },
+        },
+    );
+    let line = |kind, detail| Effect::Moved(Some(Line { kind, detail }));
+    match decision.state {
+        State::Scheduled => Effect::Moved(None),
+        State::Delivered => line("delivered", String::new()),
+        State::Cancelled => line("cancelled", String::new()),
+        State::Dead => {
+            let cause = decision.cause.map_or("", |cause| cause.as_str());
+            line("parked", cause.to_string())
+        }
+    }
+}
+
+/// Carries a change by hand out on the notification as it stands; `None` if its state forbids it.
+pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Option<Line> {
+    let changed = changing.change.apply(
+        &snapshot.ladder,
+        snapshot.state,
+        &snapshot.progress,
+        changing.at_ms,
+    )?;
+    stand(snapshot, changed);
+    Some(Line {
+        kind: changing.change.transition(),
+        detail: changing.reason.clone(),
+    })
+}
+
+fn stand(snapshot: &mut Snapshot, changed: Changed) {
+    snapshot.state = changed.state;
+    snapshot.cause = changed.cause;
+    snapshot.progress = changed.progress;
+    snapshot.ended_ms = changed.ended_ms;
+    if snapshot.state != State::Scheduled {
+        // No attempt lies ahead, by hand or otherwise.
+        snapshot.progress.retry_at_ms = None;
+    }
+}

@@ -1,0 +1,45 @@
+//! What SQLite's failures mean to a caller. Told apart by kind and result code, never by text.
+
+use crate::journal::JournalError;
+use sqlx::error::DatabaseError;
+
+/// Primary result codes, <https://www.sqlite.org/rescode.html>; the extended ones add upper bits.
+const PRIMARY: i64 = 0xff;
+const ERROR: i64 = 1;
+const CORRUPT: i64 = 11;
+const SCHEMA: i64 = 17;
+const CONSTRAINT: i64 = 19;
+const MISMATCH: i64 = 20;
+const NOT_A_DATABASE: i64 = 26;
+
+/// Translates a failure of a statement or a connection.
+pub(super) fn failed(error: sqlx::Error) -> JournalError {
+    match &error {
+        sqlx::Error::Database(cause) => match code(cause.as_ref()) {
+            // The file is damaged, or its schema or content is not what this version wrote.
+            Some(ERROR | CORRUPT | SCHEMA | CONSTRAINT | MISMATCH | NOT_A_DATABASE) => {
+                JournalError::Corrupt(cause.to_string())
+            }
+            // Busy, full, read-only, out of memory, failing disk: may pass.
+            _ => JournalError::Unavailable(cause.to_string()),
+        },
+        sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::ColumnNotFound(_)
+        | sqlx::Error::ColumnIndexOutOfBounds { .. }
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::RowNotFound => JournalError::Corrupt(error.to_string()),
+        _ => JournalError::Unavailable(error.to_string()),
+    }
+}
+
+/// Whether the file is something else than an SQLite database.
+pub(super) fn is_no_database(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .is_some_and(|cause| code(cause) == Some(NOT_A_DATABASE))
+}
+
+fn code(cause: &dyn DatabaseError) -> Option<i64> {
+    let extended: i64 = cause.code()?.parse().ok()?;
+    Some(extended & PRIMARY)
+}

@@ -1,0 +1,118 @@
+//! The journal in an SQLite file: for one server, and without another process to look after.
+//!
+//! One connection writes, one transaction a batch, flushed to disk before it is answered; a few
+//! connections read beside it and never wait for it (write-ahead log). A lock file keeps a second
+//! server out for as long as this value lives.
+
+mod bulk;
+mod error;
+mod list;
+mod open;
+mod read;
+mod rows;
+mod statements;
+mod write;
+mod writer;
+
+use super::{
+    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled, Order,
+    Page, Pending, Recorded, Recording, Registering, Transition,
+};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use async_trait::async_trait;
+use sqlx::SqlitePool;
+use std::fs::File;
+use std::sync::Arc;
+use writer::Writer;
+
+/// A journal in an SQLite file. See [`SqliteJournal::open`].
+pub struct SqliteJournal {
+    id: String,
+    instance: Arc<str>,
+    writer: Writer,
+    readers: SqlitePool,
+    /// Locked while it is open.
+    lock: File,
+}
+
+#[async_trait]
+impl Journal for SqliteJournal {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn register(&self, batch: Vec<Registering>) -> Result<Vec<Journaled>, JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        let replies = write::register(transaction.connection(), &self.instance, &batch).await?;
+        transaction.commit().await?;
+        Ok(replies)
+    }
+
+    async fn record(&self, batch: Vec<Recording>) -> Result<Vec<Recorded>, JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        let replies = write::record(transaction.connection(), &self.instance, &batch).await?;
+        transaction.commit().await?;
+        Ok(replies)
+    }
+
+    async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        let reply = write::change(transaction.connection(), &self.instance, &changing).await?;
+        match reply {
+            ChangeResult::Done(_) => transaction.commit().await?,
+            ChangeResult::Refused(_) | ChangeResult::Missing => transaction.release().await?,
+        }
+        Ok(reply)
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        read::find(&self.readers, key).await
+    }
+
+    async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
+        read::transitions(&self.readers, key).await
+    }
+
+    async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
+        read::pending(&self.readers, key).await
+    }
+
+    async fn pending_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        read::pending_page(&self.readers, cursor, limit).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        let most = list::MOST_SCANNED;
+        list::list(&self.readers, filter, order, cursor, limit, most).await
+    }
+
+    async fn counts(&self) -> Result<JournalCounts, JournalError> {
+        read::counts(&self.readers).await
+    }
+
+    async fn check(&self) -> Result<(), JournalError> {
+        self.writer.check().await
+    }
+
+    async fn close(&self) {
+        // Readers first: the log is written back whole only if nobody reads from it.
+        self.readers.close().await;
+        if let Err(error) = self.writer.close().await {
+            // Nothing is lost: the log is read when the journal is opened next.
+            tracing::warn!(%error, "the journal's log was not written back at closing");
+        }
+        // Fails only if the system has let go of the lock already.
+        let _ = self.lock.unlock();
+    }
+}

@@ -1,0 +1,215 @@
+//! Opening the file: making sure that it is ours, ours alone, and in this version's form.
+
+use super::SqliteJournal;
+use super::error::{failed, is_no_database};
+use super::writer::Writer;
+use crate::journal::JournalError;
+use sqlx::migrate::{MigrateError, Migrator};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use uuid::Uuid;
+
+/// Every schema that a journal has had, oldest first. Applied ones never change.
+static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
+/// Marks the file as a journal: `RNGB`, in the field that SQLite reserves for this.
+const APPLICATION_ID: i64 = 0x524e_4742;
+/// How long a connection waits for a lock of another one.
+const BUSY: Duration = Duration::from_secs(5);
+/// Most connections that read at a time.
+const READERS: u32 = 4;
+/// How long a reader waits for a connection.
+const ACQUIRE: Duration = Duration::from_secs(10);
+
+impl SqliteJournal {
+    /// Opens the journal in a file, which is created with its directory if there is none. `instance`
+    /// is the name under which this process signs what it writes.
+    ///
+    /// # Errors
+    /// [`JournalError::Refused`] if another server has it open, if the file is something else, was
+    /// written by a newer version, or cannot be opened.
+    pub async fn open(path: &Path, instance: &str) -> Result<Self, JournalError> {
+        let file = create(path).and_then(|()| fs::canonicalize(path));
+        let file = file.map_err(|error| refused(path, &error))?;
+        let lock = lock(&file)?;
+        claim(&file).await?;
+        let options = SqliteConnectOptions::new()
+            .filename(&file)
+            .busy_timeout(BUSY)
+            .disable_statement_logging();
+        let readers = options.clone().read_only(true);
+        let options = options
+            .journal_mode(SqliteJournalMode::Wal)
+            // Flushes the log at every commit: what was answered survives a power cut.
+            .synchronous(SqliteSynchronous::Full)
+            .foreign_keys(true)
+            // 16 MiB of log before it is written back: hot pages are then written back once for
+            // many commits. After a burst the log is cut back to 64 MiB.
+            .pragma("wal_autocheckpoint", "4096")
+            .pragma("journal_size_limit", "67108864")
+            .pragma("cache_size", "-32768")
+            .pragma("temp_store", "memory");
+        let refuse = |error| refused(&file, &failed(error));
+        let mut connection = options.connect().await.map_err(refuse)?;
+        let mode: String = sqlx::query_scalar("PRAGMA journal_mode")
+            .fetch_one(&mut connection)
+            .await
+            .map_err(refuse)?;
+        if mode != "wal" {
+            // SQLite stays in its old mode without an error, and readers would block the writer.
+            return Err(refused(&file, &"its file system allows no write-ahead log"));
+        }
+        migrate(&mut connection, &file).await?;
+        let id = identify(&mut connection).await.map_err(refuse)?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .acquire_timeout(ACQUIRE)
+            .test_before_acquire(false)
+            .connect_with(readers)
+            .await
+            .map_err(refuse)?;
+        Ok(Self {
+            id,
+            instance: instance.into(),
+            writer: Writer::new(options, connection),
+            readers,
+            lock,
+        })
+    }
+}
+
+fn refused(path: &Path, reason: &dyn std::fmt::Display) -> JournalError {
+    JournalError::Refused(format!(
+        "cannot open the journal {}: {reason}",
+        path.display()
+    ))
+}
+
+/// Creates the file and its directory if they are missing, for this user's eyes alone: bodies are
+/// in there. SQLite gives the files it puts beside it the same mode.
+fn create(path: &Path) -> io::Result<()> {
+    let directory = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    private_directory().create(directory)?;
+    match private_file().create_new(true).open(path) {
+        // The file's name must survive a power cut too.
+        Ok(_) => File::open(directory)?.sync_all(),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps every other server out for as long as the lock file stays open. The system lets go of it
+/// when this process dies, however it dies.
+fn lock(file: &Path) -> Result<File, JournalError> {
+    let mut name = OsString::from(file);
+    name.push(".lock");
+    let lock = private_file()
+        .create(true)
+        .truncate(false)
+        .open(PathBuf::from(name))
+        .map_err(|error| refused(file, &error))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(refused(file, &"it is in use by another server")),
+        Err(TryLockError::Error(error)) => Err(refused(file, &error)),
+    }
+}
+
+/// Marks an empty file as a journal; refuses one that is something else, before anything in it is
+/// touched.
+async fn claim(file: &Path) -> Result<(), JournalError> {
+    let refuse = |error| {
+        if is_no_database(&error) {
+            refused(file, &"it is no SQLite database")
+        } else {
+            refused(file, &failed(error))
+        }
+    };
+    let mut connection = SqliteConnectOptions::new()
+        .filename(file)
+        .busy_timeout(BUSY)
+        // Only takes effect in an empty file. Lets pruning give space back later, piece by piece.
+        .auto_vacuum(SqliteAutoVacuum::Incremental)
+        .disable_statement_logging()
+        .connect()
+        .await
+        .map_err(refuse)?;
+    let (mark, things): (i64, i64) = sqlx::query_as(
+        "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id",
+    )
+    .fetch_one(&mut connection)
+    .await
+    .map_err(refuse)?;
+    match (mark, things) {
+        (APPLICATION_ID, _) => {}
+        (0, 0) => {
+            sqlx::query(AssertSqlSafe(format!(
+                "PRAGMA application_id = {APPLICATION_ID}"
+            )))
+            .execute(&mut connection)
+            .await
+            .map_err(refuse)?;
+        }
+        _ => {
+            return Err(refused(
+                file,
+                &"it is an SQLite database of another program",
+            ));
+        }
+    }
+    connection.close().await.map_err(refuse)
+}
+
+/// Brings the schema up to date.
+async fn migrate(connection: &mut SqliteConnection, file: &Path) -> Result<(), JournalError> {
+    // Not `run`: its type keeps the compiler from seeing that this future is `Send`.
+    MIGRATIONS
+        .run_direct(None, connection, false)
+        .await
+        .map_err(|error| match error {
+            MigrateError::VersionMissing(version) => refused(
+                file,
+                &format!("it was written by a newer version of Ringback (schema {version})"),
+            ),
+            MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => {
+                refused(file, &failed(cause))
+            }
+            _ => refused(file, &error),
+        })
+}
+
+/// The journal's name, given to it once.
+async fn identify(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
+    sqlx::query("INSERT INTO meta (name, value) VALUES ('id', ?) ON CONFLICT DO NOTHING")
+        .bind(Uuid::now_v7().to_string())
+        .execute(&mut *connection)
+        .await?;
+    sqlx::query_scalar("SELECT value FROM meta WHERE name = 'id'")
+        .fetch_one(connection)
+        .await
+}
+
+fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+fn private_directory() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}

@@ -1,0 +1,185 @@
+//! Reading one notification, and the pending ones in the order in which they fall due.
+
+use super::error::failed;
+use super::rows::{self, Fields, payload_columns, stored_columns};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::{Cursor, JournalCounts, JournalError, Pending, Transition};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{SqliteConnection, SqlitePool};
+
+/// Pending notifications read at a time. With [`PAGE_BYTES`] it bounds what a page takes up,
+/// whatever the size of the bodies.
+const STRETCH: usize = 64;
+/// A page of pending notifications ends once their bodies come to this much.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// One notification with its attempts, both as of the same instant.
+pub(super) async fn find(
+    readers: &SqlitePool,
+    key: &Key,
+) -> Result<Option<Snapshot>, JournalError> {
+    let mut reading = readers.begin().await.map_err(failed)?;
+    let mut known = rows::load(&mut reading, &[key]).await?;
+    let Some(stored) = known.remove(key) else {
+        return Ok(None);
+    };
+    let attempts = sqlx::query(
+        "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason
+         FROM attempts WHERE notification = ? ORDER BY row_id",
+    )
+    .bind(stored.row_id)
+    .fetch_all(&mut *reading)
+    .await
+    .map_err(failed)?;
+    Ok(Some(Snapshot {
+        attempts: attempts
+            .iter()
+            .map(rows::attempt)
+            .collect::<Result<_, _>>()?,
+        ..stored.snapshot
+    }))
+}
+
+pub(super) async fn transitions(
+    readers: &SqlitePool,
+    key: &Key,
+) -> Result<Vec<Transition>, JournalError> {
+    let found = sqlx::query(
+        "SELECT kind, at_ms, actor, instance, detail FROM transitions
+         WHERE notification = (SELECT row_id FROM notifications WHERE topic = ? AND id = ?)
+         ORDER BY row_id",
+    )
+    .bind(key.topic())
+    .bind(key.id())
+    .fetch_all(readers)
+    .await
+    .map_err(failed)?;
+    found.iter().map(rows::transition).collect()
+}
+
+pub(super) async fn pending(
+    readers: &SqlitePool,
+    key: &Key,
+) -> Result<Option<Pending>, JournalError> {
+    let found = sqlx::query(concat!(
+        "SELECT ",
+        stored_columns!(),
+        ", ",
+        payload_columns!(),
+        " FROM notifications AS n LEFT JOIN payloads AS p ON p.notification = n.row_id
+          WHERE n.topic = ? AND n.id = ? AND n.state = 'scheduled'"
+    ))
+    .bind(key.topic())
+    .bind(key.id())
+    .fetch_optional(readers)
+    .await
+    .map_err(failed)?;
+    let pending = found.map(|row| rows::pending(&mut Fields::of(&row)));
+    Ok(pending.transpose()?.map(|(_, pending)| pending))
+}
+
+/// A page of pending notifications, soonest due first; shorter than `limit` if they are large.
+pub(super) async fn pending_page(
+    readers: &SqlitePool,
+    mut cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+    let mut reading = readers.begin().await.map_err(failed)?;
+    let mut page = Vec::new();
+    let mut bytes = 0;
+    while page.len() < limit && bytes < PAGE_BYTES {
+        let wanted = STRETCH.min(limit - page.len());
+        let found = pending_stretch(&mut reading, cursor, wanted).await?;
+        for row in &found {
+            let (row_id, pending) = rows::pending(&mut Fields::of(row))?;
+            cursor = Some(Cursor {
+                at_ms: pending.progress.next_due_ms(),
+                row: row_id,
+            });
+            bytes += pending.notification.body.len();
+            page.push(pending);
+        }
+        if found.len() < wanted {
+            break;
+        }
+    }
+    let cursor = cursor.filter(|_| !page.is_empty());
+    Ok((page, cursor))
+}
+
+macro_rules! pending_where {
+    ($which:literal) => {
+        concat!(
+            "SELECT ",
+            stored_columns!(),
+            ", ",
+            payload_columns!(),
+            " FROM notifications AS n INDEXED BY pending
+              LEFT JOIN payloads AS p ON p.notification = n.row_id
+              WHERE n.state = 'scheduled' AND ",
+            $which,
+            " ORDER BY n.next_due_ms, n.row_id LIMIT ?"
+        )
+    };
+}
+const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?");
+const DUE_AFTER: &str = pending_where!("n.next_due_ms > ?");
+
+/// Two searches: SQLite does not search an index by a pair whose second part is the row number, and
+/// would read through all that are due at the same instant again on every page. A million
+/// notifications may well be due at one midnight.
+async fn pending_stretch(
+    connection: &mut SqliteConnection,
+    cursor: Option<Cursor>,
+    wanted: usize,
+) -> Result<Vec<SqliteRow>, JournalError> {
+    let mut found = Vec::new();
+    if let Some(cursor) = cursor {
+        found = sqlx::query(DUE_WITH)
+            .bind(cursor.at_ms)
+            .bind(cursor.row)
+            .bind(limit_of(wanted))
+            .fetch_all(&mut *connection)
+            .await
+            .map_err(failed)?;
+    }
+    if found.len() < wanted {
+        let mut later = sqlx::query(DUE_AFTER)
+            .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
+            .bind(limit_of(wanted - found.len()))
+            .fetch_all(connection)
+            .await
+            .map_err(failed)?;
+        found.append(&mut later);
+    }
+    Ok(found)
+}
+
+/// A bound of rows as SQL takes it.
+pub(super) fn limit_of(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+pub(super) async fn counts(readers: &SqlitePool) -> Result<JournalCounts, JournalError> {
+    let found = sqlx::query("SELECT name, many FROM counts")
+        .fetch_all(readers)
+        .await
+        .map_err(failed)?;
+    let mut counts = JournalCounts::default();
+    for row in &found {
+        let mut fields = Fields::of(row);
+        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
+        let many =
+            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))?;
+        match name {
+            "registered" => counts.registered = many,
+            "scheduled" => counts.scheduled = many,
+            "delivered" => counts.delivered = many,
+            "dead" => counts.dead = many,
+            "cancelled" => counts.cancelled = many,
+            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`"))),
+        }
+    }
+    Ok(counts)
+}

@@ -1,0 +1,219 @@
+//! The statements that write, and how values go into them.
+
+use super::bulk::{Bulk, Statement};
+use super::rows::Stored;
+use crate::domain::attempt::Attempt;
+use crate::domain::notification::Notification;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::effect::Line;
+use crate::journal::{Actor, JournalError};
+use sqlx::SqliteConnection;
+use std::sync::{Arc, LazyLock};
+
+/// A row of `transitions`.
+pub(super) struct HistoryRow {
+    pub(super) notification: i64,
+    pub(super) at_ms: i64,
+    pub(super) line: Line,
+    pub(super) actor: Actor,
+    pub(super) instance: Arc<str>,
+}
+
+/// A row of `attempts`.
+pub(super) struct AttemptRow<'recording> {
+    pub(super) notification: i64,
+    pub(super) attempt: &'recording Attempt,
+    pub(super) instance: Arc<str>,
+    pub(super) at_ms: i64,
+}
+
+static INSERT_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "INSERT INTO notifications
+           (row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint, state,
+            cause, series, step, attempts, first_due_ms, deadline_ms, due_ms, retry_at_ms, clamped,
+            registered_ms, ended_ms)",
+        22,
+        "",
+    )
+});
+static INSERT_PAYLOADS: LazyLock<Bulk> =
+    LazyLock::new(|| Bulk::new("INSERT INTO payloads (notification, headers, body)", 3, ""));
+static INSERT_ATTEMPTS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "INSERT INTO attempts
+           (notification, series, number, due_ms, started_ms, duration_ms, outcome, status, answer,
+            reason, instance, at_ms)",
+        12,
+        "",
+    )
+});
+static INSERT_TRANSITIONS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail)",
+        6,
+        "",
+    )
+});
+static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH moved (row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
+            retry_at_ms, clamped, ended_ms) AS (",
+        12,
+        ") UPDATE notifications SET state = moved.state, cause = moved.cause,
+            series = moved.series, step = moved.step, attempts = moved.attempts,
+            first_due_ms = moved.first_due_ms, deadline_ms = moved.deadline_ms,
+            due_ms = moved.due_ms, retry_at_ms = moved.retry_at_ms, clamped = moved.clamped,
+            ended_ms = moved.ended_ms
+          FROM moved WHERE notifications.row_id = moved.row_id",
+    )
+});
+
+/// Adds notifications with their payloads.
+pub(super) async fn insert_notifications(
+    connection: &mut SqliteConnection,
+    rows: &[(Stored, &Notification)],
+) -> Result<(), JournalError> {
+    INSERT_NOTIFICATIONS
+        .execute(connection, rows, bind_notification)
+        .await?;
+    INSERT_PAYLOADS
+        .execute(connection, rows, bind_payload)
+        .await
+}
+
+/// Writes down where notifications stand now.
+pub(super) async fn update_notifications(
+    connection: &mut SqliteConnection,
+    rows: &[Stored],
+) -> Result<(), JournalError> {
+    UPDATE_NOTIFICATIONS
+        .execute(connection, rows, bind_moved)
+        .await
+}
+
+/// Adds attempts.
+pub(super) async fn insert_attempts(
+    connection: &mut SqliteConnection,
+    rows: &[AttemptRow<'_>],
+) -> Result<(), JournalError> {
+    INSERT_ATTEMPTS
+        .execute(connection, rows, bind_attempt)
+        .await
+}
+
+/// Adds lines of history.
+pub(super) async fn insert_history(
+    connection: &mut SqliteConnection,
+    rows: &[HistoryRow],
+) -> Result<(), JournalError> {
+    INSERT_TRANSITIONS
+        .execute(connection, rows, bind_transition)
+        .await
+}
+
+fn bind_notification(
+    statement: Statement,
+    (stored, notification): &(Stored, &Notification),
+) -> Statement {
+    let Snapshot {
+        key,
+        webhook_id,
+        lane,
+        destination,
+        ladder,
+        fingerprint,
+        state,
+        in_flight: _,
+        cause,
+        progress,
+        registered_ms,
+        ended_ms,
+        attempts: _,
+    } = &stored.snapshot;
+    statement
+        .bind(stored.row_id)
+        .bind(key.topic())
+        .bind(key.id())
+        .bind(webhook_id.to_bytes().to_vec())
+        .bind(lane.as_str())
+        .bind(destination.as_str())
+        .bind(ladder.to_text())
+        .bind(notification.ack.as_str())
+        .bind(notification.content_type.as_str())
+        .bind(fingerprint.to_vec())
+        .bind(state.as_str())
+        .bind(cause.map(|cause| cause.as_str()))
+        .bind(i64::from(progress.series))
+        .bind(i64::from(progress.step))
+        .bind(i64::from(progress.attempts))
+        .bind(progress.first_due_ms)
+        .bind(progress.deadline_ms)
+        .bind(progress.due_ms)
+        .bind(progress.retry_at_ms)
+        .bind(progress.clamped)
+        .bind(*registered_ms)
+        .bind(*ended_ms)
+}
+
+fn bind_payload(
+    statement: Statement,
+    (stored, notification): &(Stored, &Notification),
+) -> Statement {
+    let headers = serde_json::to_string(notification.headers.pairs())
+        .expect("invariant: pairs of strings serialise");
+    statement
+        .bind(stored.row_id)
+        .bind(headers)
+        .bind(notification.body.as_ref())
+}
+
+fn bind_attempt(statement: Statement, row: &AttemptRow<'_>) -> Statement {
+    let attempt = row.attempt;
+    statement
+        .bind(row.notification)
+        .bind(i64::from(attempt.series))
+        .bind(i64::from(attempt.number))
+        .bind(attempt.due_ms)
+        .bind(attempt.started_ms)
+        .bind(attempt.duration_ms)
+        .bind(attempt.answer.outcome.as_str())
+        .bind(attempt.answer.status.map(i64::from))
+        .bind(attempt.answer.body.as_slice())
+        .bind(attempt.answer.reason.as_str())
+        .bind(row.instance.clone())
+        .bind(row.at_ms)
+}
+
+fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
+    statement
+        .bind(row.notification)
+        .bind(row.at_ms)
+        .bind(row.line.kind)
+        .bind(row.actor.0.clone())
+        .bind(row.instance.clone())
+        .bind(row.line.detail.as_str())
+}
+
+fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
+    let Snapshot {
+        state,
+        cause,
+        progress,
+        ended_ms,
+        ..
+    } = &stored.snapshot;
+    statement
+        .bind(stored.row_id)
+        .bind(state.as_str())
+        .bind(cause.map(|cause| cause.as_str()))
+        .bind(i64::from(progress.series))
+        .bind(i64::from(progress.step))
+        .bind(i64::from(progress.attempts))
+        .bind(progress.first_due_ms)
+        .bind(progress.deadline_ms)
+        .bind(progress.due_ms)
+        .bind(progress.retry_at_ms)
+        .bind(progress.clamped)
+        .bind(*ended_ms)
+}

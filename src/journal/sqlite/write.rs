@@ -1,0 +1,147 @@
+//! The three writes: registering, recording, changing. Each runs within one transaction.
+
+use super::error::failed;
+use super::rows::{Stored, load};
+use super::statements::{
+    AttemptRow, HistoryRow, insert_attempts, insert_history, insert_notifications,
+    update_notifications,
+};
+use crate::domain::key::Key;
+use crate::domain::notification::Notification;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::effect::{self, Effect, Line};
+use crate::journal::{
+    Actor, ChangeResult, Changing, JournalError, Journaled, Recorded, Recording, Registering,
+};
+use sqlx::SqliteConnection;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Keeps a batch of notifications. Nobody else writes meanwhile, so what is not there when the
+/// batch is looked up is new.
+pub(super) async fn register(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    batch: &[Registering],
+) -> Result<Vec<Journaled>, JournalError> {
+    let keys: Vec<&Key> = batch.iter().map(|one| &one.notification.key).collect();
+    let mut known: HashMap<Key, Snapshot> = load(connection, &keys)
+        .await?
+        .into_iter()
+        .map(|(key, stored)| (key, stored.snapshot))
+        .collect();
+    let highest: i64 = sqlx::query_scalar("SELECT ifnull(max(row_id), 0) FROM notifications")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(failed)?;
+    let mut row_ids = highest + 1..;
+    let mut added: Vec<(Stored, &Notification)> = Vec::new();
+    let mut history = Vec::new();
+    let mut replies = Vec::with_capacity(batch.len());
+    for registering in batch {
+        let notification = registering.notification.as_ref();
+        let slot = match known.entry(notification.key.clone()) {
+            Entry::Occupied(taken) => {
+                replies.push(Journaled::Existing(Box::new(taken.get().clone())));
+                continue;
+            }
+            Entry::Vacant(slot) => slot,
+        };
+        let row_id = row_ids.next().expect("invariant: the range has no end");
+        let snapshot = slot.insert(Snapshot::of_new(notification, registering.progress));
+        added.push((
+            Stored {
+                row_id,
+                snapshot: snapshot.clone(),
+            },
+            notification,
+        ));
+        history.push(HistoryRow {
+            notification: row_id,
+            at_ms: notification.registered_ms,
+            line: Line {
+                kind: "registered",
+                detail: String::new(),
+            },
+            actor: registering.actor.clone(),
+            instance: instance.clone(),
+        });
+        replies.push(Journaled::Created);
+    }
+    insert_notifications(connection, &added).await?;
+    insert_history(connection, &history).await?;
+    Ok(replies)
+}
+
+/// Keeps a batch of attempts and carries out their decisions, in order.
+pub(super) async fn record(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    batch: &[Recording],
+) -> Result<Vec<Recorded>, JournalError> {
+    let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
+    let mut known = load(connection, &keys).await?;
+    let mut moved: BTreeMap<i64, Stored> = BTreeMap::new();
+    let mut attempts = Vec::with_capacity(batch.len());
+    let mut history = Vec::new();
+    let mut replies = Vec::with_capacity(batch.len());
+    for recording in batch {
+        let Some(stored) = known.get_mut(&recording.key) else {
+            replies.push(Recorded::Missing);
+            continue;
+        };
+        attempts.push(AttemptRow {
+            notification: stored.row_id,
+            attempt: &recording.attempt,
+            instance: instance.clone(),
+            at_ms: recording.at_ms,
+        });
+        replies.push(match effect::record(&mut stored.snapshot, recording) {
+            Effect::Unmoved => Recorded::Applied,
+            Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
+            Effect::Moved(line) => {
+                moved.insert(stored.row_id, stored.clone());
+                history.extend(line.map(|line| HistoryRow {
+                    notification: stored.row_id,
+                    at_ms: recording.at_ms,
+                    line,
+                    actor: Actor::dispatcher(),
+                    instance: instance.clone(),
+                }));
+                Recorded::Applied
+            }
+        });
+    }
+    let moved: Vec<Stored> = moved.into_values().collect();
+    insert_attempts(connection, &attempts).await?;
+    update_notifications(connection, &moved).await?;
+    insert_history(connection, &history).await?;
+    Ok(replies)
+}
+
+/// Carries out a change by hand.
+pub(super) async fn change(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    changing: &Changing,
+) -> Result<ChangeResult, JournalError> {
+    let mut known = load(connection, &[&changing.key]).await?;
+    let Some(mut stored) = known.remove(&changing.key) else {
+        return Ok(ChangeResult::Missing);
+    };
+    let Some(line) = effect::change(&mut stored.snapshot, changing) else {
+        return Ok(ChangeResult::Refused(Box::new(stored.snapshot)));
+    };
+    let history = HistoryRow {
+        notification: stored.row_id,
+        at_ms: changing.at_ms,
+        line,
+        actor: changing.actor.clone(),
+        instance: instance.clone(),
+    };
+    let moved = std::slice::from_ref(&stored);
+    update_notifications(connection, moved).await?;
+    insert_history(connection, &[history]).await?;
+    Ok(ChangeResult::Done(Box::new(stored.snapshot)))
+}

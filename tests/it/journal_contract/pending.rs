@@ -1,0 +1,126 @@
+//! The pending notifications as a rebuilt schedule gets them.
+
+use super::Store;
+use super::samples::{
+    START_MS, apply, delivery, do_change, failure, keep, key, refusal, registering, registering_at,
+    registration,
+};
+use ringback::domain::change::Change;
+use ringback::domain::notification::{Registration, Start};
+use ringback::journal::{Journal, Pending};
+
+/// Every page, until one comes without a cursor.
+async fn pages(journal: &dyn Journal, limit: usize) -> Vec<Vec<Pending>> {
+    let (mut pages, mut cursor) = (Vec::new(), None);
+    loop {
+        let (page, next) = journal.pending_page(cursor, limit).await.expect("read");
+        assert!(page.len() <= limit);
+        match next {
+            Some(next) => cursor = Some(next),
+            None => {
+                assert!(page.is_empty());
+                return pages;
+            }
+        }
+        pages.push(page);
+    }
+}
+
+async fn ids(journal: &dyn Journal, limit: usize) -> Vec<String> {
+    pages(journal, limit)
+        .await
+        .iter()
+        .flatten()
+        .map(|pending| pending.notification.key.id().to_string())
+        .collect()
+}
+
+pub async fn pages_are_sorted_by_due_time_and_complete(store: &dyn Store) {
+    let journal = store.open().await;
+    assert_eq!(ids(&*journal, 10).await, Vec::<String>::new());
+    // 300 notifications in a mixed order, 100 due at each of three instants.
+    let mut due = Vec::new();
+    for number in 0..300_i64 {
+        let given = Registration {
+            start: Start::After(1_000 * (number % 3)),
+            ..registration(key(&format!("{number:03}")))
+        };
+        keep(&*journal, registering_at(given, START_MS)).await;
+        due.push((number % 3, format!("{number:03}")));
+    }
+    due.sort();
+    let due: Vec<String> = due.into_iter().map(|(_, id)| id).collect();
+    for limit in [7, 64, 100, 299, 300, 1_000] {
+        assert_eq!(ids(&*journal, limit).await, due, "{limit}");
+    }
+}
+
+pub async fn what_has_ended_is_not_pending(store: &dyn Store) {
+    let journal = store.open().await;
+    for id in [
+        "pending",
+        "failed",
+        "delivered",
+        "dead",
+        "cancelled",
+        "replayed",
+    ] {
+        let given = registering(id);
+        let progress = given.progress;
+        let notification = keep(&*journal, given).await;
+        match id {
+            "failed" => apply(&*journal, failure(&notification, progress)).await,
+            "delivered" => apply(&*journal, delivery(&notification, progress)).await,
+            "dead" | "replayed" => apply(&*journal, refusal(&notification, progress)).await,
+            "cancelled" => {
+                do_change(&*journal, &notification.key, Change::Cancel, START_MS + 1).await;
+            }
+            _ => {}
+        }
+        if id == "replayed" {
+            do_change(&*journal, &notification.key, Change::Replay, START_MS + 50).await;
+        }
+        let expected = matches!(id, "pending" | "failed" | "replayed");
+        let pending = journal.pending(&notification.key).await.expect("read");
+        assert_eq!(pending.is_some(), expected, "{id}");
+    }
+    assert_eq!(ids(&*journal, 10).await, ["pending", "replayed", "failed"]);
+}
+
+pub async fn an_attempt_by_hand_comes_forward(store: &dyn Store) {
+    let journal = store.open().await;
+    for id in ["1", "2"] {
+        let given = Registration {
+            start: Start::After(60_000),
+            ..registration(key(id))
+        };
+        keep(&*journal, registering_at(given, START_MS)).await;
+    }
+    assert_eq!(ids(&*journal, 10).await, ["1", "2"]);
+    do_change(&*journal, &key("2"), Change::Retry, START_MS + 5).await;
+    let found = pages(&*journal, 10).await.remove(0);
+    assert_eq!(found[0].notification.key, key("2"));
+    assert_eq!(found[0].progress.next_due_ms(), START_MS + 5);
+    assert_eq!(found[0].progress.due_ms, START_MS + 60_000);
+}
+
+pub async fn large_bodies_make_pages_shorter_and_leave_nothing_out(store: &dyn Store) {
+    let journal = store.open().await;
+    // 50 MB together: more than a page may hold.
+    for batch in 0..5 {
+        let batch = (0..40)
+            .map(|number| {
+                let given = Registration {
+                    body: vec![7; 256 * 1024].into(),
+                    ..registration(key(&format!("{batch}-{number:02}")))
+                };
+                registering_at(given, START_MS)
+            })
+            .collect();
+        journal.register(batch).await.expect("kept");
+    }
+    let pages = pages(&*journal, 1_000).await;
+    let sizes: Vec<usize> = pages.iter().map(Vec::len).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 200);
+    assert!(sizes.iter().all(|size| *size <= 128), "{sizes:?}");
+}

@@ -1,0 +1,242 @@
+//! Attempts: those that count, and those that come too late.
+
+use super::samples::{
+    START_MS, apply, attempts, delivery, do_change, failure, find, history, keep, key, record,
+    recording, refusal, registering,
+};
+use super::{INSTANCE, Store};
+use ringback::domain::attempt::Outcome;
+use ringback::domain::change::Change;
+use ringback::domain::notification::Notification;
+use ringback::domain::progress::Progress;
+use ringback::domain::snapshot::Snapshot;
+use ringback::domain::state::{Cause, State};
+use ringback::journal::{Journal, Recorded, Recording};
+use std::sync::Arc;
+
+/// A journal with one notification in it.
+async fn with_one(store: &dyn Store) -> (Arc<dyn Journal>, Arc<Notification>, Progress) {
+    let journal = store.open().await;
+    let given = registering("1");
+    let progress = given.progress;
+    let notification = keep(&*journal, given).await;
+    (journal, notification, progress)
+}
+
+/// A recording that must be kept without changing anything, and be told how things stand.
+async fn check_stale(journal: &dyn Journal, late: Recording) {
+    let before = find(journal, &late.key).await;
+    let lines = history(journal, &late.key).await;
+    let stands = Snapshot {
+        attempts: Vec::new(),
+        ..before.clone()
+    };
+    let reply = record(journal, late.clone()).await;
+    assert_eq!(reply, Recorded::Stale(Box::new(stands)));
+    let after = find(journal, &late.key).await;
+    assert_eq!(after.attempts.last(), Some(&late.attempt));
+    assert_eq!(after.attempts.len(), before.attempts.len() + 1);
+    assert_eq!(
+        Snapshot {
+            attempts: before.attempts.clone(),
+            ..after
+        },
+        before
+    );
+    assert_eq!(history(journal, &late.key).await, lines);
+}
+
+pub async fn a_failed_attempt_moves_on_and_is_kept(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let first = failure(&notification, start);
+    apply(&*journal, first.clone()).await;
+    let second = recording(
+        &notification,
+        first.decision.progress,
+        Outcome::Timeout,
+        None,
+    );
+    apply(&*journal, second.clone()).await;
+    let snapshot = find(&*journal, &notification.key).await;
+    assert_eq!(snapshot.state, State::Scheduled);
+    assert_eq!(snapshot.progress, second.decision.progress);
+    assert_eq!(snapshot.ended_ms, None);
+    assert_eq!(snapshot.attempts, [first.attempt, second.attempt]);
+    assert_eq!(history(&*journal, &notification.key).await, ["registered"]);
+}
+
+pub async fn a_delivery_ends_it(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let given = delivery(&notification, start);
+    apply(&*journal, given.clone()).await;
+    let snapshot = find(&*journal, &notification.key).await;
+    assert_eq!((snapshot.state, snapshot.cause), (State::Delivered, None));
+    assert_eq!(snapshot.ended_ms, Some(given.at_ms));
+    assert_eq!(snapshot.progress, given.decision.progress);
+    let lines = journal.transitions(&notification.key).await.expect("read");
+    let [_, line] = lines.as_slice() else {
+        panic!("{lines:?}");
+    };
+    assert_eq!((&*line.kind, line.at_ms), ("delivered", given.at_ms));
+    assert_eq!((&*line.actor, &*line.instance), ("dispatcher", INSTANCE));
+    check_stale(&*journal, given).await;
+}
+
+pub async fn a_last_failure_parks_it_with_its_cause(store: &dyn Store) {
+    let journal = store.open().await;
+    for (outcome, status, cause) in [
+        (Outcome::HttpStatus, Some(410), Cause::Refused),
+        (Outcome::Blocked, None, Cause::Blocked),
+    ] {
+        let given = registering(cause.as_str());
+        let notification = keep(&*journal, given.clone()).await;
+        let end = recording(&notification, given.progress, outcome, status);
+        apply(&*journal, end.clone()).await;
+        let snapshot = find(&*journal, &notification.key).await;
+        assert_eq!((snapshot.state, snapshot.cause), (State::Dead, Some(cause)));
+        assert_eq!(snapshot.ended_ms, Some(end.at_ms));
+        let lines = journal.transitions(&notification.key).await.expect("read");
+        let line = lines.last().expect("a line");
+        assert_eq!((&*line.kind, &*line.detail), ("parked", cause.as_str()));
+    }
+}
+
+pub async fn an_interrupted_attempt_is_kept_and_changes_nothing(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let given = recording(&notification, start, Outcome::Interrupted, None);
+    apply(&*journal, given.clone()).await;
+    let again = failure(&notification, start);
+    apply(&*journal, again.clone()).await;
+    let snapshot = find(&*journal, &notification.key).await;
+    assert_eq!(snapshot.progress, again.decision.progress);
+    assert_eq!(
+        attempts(&snapshot),
+        [(1, 1, Outcome::Interrupted), (1, 1, Outcome::HttpStatus)]
+    );
+    assert_eq!(history(&*journal, &notification.key).await, ["registered"]);
+}
+
+pub async fn an_attempt_after_a_cancellation_is_kept_and_changes_nothing(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    do_change(&*journal, &notification.key, Change::Cancel, START_MS + 1).await;
+    check_stale(&*journal, failure(&notification, start)).await;
+    check_stale(&*journal, delivery(&notification, start)).await;
+}
+
+pub async fn an_attempt_without_a_lease_is_kept_and_changes_nothing(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    for given in [
+        failure(&notification, start),
+        delivery(&notification, start),
+        refusal(&notification, start),
+    ] {
+        let lost = Recording {
+            lost: true,
+            ..given
+        };
+        check_stale(&*journal, lost).await;
+    }
+}
+
+pub async fn an_attempt_that_was_overtaken_is_kept_and_changes_nothing(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    apply(&*journal, failure(&notification, start)).await;
+    check_stale(&*journal, failure(&notification, start)).await;
+    check_stale(&*journal, refusal(&notification, start)).await;
+}
+
+pub async fn a_delivery_that_was_overtaken_counts_all_the_same(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let first = failure(&notification, start);
+    let second = failure(&notification, first.decision.progress);
+    apply(&*journal, first).await;
+    apply(&*journal, second).await;
+    apply(&*journal, delivery(&notification, start)).await;
+    let snapshot = find(&*journal, &notification.key).await;
+    assert_eq!(snapshot.state, State::Delivered);
+    // The attempts that were recorded meanwhile stay counted.
+    assert_eq!((snapshot.progress.step, snapshot.progress.attempts), (2, 2));
+    assert_eq!(snapshot.attempts.len(), 3);
+}
+
+pub async fn an_attempt_of_an_earlier_series_is_kept_and_changes_nothing(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    apply(&*journal, refusal(&notification, start)).await;
+    do_change(&*journal, &notification.key, Change::Replay, START_MS + 90).await;
+    check_stale(&*journal, delivery(&notification, start)).await;
+    let of_its_attempts = Progress {
+        attempts: 1,
+        ..start
+    };
+    check_stale(&*journal, failure(&notification, of_its_attempts)).await;
+}
+
+pub async fn two_recordings_in_a_batch_are_carried_out_in_order(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let first = failure(&notification, start);
+    let second = delivery(&notification, first.decision.progress);
+    let third = failure(&notification, start);
+    let batch = vec![first.clone(), second.clone(), third];
+    let replies = journal.record(batch).await.expect("kept");
+    let snapshot = find(&*journal, &notification.key).await;
+    let stands = Snapshot {
+        attempts: Vec::new(),
+        ..snapshot.clone()
+    };
+    assert_eq!(
+        replies,
+        [
+            Recorded::Applied,
+            Recorded::Applied,
+            Recorded::Stale(Box::new(stands))
+        ]
+    );
+    assert_eq!(snapshot.state, State::Delivered);
+    assert_eq!(snapshot.progress, second.decision.progress);
+    assert_eq!(
+        attempts(&snapshot),
+        [
+            (1, 1, Outcome::HttpStatus),
+            (1, 2, Outcome::Acknowledged),
+            (1, 1, Outcome::HttpStatus)
+        ]
+    );
+    assert_eq!(
+        history(&*journal, &notification.key).await,
+        ["registered", "delivered"]
+    );
+}
+
+pub async fn a_recording_of_nothing_is_missing(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let given = failure(&notification, start);
+    let of_nothing = Recording {
+        key: key("none"),
+        ..given.clone()
+    };
+    let batch = vec![of_nothing, given];
+    let replies = journal.record(batch).await.expect("kept");
+    assert_eq!(replies, [Recorded::Missing, Recorded::Applied]);
+    assert_eq!(journal.record(Vec::new()).await.expect("kept"), []);
+}
+
+pub async fn an_end_forgets_the_attempt_asked_for_by_hand(store: &dyn Store) {
+    let journal = store.open().await;
+    for change in [None, Some(Change::Cancel)] {
+        let given = registering(change.map_or("delivered", Change::as_str));
+        let notification = keep(&*journal, given.clone()).await;
+        let first = failure(&notification, given.progress);
+        apply(&*journal, first.clone()).await;
+        let asked = do_change(&*journal, &notification.key, Change::Retry, START_MS + 50).await;
+        assert_eq!(asked.progress.retry_at_ms, Some(START_MS + 50));
+        match change {
+            None => apply(&*journal, delivery(&notification, asked.progress)).await,
+            Some(change) => {
+                do_change(&*journal, &notification.key, change, START_MS + 60).await;
+            }
+        }
+        let snapshot = find(&*journal, &notification.key).await;
+        assert_eq!(snapshot.progress.retry_at_ms, None);
+        assert_eq!(snapshot.next_due_ms(), None);
+    }
+}

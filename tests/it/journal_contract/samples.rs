@@ -1,0 +1,160 @@
+//! Notifications, attempts and changes to put into a journal.
+
+use bytes::Bytes;
+use ringback::domain::ack::AckRule;
+use ringback::domain::attempt::{Answer, Attempt, Outcome};
+use ringback::domain::change::Change;
+use ringback::domain::decision::decide;
+use ringback::domain::destination::Destination;
+use ringback::domain::headers::Headers;
+use ringback::domain::key::Key;
+use ringback::domain::ladder::Ladder;
+use ringback::domain::notification::{Notification, Registration, Start};
+use ringback::domain::progress::Progress;
+use ringback::domain::snapshot::Snapshot;
+use ringback::domain::webhook_id::WebhookId;
+use ringback::journal::{
+    Actor, ChangeResult, Changing, Journal, Journaled, Recorded, Recording, Registering,
+};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// When the notifications of these tests are registered, unless they say otherwise.
+pub const START_MS: i64 = 1_795_163_400_000;
+
+pub fn key(id: &str) -> Key {
+    Key::new("payment.succeeded", id).expect("a key")
+}
+
+pub fn registration(key: Key) -> Registration {
+    Registration {
+        key,
+        destination: Destination::parse("https://shop.example/notify").expect("a url"),
+        body: Bytes::from_static(b"out_trade_no=1"),
+        content_type: "application/x-www-form-urlencoded".into(),
+        headers: Headers::default(),
+        start: Start::After(0),
+        ladder: Ladder::standard(),
+        ack: AckRule::Success,
+    }
+}
+
+pub fn registering_at(registration: Registration, now_ms: i64) -> Registering {
+    let (notification, progress) = registration.accept(WebhookId::new(Uuid::now_v7()), now_ms);
+    Registering {
+        notification: Arc::new(notification),
+        progress,
+        actor: Actor("orders".into()),
+    }
+}
+
+pub fn registering(id: &str) -> Registering {
+    registering_at(registration(key(id)), START_MS)
+}
+
+/// Registers one notification that must be new.
+pub async fn keep(journal: &dyn Journal, registering: Registering) -> Arc<Notification> {
+    let notification = registering.notification.clone();
+    let replies = journal.register(vec![registering]).await.expect("kept");
+    assert_eq!(replies, [Journaled::Created]);
+    notification
+}
+
+/// An attempt that started when it was due and took 20 ms, with what follows from it.
+pub fn recording(
+    notification: &Notification,
+    before: Progress,
+    outcome: Outcome,
+    status: Option<u16>,
+) -> Recording {
+    let started_ms = before.next_due_ms();
+    let attempt = Attempt {
+        series: before.series,
+        number: before.next_number(),
+        due_ms: started_ms,
+        started_ms,
+        duration_ms: 20,
+        answer: Answer {
+            outcome,
+            status,
+            body: b"\xef\xbb\xbfsuccess\0".to_vec(),
+            reason: format!("it was {outcome}"),
+        },
+    };
+    Recording {
+        key: notification.key.clone(),
+        attempt,
+        before,
+        decision: decide(
+            &notification.ladder,
+            &before,
+            started_ms,
+            outcome,
+            status,
+            0.5,
+        ),
+        at_ms: started_ms + 20,
+        lost: false,
+    }
+}
+
+pub fn failure(notification: &Notification, before: Progress) -> Recording {
+    recording(notification, before, Outcome::HttpStatus, Some(500))
+}
+
+pub fn delivery(notification: &Notification, before: Progress) -> Recording {
+    recording(notification, before, Outcome::Acknowledged, Some(200))
+}
+
+/// The receiver asks to stop: parked at the first attempt.
+pub fn refusal(notification: &Notification, before: Progress) -> Recording {
+    recording(notification, before, Outcome::HttpStatus, Some(410))
+}
+
+pub async fn record(journal: &dyn Journal, recording: Recording) -> Recorded {
+    let mut replies = journal.record(vec![recording]).await.expect("kept");
+    assert_eq!(replies.len(), 1);
+    replies.remove(0)
+}
+
+/// Carries out a recording that must be applied.
+pub async fn apply(journal: &dyn Journal, recording: Recording) {
+    assert_eq!(record(journal, recording).await, Recorded::Applied);
+}
+
+pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
+    Changing {
+        key: key.clone(),
+        change,
+        actor: Actor("support".into()),
+        reason: format!("asked to {change}"),
+        at_ms,
+    }
+}
+
+/// Carries out a change that must be allowed.
+pub async fn do_change(journal: &dyn Journal, key: &Key, change: Change, at_ms: i64) -> Snapshot {
+    match journal.change(changing(key, change, at_ms)).await {
+        Ok(ChangeResult::Done(snapshot)) => *snapshot,
+        other => panic!("{change}: {other:?}"),
+    }
+}
+
+pub async fn find(journal: &dyn Journal, key: &Key) -> Snapshot {
+    journal.find(key).await.expect("read").expect("it is there")
+}
+
+/// The kinds of the lines of its history, oldest first.
+pub async fn history(journal: &dyn Journal, key: &Key) -> Vec<String> {
+    let transitions = journal.transitions(key).await.expect("read");
+    transitions.into_iter().map(|line| line.kind).collect()
+}
+
+/// The numbers and outcomes of its attempts, oldest first.
+pub fn attempts(snapshot: &Snapshot) -> Vec<(u32, u32, Outcome)> {
+    snapshot
+        .attempts
+        .iter()
+        .map(|attempt| (attempt.series, attempt.number, attempt.answer.outcome))
+        .collect()
+}
