@@ -24,7 +24,7 @@ pub(super) enum Effect {
     Unmoved,
     /// The notification has moved on; with a line for the history if it has ended.
     Moved(Option<Line>),
-    /// Nothing: the notification stands elsewhere, or the lease was lost.
+    /// Nothing: the notification stands elsewhere.
     Stale,
 }
 
@@ -35,7 +35,6 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
         before,
         decision,
         at_ms,
-        lost,
         ..
     } = recording;
     if attempt.answer.outcome == Outcome::Interrupted {
@@ -43,7 +42,7 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
     }
     let stands = snapshot.progress;
     let in_place = stands.attempts == before.attempts || matches!(decision.state, State::Delivered);
-    if *lost || snapshot.state != State::Scheduled || stands.series != before.series || !in_place {
+    if snapshot.state != State::Scheduled || stands.series != before.series || !in_place {
         return Effect::Stale;
     }
     // A delivery counts even if other attempts were recorded meanwhile: those stay counted.

@@ -69,7 +69,6 @@ macro_rules! contract {
             recording::a_last_failure_parks_it_with_its_cause,
             recording::an_interrupted_attempt_is_kept_and_changes_nothing,
             recording::an_attempt_after_a_cancellation_is_kept_and_changes_nothing,
-            recording::an_attempt_without_a_lease_is_kept_and_changes_nothing,
             recording::an_attempt_that_was_overtaken_is_kept_and_changes_nothing,
             recording::a_delivery_that_was_overtaken_counts_all_the_same,
             recording::an_attempt_of_an_earlier_series_is_kept_and_changes_nothing,

@@ -123,21 +123,6 @@ pub async fn an_attempt_after_a_cancellation_is_kept_and_changes_nothing(store: 
     check_stale(&*journal, delivery(&notification, start)).await;
 }
 
-pub async fn an_attempt_without_a_lease_is_kept_and_changes_nothing(store: &dyn Store) {
-    let (journal, notification, start) = with_one(store).await;
-    for given in [
-        failure(&notification, start),
-        delivery(&notification, start),
-        refusal(&notification, start),
-    ] {
-        let lost = Recording {
-            lost: true,
-            ..given
-        };
-        check_stale(&*journal, lost).await;
-    }
-}
-
 pub async fn an_attempt_that_was_overtaken_is_kept_and_changes_nothing(store: &dyn Store) {
     let (journal, notification, start) = with_one(store).await;
     apply(&*journal, failure(&notification, start)).await;

@@ -94,7 +94,6 @@ pub fn recording(
             0.5,
         ),
         at_ms: started_ms + 20,
-        lost: false,
     }
 }
 

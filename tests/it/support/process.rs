@@ -40,10 +40,7 @@ impl Process {
             while let Some(line) = log.next_line().await.expect("readable") {
                 let line: Value = serde_json::from_str(&line).expect("a JSON line");
                 if line["message"] == "ready" {
-                    return line["address"]
-                        .as_str()
-                        .expect("an address")
-                        .to_string();
+                    return line["address"].as_str().expect("an address").to_string();
                 }
             }
             panic!("it ended without becoming ready");
