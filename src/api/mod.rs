@@ -1,2 +1,190 @@
-//! (Being written.)
+//! The HTTP face of the service: for the services that register notifications, and for support
+//! staff.
+//!
+//! Owns the routes, what a request must look like, and how everything is shown. Promises that every
+//! error is `application/problem+json` and that a wrong request is told of all its mistakes at
+//! once. Deliberately knows nothing of stores and of delivery: [`crate::service`] does what is
+//! asked.
+//!
+//! Everything that comes in is bounded: requests under way ([`gate`]), the length of a body and the
+//! time it may take ([`body`]), the items of a batch, the items of a page, the faults in an answer.
+
+pub mod auth;
+pub mod batch;
+pub mod body;
+pub mod dead_letters;
+pub mod faults;
+pub mod fields;
+pub mod gate;
+pub mod health;
+pub mod notifications;
+pub mod problem;
+pub mod query;
+pub mod registration;
+pub mod rules;
 pub mod server;
+pub mod view;
+
+use crate::domain::notification::LARGEST_BODY_BYTES;
+use crate::service::Service;
+use auth::ApiKey;
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use axum::routing::{delete, get, post};
+use body::Bounds;
+use gate::Gate;
+use problem::Problem;
+use registration::Measure;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// What a registration may be long besides its body, in bytes.
+const BESIDE_BODY_BYTES: usize = 64 * 1024;
+/// JSON writes a byte of a string in six characters at most (`\u0000`).
+const LONGEST_ESCAPE: usize = 6;
+/// Longest batch request, in bytes, unless a single registration may be longer.
+const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// Most batch requests in memory at once; more than that wait for a place.
+const MOST_BATCHES: usize = 16;
+
+/// The API's settings.
+#[derive(Clone)]
+pub struct ApiSettings {
+    /// Largest body of a notification, in bytes.
+    pub largest_body_bytes: usize,
+    /// The key that every request under `/v1` must show, if there is one.
+    pub api_key: Option<String>,
+    /// Most requests under way at once; more than that are answered 503.
+    pub most_requests: usize,
+    /// Longest time for a request's body to arrive.
+    pub body_time: Duration,
+}
+
+impl Default for ApiSettings {
+    fn default() -> Self {
+        Self {
+            largest_body_bytes: LARGEST_BODY_BYTES,
+            api_key: None,
+            most_requests: 1_024,
+            body_time: Duration::from_secs(30),
+        }
+    }
+}
+
+impl fmt::Debug for ApiSettings {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            largest_body_bytes,
+            api_key,
+            most_requests,
+            body_time,
+        } = self;
+        out.debug_struct("ApiSettings")
+            .field("largest_body_bytes", largest_body_bytes)
+            .field("api_key", &api_key.as_ref().map(|_| "set"))
+            .field("most_requests", most_requests)
+            .field("body_time", body_time)
+            .finish()
+    }
+}
+
+/// What the handlers share.
+pub struct Api {
+    service: Arc<Service>,
+    settings: ApiSettings,
+    batches: Semaphore,
+}
+
+impl Api {
+    /// The bounds of a request with one registration.
+    fn single_bounds(&self) -> Bounds {
+        let body_bytes = self.settings.largest_body_bytes;
+        self.bounds(body_bytes.saturating_mul(LONGEST_ESCAPE) + BESIDE_BODY_BYTES)
+    }
+
+    /// The bounds of a request with many.
+    fn batch_bounds(&self) -> Bounds {
+        self.bounds(self.single_bounds().bytes.max(LARGEST_BATCH_BYTES))
+    }
+
+    /// The bounds of a request with a few words.
+    fn small_bounds(&self) -> Bounds {
+        self.bounds(BESIDE_BODY_BYTES)
+    }
+
+    fn bounds(&self, bytes: usize) -> Bounds {
+        Bounds {
+            bytes,
+            time: self.settings.body_time,
+        }
+    }
+
+    fn measure(&self) -> Measure {
+        Measure {
+            largest_body_bytes: self.settings.largest_body_bytes,
+            now_ms: self.service.clock().now_ms(),
+        }
+    }
+
+    /// Waits for a place among the batch requests. Each may fill its bound, so few are admitted;
+    /// they are as fast as the stores, so waiting beats refusing.
+    async fn batch_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+        match tokio::time::timeout(self.settings.body_time, self.batches.acquire()).await {
+            Ok(Ok(place)) => Ok(place),
+            // Nobody closes it; a closed one has no place either.
+            Ok(Err(_)) | Err(_) => Err(Problem::busy()),
+        }
+    }
+}
+
+/// The routes, over one service.
+pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
+    let gate = Gate::of(settings.most_requests);
+    let key = ApiKey::new(settings.api_key.as_deref());
+    let api = Arc::new(Api {
+        service,
+        settings,
+        batches: Semaphore::new(MOST_BATCHES),
+    });
+    let v1 = Router::new()
+        .route(
+            "/v1/notifications",
+            post(notifications::register).get(notifications::list),
+        )
+        .route("/v1/notifications/batch", post(batch::register))
+        .route(
+            "/v1/notifications/{topic}/{id}",
+            get(notifications::show).delete(notifications::cancel),
+        )
+        .route(
+            "/v1/notifications/{topic}/{id}/retry",
+            post(notifications::retry),
+        )
+        .route("/v1/dead-letters", get(dead_letters::list))
+        .route(
+            "/v1/dead-letters/{topic}/{id}",
+            delete(dead_letters::discard),
+        )
+        .route(
+            "/v1/dead-letters/{topic}/{id}/replay",
+            post(dead_letters::replay),
+        )
+        .method_not_allowed_fallback(notifications::unknown_method)
+        .route_layer(from_fn_with_state(gate.clone(), gate::pass))
+        // Outermost: who has no key takes no place.
+        .route_layer(from_fn_with_state(key, auth::admit));
+    // The stores are asked, so the gate counts these too; no key, since probes have none.
+    let ready = Router::new()
+        .route("/readyz", get(health::ready))
+        .method_not_allowed_fallback(notifications::unknown_method)
+        .route_layer(from_fn_with_state(gate, gate::pass));
+    let alive = Router::new()
+        .route("/healthz", get(health::alive))
+        .method_not_allowed_fallback(notifications::unknown_method);
+    v1.merge(ready)
+        .merge(alive)
+        .fallback(notifications::unknown_route)
+        .with_state(api)
+}

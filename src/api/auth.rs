@@ -1,0 +1,179 @@
+//! Who may ask, and in whose name.
+
+use crate::api::faults::{Faults, Place};
+use crate::api::problem::{Kind, Problem};
+use crate::journal::Actor;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::request::Parts;
+use http::{HeaderMap, header};
+use std::sync::Arc;
+use subtle::ConstantTimeEq as _;
+
+/// The header in which a caller may say on whose behalf it asks; the history keeps it.
+pub const ACTOR_HEADER: &str = "Ringback-Actor";
+/// Longest name of an actor, in bytes.
+const LONGEST_ACTOR: usize = 64;
+/// Who asked, if the caller does not say.
+const DEFAULT_ACTOR: &str = "api";
+
+/// The key that callers must show, if there is one.
+#[derive(Clone)]
+pub struct ApiKey(Option<Arc<str>>);
+
+impl ApiKey {
+    /// Asks for this key, or for none.
+    #[must_use]
+    pub fn new(key: Option<&str>) -> Self {
+        Self(key.map(Arc::from))
+    }
+
+    fn admits(&self, headers: &HeaderMap) -> bool {
+        let Some(key) = &self.0 else {
+            return true;
+        };
+        let shown = headers
+            .get(header::AUTHORIZATION)
+            .and_then(|value| value.as_bytes().split_at_checked("Bearer ".len()));
+        match shown {
+            // Only the length of the key shows in the time this takes.
+            Some((scheme, shown)) => {
+                scheme.eq_ignore_ascii_case(b"Bearer ")
+                    && bool::from(shown.trim_ascii().ct_eq(key.as_bytes()))
+            }
+            None => false,
+        }
+    }
+}
+
+/// Lets a request through if it shows the key and no other site's page made a browser send it.
+pub async fn admit(State(key): State<ApiKey>, request: Request, next: Next) -> Response {
+    if !key.admits(request.headers()) {
+        return Problem::new(
+            Kind::Unauthorized,
+            "send the server's API key in the header `Authorization: Bearer KEY`",
+        )
+        .into_response();
+    }
+    if !request.method().is_safe() && from_another_site(request.headers()) {
+        return Problem::new(
+            Kind::CrossSite,
+            "a page of another site asked for this; a change must come from a program or from this server's own pages",
+        )
+        .into_response();
+    }
+    next.run(request).await
+}
+
+/// Browsers say so themselves (Fetch Metadata); programs do not send the header. Without this, any
+/// page could replay or retry on a server that listens on the visitor's machine without a key.
+fn from_another_site(headers: &HeaderMap) -> bool {
+    headers
+        .get("sec-fetch-site")
+        .is_some_and(|site| site != "same-origin" && site != "none")
+}
+
+/// On whose behalf a change is asked for.
+#[derive(Debug)]
+pub struct OnBehalfOf(pub Actor);
+
+impl<S: Sync> FromRequestParts<S> for OnBehalfOf {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        read_actor(&parts.headers).map(Self)
+    }
+}
+
+fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
+    let mut values = headers.get_all(ACTOR_HEADER).iter();
+    let Some(value) = values.next() else {
+        return Ok(Actor(DEFAULT_ACTOR.into()));
+    };
+    let refuse = |detail: &str| {
+        Err(Problem::fields(Faults::one(
+            Place::Header(ACTOR_HEADER),
+            detail,
+        )))
+    };
+    let name = value.to_str().unwrap_or("");
+    let printable = name.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    if name.is_empty() || name.len() > LONGEST_ACTOR || !printable {
+        return refuse("an actor is 1 to 64 printable ASCII characters");
+    }
+    if values.next().is_some() {
+        return refuse("this header is given twice");
+    }
+    let actor = Actor(name.into());
+    if actor == Actor::dispatcher() {
+        return refuse("this name stands for the server itself");
+    }
+    Ok(actor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    fn headers(name: &'static str, value: &[u8]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::from_bytes(value).expect("a header value");
+        headers.insert(name, value);
+        headers
+    }
+
+    #[test]
+    fn only_the_very_key_is_admitted() {
+        fn check(shown: &[u8], expected: bool) {
+            let key = ApiKey::new(Some("s3cret"));
+            assert_eq!(key.admits(&headers("authorization", shown)), expected);
+        }
+        check(b"Bearer s3cret", true);
+        check(b"bearer  s3cret", true);
+        check(b"Bearer s3cre", false);
+        check(b"Bearer s3crett", false);
+        check(b"Bearer S3cret", false);
+        check(b"Bearer", false);
+        check(b"Bearer ", false);
+        check(b"Basic s3cret", false);
+        check(b"s3cret", false);
+        check(b"\xff\xff\xff\xff\xff\xff\xff\xff", false);
+        assert!(!ApiKey::new(Some("s3cret")).admits(&HeaderMap::new()));
+        assert!(ApiKey::new(None).admits(&HeaderMap::new()));
+    }
+
+    #[test]
+    fn the_actor_is_a_short_printable_name() {
+        fn check(value: &[u8], expected: Option<&str>) {
+            let actor = read_actor(&headers("ringback-actor", value)).ok();
+            assert_eq!(actor.as_ref().map(|actor| &*actor.0), expected);
+        }
+        check(b"li.lei@support", Some("li.lei@support"));
+        check(&[b'x'; 64], Some(&"x".repeat(64)));
+        check(&[b'x'; 65], None);
+        check(b"", None);
+        check(b"a\tb", None);
+        check("李雷".as_bytes(), None);
+        check(b"dispatcher", None);
+        let actor = read_actor(&HeaderMap::new()).expect("a default");
+        assert_eq!(&*actor.0, "api");
+        let mut twice = headers("ringback-actor", b"a");
+        twice.append("ringback-actor", HeaderValue::from_static("b"));
+        assert!(read_actor(&twice).is_err());
+    }
+
+    #[test]
+    fn browsers_tell_when_another_site_asks() {
+        fn check(site: &[u8], expected: bool) {
+            let headers = headers("sec-fetch-site", site);
+            assert_eq!(from_another_site(&headers), expected);
+        }
+        check(b"same-origin", false);
+        check(b"none", false);
+        check(b"same-site", true);
+        check(b"cross-site", true);
+        assert!(!from_another_site(&HeaderMap::new()));
+    }
+}

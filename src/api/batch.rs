@@ -1,0 +1,223 @@
+//! `POST /v1/notifications/batch`: many registrations in one request.
+//!
+//! Each stands for itself: one that is refused, or that a store failed on, harms no other. They are
+//! registered side by side, so that they share the commits of the stores.
+
+use crate::api::Api;
+use crate::api::auth::OnBehalfOf;
+use crate::api::body::read_json;
+use crate::api::faults::Faults;
+use crate::api::fields;
+use crate::api::problem::{Problem, ProblemView};
+use crate::api::query::NoQuery;
+use crate::api::registration;
+use crate::api::view::{NotificationView, json};
+use crate::domain::key::Key;
+use crate::domain::notification::Registration;
+use crate::journal::Actor;
+use crate::service::Intake;
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// Most registrations in one request.
+pub const MOST_ITEMS: usize = 1_000;
+/// Most of one request's registrations under way at once: as many as a store takes in one call.
+const MOST_SIDE_BY_SIDE: usize = 256;
+
+type Outcome = Result<Intake, Problem>;
+
+#[derive(Debug, Serialize)]
+struct BatchView<'a> {
+    results: Vec<ItemView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct ItemView<'a> {
+    status: u16,
+    #[serde(flatten)]
+    result: ResultView<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum ResultView<'a> {
+    Notification(NotificationView<'a>),
+    Problem(ProblemView<'a>),
+}
+
+impl<'a> ItemView<'a> {
+    fn of(outcome: &'a Outcome) -> Self {
+        let (status, result) = match outcome {
+            Ok(Intake::Created(snapshot)) => (
+                StatusCode::CREATED,
+                ResultView::Notification(NotificationView::of(snapshot)),
+            ),
+            Ok(Intake::Existing(snapshot)) => (
+                StatusCode::OK,
+                ResultView::Notification(NotificationView::of(snapshot)),
+            ),
+            Err(problem) => (problem.status(), ResultView::Problem(problem.view())),
+        };
+        Self {
+            status: status.as_u16(),
+            result,
+        }
+    }
+}
+
+/// Registers many: 200 with a result each, in the order of the request.
+pub async fn register(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let _place = api.batch_place().await?;
+    let (parts, body) = request.into_parts();
+    let text = read_json(&parts.headers, body, api.batch_bounds()).await?;
+    let measure = api.measure();
+    let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
+        .into_iter()
+        .map(|item| registration::parse(item.get(), measure).map_err(Problem::unfit))
+        .collect();
+    drop(text);
+    let outcomes = register_all(&api, registrations, &actor).await;
+    let results = outcomes.iter().map(ItemView::of).collect();
+    Ok(json(StatusCode::OK, &BatchView { results }))
+}
+
+/// The texts of the registrations.
+fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
+    const POINTER: &str = "/notifications";
+    let mut faults = Faults::default();
+    let [notifications] =
+        fields::read(text, &["notifications"], "", &mut faults).map_err(Problem::unreadable)?;
+    let mut items = Vec::new();
+    match notifications {
+        None => {
+            faults.add(POINTER, "this field is missing");
+        }
+        Some(array) => match fields::elements(array.get(), MOST_ITEMS) {
+            Ok((elements, count)) if count <= MOST_ITEMS => items = elements,
+            Ok((_, count)) => {
+                let detail = format!("a batch has at most {MOST_ITEMS} notifications, not {count}");
+                faults.add(POINTER, detail);
+            }
+            Err(bad) => {
+                faults.add(POINTER, bad);
+            }
+        },
+    }
+    if faults.is_empty() {
+        Ok(items)
+    } else {
+        Err(Problem::fields(faults))
+    }
+}
+
+/// The outcomes, in the order of the registrations. One whose key came before in the same request
+/// waits until all others are done, so that the first of them is the one that counts.
+async fn register_all(
+    api: &Arc<Api>,
+    registrations: Vec<Result<Registration, Problem>>,
+    actor: &Actor,
+) -> Vec<Outcome> {
+    let many = registrations.len();
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; many];
+    let mut keys: HashSet<Key> = HashSet::with_capacity(many);
+    let mut repeated = Vec::new();
+    let mut under_way = JoinSet::new();
+    for (position, registration) in registrations.into_iter().enumerate() {
+        match registration {
+            Err(problem) => outcomes[position] = Some(Err(problem)),
+            Ok(registration) if !keys.insert(registration.key.clone()) => {
+                repeated.push((position, registration));
+            }
+            Ok(registration) => {
+                if under_way.len() == MOST_SIDE_BY_SIDE {
+                    keep(under_way.join_next().await, &mut outcomes);
+                }
+                let (api, actor) = (api.clone(), actor.clone());
+                under_way.spawn(async move {
+                    let intake = api.service.register(registration, actor).await;
+                    (position, intake.map_err(Problem::of_service))
+                });
+            }
+        }
+    }
+    while let Some(joined) = under_way.join_next().await {
+        keep(Some(joined), &mut outcomes);
+    }
+    for (position, registration) in repeated {
+        let intake = api.service.register(registration, actor.clone()).await;
+        outcomes[position] = Some(intake.map_err(Problem::of_service));
+    }
+    outcomes
+        .into_iter()
+        // A registration whose task panicked left none.
+        .map(|outcome| outcome.unwrap_or_else(|| Err(Problem::internal())))
+        .collect()
+}
+
+fn keep(
+    joined: Option<Result<(usize, Outcome), tokio::task::JoinError>>,
+    outcomes: &mut [Option<Outcome>],
+) {
+    match joined {
+        Some(Ok((position, outcome))) => outcomes[position] = Some(outcome),
+        Some(Err(error)) => {
+            tracing::error!(%error, "a registration ended in a panic; this is a bug");
+        }
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_an_object_with_an_array() {
+        fn check(text: &str, expected: Result<usize, &str>) {
+            let split = split(text).map(|items| items.len());
+            let split = split.map_err(|problem| problem.detail().to_string());
+            assert_eq!(
+                split.as_ref().copied().map_err(|detail| detail.as_str()),
+                expected,
+                "{text}"
+            );
+        }
+        let many = |count: usize| format!("{{\"notifications\":[{}0]}}", "0,".repeat(count - 1));
+        check(r#"{"notifications":[]}"#, Ok(0));
+        check(r#"{"notifications":[{},null]}"#, Ok(2));
+        check(&many(1_000), Ok(1_000));
+        check(
+            &many(1_001),
+            Err("/notifications: a batch has at most 1000 notifications, not 1001"),
+        );
+        check("{}", Err("/notifications: this field is missing"));
+        check("[]", Err("an object is expected, not an array"));
+        check(
+            r#"{"notifications":{}}"#,
+            Err("/notifications: an array is expected, not an object"),
+        );
+        check(
+            r#"{"notifications":null}"#,
+            Err("/notifications: an array is expected, not null"),
+        );
+        check(
+            r#"{"notifications":[],"x":1}"#,
+            Err("/x: unknown field; known are notifications"),
+        );
+        check(
+            r#"{"notifications":[1,]}"#,
+            Err("the body is not JSON: expected value at line 1 column 21"),
+        );
+    }
+}

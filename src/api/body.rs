@@ -1,0 +1,249 @@
+//! Reads a request's body: how it must be declared, how large it may be, how long it may take.
+
+use crate::api::problem::{Kind, Problem};
+use axum::body::{Body, HttpBody as _};
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, header};
+use http_body_util::BodyExt as _;
+use std::time::Duration;
+
+/// A body that is too large is still read to its end, up to so many bytes: a client that is cut
+/// off while it writes sees a broken connection and not the answer that says why.
+const DRAINED_BYTES: u64 = 64 * 1024 * 1024;
+/// Place made for a body at once, whatever length it declares.
+const FIRST_BYTES: usize = 64 * 1024;
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
+/// The bounds of one body.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Most bytes.
+    pub bytes: usize,
+    /// Most time from the first byte to the last.
+    pub time: Duration,
+}
+
+/// Reads a body that must be there and be JSON.
+///
+/// # Errors
+/// The problem to answer with: not declared as JSON, too large, too slow, not UTF-8.
+pub async fn read_json(
+    headers: &HeaderMap,
+    body: Body,
+    bounds: Bounds,
+) -> Result<JsonText, Problem> {
+    declared_json(headers)?;
+    let text = read(headers, body, bounds).await?;
+    if text.is_empty() {
+        return Err(Problem::new(
+            Kind::Malformed,
+            "the request has no body; send a JSON object",
+        ));
+    }
+    JsonText::check(text)
+}
+
+/// Reads a body that may be left out; `None` if it is.
+///
+/// # Errors
+/// As [`read_json`]; only a body that is there has to be declared.
+pub async fn read_optional_json(
+    headers: &HeaderMap,
+    body: Body,
+    bounds: Bounds,
+) -> Result<Option<JsonText>, Problem> {
+    let text = read(headers, body, bounds).await?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    declared_json(headers)?;
+    JsonText::check(text).map(Some)
+}
+
+/// A body that is UTF-8 and not yet looked at further.
+#[derive(Debug)]
+pub struct JsonText(Bytes);
+
+impl JsonText {
+    fn check(bytes: Bytes) -> Result<Self, Problem> {
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let detail = format!("the body is not UTF-8 at byte {}", error.valid_up_to());
+            Problem::new(Kind::Malformed, detail)
+        })?;
+        if text.starts_with(BYTE_ORDER_MARK) {
+            let detail = "the body is not JSON: it begins with a byte order mark";
+            return Err(Problem::new(Kind::Malformed, detail));
+        }
+        Ok(Self(bytes))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(&self.0).expect("invariant: checked when it was read")
+    }
+}
+
+/// What nobody unpacks would only look broken.
+fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
+    match headers.get(header::CONTENT_ENCODING) {
+        Some(encoding) if encoding != "identity" => Err(Problem::new(
+            Kind::MediaType,
+            "send the body as it is, without a `Content-Encoding`",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The declaration is asked for because a page of another site can make a browser send anything,
+/// but only with the content types of forms unless the server agrees beforehand.
+fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
+    let declared = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let mut parts = declared.split(';').map(str::trim);
+    let json = parts
+        .next()
+        .is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    let utf8 = parts.all(|parameter| match parameter.split_once('=') {
+        Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
+            value.trim_matches('"').eq_ignore_ascii_case("utf-8")
+        }
+        Some(_) | None => true,
+    });
+    if json && utf8 {
+        Ok(())
+    } else {
+        Err(Problem::new(
+            Kind::MediaType,
+            "send the body as JSON in UTF-8, with the header `Content-Type: application/json`",
+        ))
+    }
+}
+
+async fn read(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, Problem> {
+    not_packed(headers)?;
+    // A client that waits for our consent to send needs no draining, only the answer.
+    let drained_bytes = if headers.contains_key(header::EXPECT) {
+        0
+    } else {
+        DRAINED_BYTES
+    };
+    match tokio::time::timeout(bounds.time, collect(body, bounds.bytes, drained_bytes)).await {
+        Ok(read) => read,
+        Err(_) => Err(Problem::new(
+            Kind::Timeout,
+            format!("the body did not arrive within {:?}", bounds.time),
+        )),
+    }
+}
+
+async fn collect(mut body: Body, most: usize, drained_bytes: u64) -> Result<Bytes, Problem> {
+    let too_large = || {
+        let detail = format!("a request to this path is at most {most} bytes long");
+        Problem::new(Kind::TooLarge, detail)
+    };
+    let most_read = drained_bytes.saturating_add(most as u64);
+    let declared = body.size_hint().lower();
+    if declared > most_read || (drained_bytes == 0 && declared > most as u64) {
+        return Err(too_large());
+    }
+    let mut only = Bytes::new();
+    let mut gathered = BytesMut::new();
+    let mut length = 0_u64;
+    while let Some(frame) = body.frame().await {
+        let frame = frame
+            .map_err(|_| Problem::new(Kind::Malformed, "the body broke off before its end"))?;
+        let Ok(data) = frame.into_data() else {
+            continue;
+        };
+        length = length.saturating_add(data.len() as u64);
+        if length > most_read {
+            return Err(too_large());
+        }
+        if length > most as u64 {
+            only = Bytes::new();
+            gathered = BytesMut::new();
+        } else if length == data.len() as u64 {
+            // Mostly the first frame is the whole body, and need not be copied.
+            only = data;
+        } else {
+            if gathered.is_empty() {
+                let expected = usize::try_from(declared).unwrap_or(most).min(most);
+                gathered.reserve(expected.clamp(only.len(), FIRST_BYTES.max(only.len())));
+                gathered.extend_from_slice(&only);
+                only = Bytes::new();
+            }
+            gathered.extend_from_slice(&data);
+        }
+    }
+    if length > most as u64 {
+        return Err(too_large());
+    }
+    Ok(if gathered.is_empty() {
+        only
+    } else {
+        gathered.freeze()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn the_body_must_be_declared_as_json_in_utf8() {
+        fn check(declared: Option<&str>, expected: bool) {
+            let mut headers = HeaderMap::new();
+            if let Some(declared) = declared {
+                let value = HeaderValue::from_str(declared).expect("a header value");
+                headers.insert(header::CONTENT_TYPE, value);
+            }
+            assert_eq!(declared_json(&headers).is_ok(), expected, "{declared:?}");
+        }
+        check(Some("application/json"), true);
+        check(Some("Application/JSON; charset=UTF-8"), true);
+        check(Some("application/json;charset=\"utf-8\""), true);
+        check(Some("application/json; charset=gbk"), false);
+        check(Some("application/json-patch+json"), false);
+        check(Some("text/plain"), false);
+        check(Some("application/x-www-form-urlencoded"), false);
+        check(
+            Some("multipart/form-data; boundary=application/json"),
+            false,
+        );
+        check(Some(""), false);
+        check(None, false);
+    }
+
+    #[tokio::test]
+    async fn a_body_may_be_as_long_as_the_bound_and_no_longer() {
+        async fn check(length: usize, most: usize, drained_bytes: u64, expected: bool) {
+            let body = Body::from(vec![b'x'; length]);
+            let read = collect(body, most, drained_bytes).await;
+            assert_eq!(read.map(|read| read.len()).ok(), expected.then_some(length));
+        }
+        check(0, 0, 0, true).await;
+        check(10, 10, 0, true).await;
+        check(11, 10, 0, false).await;
+        check(11, 10, 5, false).await;
+        check(16, 10, 5, false).await;
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_named_by_its_place() {
+        fn check(bytes: &'static [u8], expected: Option<&str>) {
+            let problem = JsonText::check(Bytes::from_static(bytes)).err();
+            let detail = problem.map(|problem| problem.detail().to_string());
+            assert_eq!(detail.as_deref(), expected);
+        }
+        check(b"{}", None);
+        check(b"{\"\xff\":1}", Some("the body is not UTF-8 at byte 2"));
+        check(
+            b"\xef\xbb\xbf{}",
+            Some("the body is not JSON: it begins with a byte order mark"),
+        );
+    }
+}

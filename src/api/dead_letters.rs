@@ -1,0 +1,127 @@
+//! `/v1/dead-letters`: list, replay, discard.
+
+use crate::api::Api;
+use crate::api::auth::OnBehalfOf;
+use crate::api::body::read_optional_json;
+use crate::api::faults::Faults;
+use crate::api::fields::{self, Unreadable, optional};
+use crate::api::problem::Problem;
+use crate::api::query::{KeyPath, NoQuery, dead_letters_request};
+use crate::api::registration::Unfit;
+use crate::api::view::{ListView, json, notification};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use std::sync::Arc;
+
+/// Longest reason of a replay, in characters.
+const LONGEST_REASON: usize = 500;
+
+/// `GET /v1/dead-letters`: a page of them, last parked first.
+pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
+    let request = dead_letters_request(&uri)?;
+    let page = api
+        .service
+        .dead_letters(&request)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &ListView::of(&page)))
+}
+
+/// `POST /v1/dead-letters/{topic}/{id}/replay`: its ladder again. The body may be left out.
+pub async fn replay(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    KeyPath(key): KeyPath,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let reason = match read_optional_json(&parts.headers, body, api.small_bounds()).await? {
+        Some(text) => read_reason(text.as_str()).map_err(Problem::unfit)?,
+        None => String::new(),
+    };
+    let snapshot = api
+        .service
+        .replay(&key, actor, &reason)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(notification(StatusCode::OK, &snapshot))
+}
+
+/// `DELETE /v1/dead-letters/{topic}/{id}`: give it up for good.
+pub async fn discard(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    KeyPath(key): KeyPath,
+    OnBehalfOf(actor): OnBehalfOf,
+) -> Result<Response, Problem> {
+    let snapshot = api
+        .service
+        .discard(&key, actor)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(notification(StatusCode::OK, &snapshot))
+}
+
+fn read_reason(text: &str) -> Result<String, Unfit> {
+    let mut faults = Faults::default();
+    let unreadable = |unreadable: Unreadable| Unfit::Unreadable(unreadable);
+    let [reason] = fields::read(text, &["reason"], "", &mut faults).map_err(unreadable)?;
+    let reason = optional(reason, "/reason", &mut faults, check_reason);
+    match reason {
+        Ok(reason) if faults.is_empty() => Ok(reason.unwrap_or_default()),
+        Ok(_) | Err(_) => Err(Unfit::Faults(faults)),
+    }
+}
+
+/// Control characters have no place in a sentence, and some databases refuse them.
+fn check_reason(reason: &str) -> Result<String, String> {
+    let plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
+    if reason.chars().count() > LONGEST_REASON || !reason.chars().all(plain) {
+        return Err(format!(
+            "a reason is at most {LONGEST_REASON} characters, no control characters among them"
+        ));
+    }
+    Ok(reason.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_a_short_text_and_may_be_left_out() {
+        fn check(text: &str, expected: Result<&str, &str>) {
+            let reason =
+                read_reason(text).map_err(|unfit| Problem::unfit(unfit).detail().to_string());
+            assert_eq!(
+                reason.as_deref().map_err(String::as_str),
+                expected,
+                "{text}"
+            );
+        }
+        const BAD: &str =
+            "/reason: a reason is at most 500 characters, no control characters among them";
+        check("{}", Ok(""));
+        check(r#"{"reason":null}"#, Ok(""));
+        check(r#"{"reason":"商户已恢复\n"}"#, Ok("商户已恢复\n"));
+        let longest = "失".repeat(LONGEST_REASON);
+        check(&format!("{{\"reason\":\"{longest}\"}}"), Ok(&longest));
+        check(&format!("{{\"reason\":\"{longest}x\"}}"), Err(BAD));
+        check(r#"{"reason":"\u0000"}"#, Err(BAD));
+        check(
+            r#"{"reason":5}"#,
+            Err("/reason: a string is expected, not a number"),
+        );
+        check(
+            r#"{"why":"x"}"#,
+            Err("/why: unknown field; known are reason"),
+        );
+        check("[]", Err("an object is expected, not an array"));
+        check(
+            "{",
+            Err("the body is not JSON: EOF while parsing an object at line 1 column 1"),
+        );
+    }
+}

@@ -1,0 +1,380 @@
+//! Reads JSON objects into their fields, each as the very text received.
+//!
+//! Registrations come by the ten thousand a second and carry bodies that must not change by a
+//! byte, so there is no tree of values in between: one pass finds where each field begins and ends
+//! (that pass checks the grammar of the whole text, without recursion, so depth costs no stack),
+//! and only the fields that are wanted are decoded. Duplicated and unknown names are noted as
+//! faults.
+
+use crate::api::faults::{Faults, Noted};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::error::Category;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+use thiserror::Error;
+
+/// Why a text has no fields to read.
+#[derive(Debug, Error)]
+pub enum Unreadable {
+    /// It is not JSON. The message says where it ends to be.
+    #[error("{0}")]
+    Syntax(#[from] serde_json::Error),
+    /// It is JSON, but something else than was asked for.
+    #[error(transparent)]
+    Kind(#[from] WrongKind),
+}
+
+/// A value of another kind than the field takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("{expected} is expected, not {found}")]
+pub struct WrongKind {
+    /// What the field takes, with its article.
+    pub expected: &'static str,
+    /// What was given, with its article.
+    pub found: &'static str,
+}
+
+/// Why a value is not the string that the field takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BadString {
+    /// It is something else.
+    #[error(transparent)]
+    Kind(#[from] WrongKind),
+    /// It holds half a surrogate pair, which stands for no character and has no bytes to send.
+    #[error("the string holds a \\u escape that is half a surrogate pair")]
+    Surrogate,
+}
+
+/// Reads an object with these fields and no others. A field given twice or of another name is
+/// noted as a fault under `pointer`, the object's own place.
+///
+/// # Errors
+/// [`Unreadable`] if the text is no object; then nothing that was noted matters.
+pub fn read<'a, const N: usize>(
+    text: &'a str,
+    names: &'static [&'static str; N],
+    pointer: &str,
+    faults: &mut Faults,
+) -> Result<[Option<&'a RawValue>; N], Unreadable> {
+    let mut values = [None; N];
+    each_member(text, |name, value| {
+        match names.iter().position(|known| *known == name) {
+            Some(position) if values[position].is_none() => values[position] = Some(value),
+            Some(_) => {
+                faults.add_member(pointer, &name, "this field is given twice");
+            }
+            None if names.is_empty() => {
+                faults.add_member(pointer, &name, "unknown field; none is known here");
+            }
+            None => {
+                let known = names.join(", ");
+                faults.add_member(
+                    pointer,
+                    &name,
+                    format_args!("unknown field; known are {known}"),
+                );
+            }
+        }
+    })?;
+    Ok(values)
+}
+
+/// Shows every member of an object, in the order of the text.
+///
+/// # Errors
+/// [`Unreadable`] if the text is no object; some members may have been shown by then.
+pub fn each_member<'a>(
+    text: &'a str,
+    see: impl FnMut(Cow<'a, str>, &'a RawValue),
+) -> Result<(), Unreadable> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    json.deserialize_map(Members(see))
+        .and_then(|()| json.end())
+        .map_err(|error| unreadable(text, error, "an object"))
+}
+
+/// The elements of an array, `most` at most; how many there are in all.
+///
+/// # Errors
+/// [`Unreadable`] if the text is no array.
+pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), Unreadable> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let mut elements = Vec::new();
+    json.deserialize_seq(Elements {
+        kept: &mut elements,
+        most,
+    })
+    .and_then(|count| json.end().map(|()| count))
+    .map(|count| (elements, count))
+    .map_err(|error| unreadable(text, error, "an array"))
+}
+
+/// A field that may be left out: `null` says the same as nothing, which suits typed clients.
+#[must_use]
+pub fn given(field: Option<&RawValue>) -> Option<&RawValue> {
+    field.filter(|value| value.get() != "null")
+}
+
+/// The characters of a string, borrowed where nothing in it is escaped.
+///
+/// # Errors
+/// [`BadString`] says what it is instead.
+pub fn string(value: &RawValue) -> Result<Cow<'_, str>, BadString> {
+    let text = value.get();
+    let Some(inner) = text
+        .strip_prefix('"')
+        .and_then(|rest| rest.strip_suffix('"'))
+    else {
+        return Err(wrong_kind(value, "a string").into());
+    };
+    if inner.contains('\\') {
+        // The grammar was checked when the field was found, so only a surrogate can be wrong.
+        serde_json::from_str(text)
+            .map(Cow::Owned)
+            .map_err(|_| BadString::Surrogate)
+    } else {
+        Ok(Cow::Borrowed(inner))
+    }
+}
+
+/// Reads a string field that may be left out.
+///
+/// # Errors
+/// [`Noted`] if it is no string, or `parse` refuses it.
+pub fn optional<Value, Bad: fmt::Display>(
+    field: Option<&RawValue>,
+    pointer: &str,
+    faults: &mut Faults,
+    parse: impl FnOnce(&str) -> Result<Value, Bad>,
+) -> Result<Option<Value>, Noted> {
+    let Some(value) = given(field) else {
+        return Ok(None);
+    };
+    let text = string(value).map_err(|bad| faults.add(pointer, bad))?;
+    parse(&text)
+        .map(Some)
+        .map_err(|bad| faults.add(pointer, bad))
+}
+
+/// Reads a string field that must be there.
+///
+/// # Errors
+/// [`Noted`] if it is missing or no string, or `parse` refuses it.
+pub fn required<Value, Bad: fmt::Display>(
+    field: Option<&RawValue>,
+    pointer: &str,
+    faults: &mut Faults,
+    parse: impl FnOnce(&str) -> Result<Value, Bad>,
+) -> Result<Value, Noted> {
+    let Some(value) = field else {
+        return Err(faults.add(pointer, "this field is missing"));
+    };
+    let text = string(value).map_err(|bad| faults.add(pointer, bad))?;
+    parse(&text).map_err(|bad| faults.add(pointer, bad))
+}
+
+/// Names what was given where something else was expected.
+#[must_use]
+pub fn wrong_kind(value: &RawValue, expected: &'static str) -> WrongKind {
+    let found = match value.get().as_bytes().first() {
+        Some(b'"') => "a string",
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') => "null",
+        Some(_) | None => "a number",
+    };
+    WrongKind { expected, found }
+}
+
+/// A value of the wrong kind is reported at once, perhaps long before the place where the text
+/// stops being JSON; the grammar matters more, so the text is gone through once again.
+fn unreadable(text: &str, error: serde_json::Error, expected: &'static str) -> Unreadable {
+    match error.classify() {
+        Category::Io | Category::Syntax | Category::Eof => error.into(),
+        Category::Data => match serde_json::from_str::<&RawValue>(text) {
+            Ok(value) => wrong_kind(value, expected).into(),
+            Err(syntax) => syntax.into(),
+        },
+    }
+}
+
+struct Members<See>(See);
+
+impl<'de, See> Visitor<'de> for Members<See>
+where
+    See: FnMut(Cow<'de, str>, &'de RawValue),
+{
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object")
+    }
+
+    fn visit_map<Map: MapAccess<'de>>(mut self, mut map: Map) -> Result<(), Map::Error> {
+        while let Some(name) = map.next_key_seed(Name)? {
+            let value = map.next_value::<&'de RawValue>()?;
+            (self.0)(name, value);
+        }
+        Ok(())
+    }
+}
+
+struct Elements<'k, 'de> {
+    kept: &'k mut Vec<&'de RawValue>,
+    most: usize,
+}
+
+impl<'de> Visitor<'de> for Elements<'_, 'de> {
+    type Value = usize;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an array")
+    }
+
+    fn visit_seq<Seq: SeqAccess<'de>>(self, mut seq: Seq) -> Result<usize, Seq::Error> {
+        while self.kept.len() < self.most {
+            match seq.next_element::<&'de RawValue>()? {
+                Some(element) => self.kept.push(element),
+                None => return Ok(self.kept.len()),
+            }
+        }
+        let mut count = self.kept.len();
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// A member's name, borrowed where nothing in it is escaped; serde's own `Cow` always copies.
+struct Name;
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<Self::Value, D::Error> {
+        json.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Name {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("a name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(name))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(name.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> &RawValue {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    #[test]
+    fn fields_keep_the_text_received() {
+        let mut faults = Faults::default();
+        let text = r#" {"b" : { "x" : [1 , 1.0e2] } , "\u0061":"\n"} "#;
+        let [a, b, c] = read(text, &["a", "b", "c"], "", &mut faults).expect("an object");
+        assert_eq!(a.map(RawValue::get), Some(r#""\n""#));
+        assert_eq!(b.map(RawValue::get), Some(r#"{ "x" : [1 , 1.0e2] }"#));
+        assert!(c.is_none() && faults.is_empty());
+    }
+
+    #[test]
+    fn doubled_and_unknown_fields_are_noted() {
+        let mut faults = Faults::default();
+        let text = r#"{"a":1,"\u0061":2,"x/y":3}"#;
+        let [a] = read(text, &["a"], "/p", &mut faults).expect("an object");
+        assert_eq!(a.map(RawValue::get), Some("1"), "the first counts");
+        assert_eq!(
+            faults.summary(),
+            "/p/a: this field is given twice; /p/x~1y: unknown field; known are a"
+        );
+    }
+
+    #[test]
+    fn what_is_no_object_is_told_from_what_is_no_json() {
+        fn check(text: &str, expected: &str) {
+            let error = read(text, &["a"], "", &mut Faults::default()).expect_err(text);
+            assert_eq!(error.to_string(), expected, "{text}");
+        }
+        check("[]", "an object is expected, not an array");
+        check("null", "an object is expected, not null");
+        check("\"{}\"", "an object is expected, not a string");
+        check("-1", "an object is expected, not a number");
+        check("true", "an object is expected, not a boolean");
+        check("[1,", "EOF while parsing a value at line 1 column 3");
+        check("", "EOF while parsing a value at line 1 column 0");
+        check("{}x", "trailing characters at line 1 column 3");
+        check("{} {}", "trailing characters at line 1 column 4");
+        check("{\"a\":NaN}", "expected value at line 1 column 6");
+        check("{\"a\":01}", "invalid number at line 1 column 7");
+        check("{\"a\":1,}", "trailing comma at line 1 column 8");
+        check("{'a':1}", "key must be a string at line 1 column 2");
+        check(
+            "{\"a\":1 \"b\":2}",
+            "expected `,` or `}` at line 1 column 8",
+        );
+        check(
+            "{\"a\":\"\n\"}",
+            "control character (\\u0000-\\u001F) found while parsing a string at line 1 column 6",
+        );
+        check("\u{feff}{}", "expected value at line 1 column 1");
+    }
+
+    #[test]
+    fn depth_costs_no_stack() {
+        let deep = "[".repeat(500_000) + &"]".repeat(500_000);
+        let text = format!("{{\"a\":{deep}}}");
+        let [a] = read(&text, &["a"], "", &mut Faults::default()).expect("an object");
+        assert_eq!(a.map(RawValue::get), Some(deep.as_str()));
+        assert!(read(&deep, &["a"], "", &mut Faults::default()).is_err());
+        assert_eq!(elements(&deep, 1).expect("an array").1, 1);
+        assert_eq!(elements(&format!("[1,{deep}]"), 1).expect("an array").1, 2);
+        let open = "{\"a\":".repeat(500_000);
+        assert!(read(&open, &["a"], "", &mut Faults::default()).is_err());
+    }
+
+    #[test]
+    fn strings_are_decoded_and_half_surrogates_refused() {
+        fn check(text: &str, expected: Result<&str, &str>) {
+            let got = string(raw(text)).map_err(|bad| bad.to_string());
+            assert_eq!(got.as_deref().map_err(String::as_str), expected, "{text}");
+        }
+        const HALF: &str = "the string holds a \\u escape that is half a surrogate pair";
+        check(r#""a b""#, Ok("a b"));
+        check(r#""""#, Ok(""));
+        check(r#""a\/b\u00e9\u0000\n""#, Ok("a/b\u{e9}\0\n"));
+        check(r#""\ud83d\ude00""#, Ok("\u{1f600}"));
+        check(r#""\ud800""#, Err(HALF));
+        check(r#""\udc00\ud800""#, Err(HALF));
+        check(r#""\ud800x""#, Err(HALF));
+        check("1e999", Err("a string is expected, not a number"));
+        check("null", Err("a string is expected, not null"));
+    }
+
+    #[test]
+    fn elements_are_counted_beyond_the_bound() {
+        fn check(text: &str, most: usize, kept: usize, count: usize) {
+            let (elements, counted) = elements(text, most).expect("an array");
+            assert_eq!((elements.len(), counted), (kept, count), "{text}");
+        }
+        check("[]", 2, 0, 0);
+        check("[1,2]", 2, 2, 2);
+        check("[1,2,3,4]", 2, 2, 4);
+        assert!(elements("{}", 2).is_err());
+    }
+}

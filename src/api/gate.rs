@@ -1,0 +1,44 @@
+//! Bounds the requests under way, and carries each out to its end.
+//!
+//! Every request runs in a task of its own, which holds its place until it has ended. A client that
+//! hangs up therefore cannot stop a change between the journal and the schedule, nor make room for
+//! another request while its own is still at work; and a panic costs one request, not the
+//! connection it shares.
+
+use crate::api::problem::Problem;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// The places for requests.
+#[derive(Debug, Clone)]
+pub struct Gate(Arc<Semaphore>);
+
+impl Gate {
+    /// A gate with so many places.
+    #[must_use]
+    pub fn of(places: usize) -> Self {
+        Self(Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))))
+    }
+}
+
+/// Lets a request through if there is a place.
+pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    let Ok(place) = gate.0.try_acquire_owned() else {
+        return Problem::busy().into_response();
+    };
+    let carried_out = tokio::spawn(async move {
+        let response = next.run(request).await;
+        drop(place);
+        response
+    });
+    match carried_out.await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::error!(%error, "a request ended in a panic; this is a bug");
+            Problem::internal().into_response()
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! `/v1/notifications`: register, look up, list, cancel, retry.
+
+use crate::api::Api;
+use crate::api::auth::OnBehalfOf;
+use crate::api::body::{read_json, read_optional_json};
+use crate::api::faults::Faults;
+use crate::api::fields;
+use crate::api::problem::{Kind, Problem};
+use crate::api::query::{KeyPath, NoQuery, list_request};
+use crate::api::registration;
+use crate::api::view::{FullView, ListView, json, notification};
+use crate::service::{Intake, ServiceError};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use std::sync::Arc;
+
+/// `POST /v1/notifications`: 201 if it is new, 200 if the same was registered before.
+pub async fn register(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let text = read_json(&parts.headers, body, api.single_bounds()).await?;
+    let registration = registration::parse(text.as_str(), api.measure()).map_err(Problem::unfit)?;
+    // The request's own buffer need not outlive the waiting for the stores.
+    drop(text);
+    match api.service.register(registration, actor).await {
+        Ok(Intake::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
+        Ok(Intake::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
+        Err(error) => Err(Problem::of_service(error)),
+    }
+}
+
+/// `GET /v1/notifications/{topic}/{id}`: one, with its attempts, its ladder and its history.
+pub async fn show(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    KeyPath(key): KeyPath,
+) -> Result<Response, Problem> {
+    let found = api.service.find(&key).await.and_then(|found| {
+        // An unknown key is an answer to the service and an error to HTTP.
+        found.ok_or(ServiceError::Missing)
+    });
+    let snapshot = found.map_err(Problem::of_service)?;
+    let transitions = api
+        .service
+        .transitions(&key)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &FullView::of(&snapshot, &transitions)))
+}
+
+/// `GET /v1/notifications`: a page of them, newest first.
+pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
+    let request = list_request(&uri)?;
+    let page = api
+        .service
+        .list(&request)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &ListView::of(&page)))
+}
+
+/// `DELETE /v1/notifications/{topic}/{id}`: call it off.
+pub async fn cancel(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    KeyPath(key): KeyPath,
+    OnBehalfOf(actor): OnBehalfOf,
+) -> Result<Response, Problem> {
+    let snapshot = api
+        .service
+        .cancel(&key, actor)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(notification(StatusCode::OK, &snapshot))
+}
+
+/// `POST /v1/notifications/{topic}/{id}/retry`: an attempt now. Takes no body, or an empty object.
+pub async fn retry(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    KeyPath(key): KeyPath,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    if let Some(text) = read_optional_json(&parts.headers, body, api.small_bounds()).await? {
+        let mut faults = Faults::default();
+        let [] = fields::read(text.as_str(), &[], "", &mut faults).map_err(Problem::unreadable)?;
+        if !faults.is_empty() {
+            return Err(Problem::fields(faults));
+        }
+    }
+    let snapshot = api
+        .service
+        .retry(&key, actor)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(notification(StatusCode::OK, &snapshot))
+}
+
+/// Whatever no route matches.
+pub async fn unknown_route(uri: Uri) -> Problem {
+    let path: String = uri.path().chars().take(200).collect();
+    Problem::new(Kind::Route, format!("there is nothing at {path}"))
+}
+
+/// A route asked with a method that it does not take; the header `Allow` names those it does.
+pub async fn unknown_method() -> Problem {
+    Problem::new(
+        Kind::Method,
+        "this path takes other methods; the header `Allow` names them",
+    )
+}

@@ -1,0 +1,346 @@
+//! Every error as HTTP shows it: `application/problem+json` (RFC 9457).
+//!
+//! The one place that maps what went wrong inside to a status, and the one that logs it: whoever
+//! answers with a [`Problem`] has handled the error. What a store says of itself (addresses, file
+//! names) goes to the log and not to the caller.
+
+mod kind;
+
+pub use kind::Kind;
+
+use crate::api::faults::{Fault, Faults, Place};
+use crate::api::fields::Unreadable;
+use crate::api::registration::Unfit;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::JournalError;
+use crate::schedule::ScheduleError;
+use crate::service::ServiceError;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use std::borrow::Cow;
+
+/// A problem to answer with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    kind: Kind,
+    detail: Cow<'static, str>,
+    errors: Vec<Fault>,
+    subject: Option<Subject>,
+}
+
+/// The notification that stands in the way, and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Subject {
+    topic: String,
+    id: String,
+    state: &'static str,
+}
+
+impl Subject {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            topic: snapshot.key.topic().to_string(),
+            id: snapshot.key.id().to_string(),
+            state: snapshot.state_name(),
+        }
+    }
+}
+
+impl Problem {
+    /// A problem told in a sentence.
+    #[must_use]
+    pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            errors: Vec::new(),
+            subject: None,
+        }
+    }
+
+    /// Fields of the body, or headers, that are wrong.
+    #[must_use]
+    pub fn fields(faults: Faults) -> Self {
+        let kind = if faults.too_large() {
+            Kind::TooLarge
+        } else {
+            Kind::Fields
+        };
+        Self::with_faults(kind, faults)
+    }
+
+    /// Query parameters that are wrong.
+    #[must_use]
+    pub fn parameters(faults: Faults) -> Self {
+        Self::with_faults(Kind::Parameters, faults)
+    }
+
+    /// A body that is no JSON object.
+    #[must_use]
+    pub fn unreadable(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Syntax(error) => {
+                Self::new(Kind::Malformed, format!("the body is not JSON: {error}"))
+            }
+            Unreadable::Kind(kind) => {
+                Self::fields(Faults::one(Place::Pointer(String::new()), kind))
+            }
+        }
+    }
+
+    /// A body that is no registration.
+    #[must_use]
+    pub fn unfit(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Unreadable(unreadable) => Self::unreadable(unreadable),
+            Unfit::Faults(faults) => Self::fields(faults),
+        }
+    }
+
+    fn with_faults(kind: Kind, faults: Faults) -> Self {
+        let detail = faults.summary();
+        Self {
+            errors: faults.into_list(),
+            ..Self::new(kind, detail)
+        }
+    }
+
+    /// A mistake of ours that was logged before.
+    #[must_use]
+    pub fn internal() -> Self {
+        Self::new(
+            Kind::Internal,
+            "the request was not carried out, or not wholly; the server's log says more",
+        )
+    }
+
+    /// Too many requests are under way.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self::new(
+            Kind::Busy,
+            "this server is carrying out as many requests as it may; nothing was done, so send it again",
+        )
+    }
+
+    /// What the service answered, logged where a person or an alarm should know.
+    #[must_use]
+    pub fn of_service(error: ServiceError) -> Self {
+        let detail = error.to_string();
+        match error {
+            ServiceError::Missing => Self::new(Kind::Missing, detail),
+            ServiceError::Mismatch(snapshot) => Self {
+                subject: Some(Subject::of(&snapshot)),
+                ..Self::new(Kind::Mismatch, detail)
+            },
+            ServiceError::Refused { snapshot, .. } => Self {
+                subject: Some(Subject::of(&snapshot)),
+                ..Self::new(Kind::State, detail)
+            },
+            ServiceError::NoJournal => Self::new(Kind::NoJournal, detail),
+            ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
+                Self::parameters(Faults::one(Place::Parameter("cursor".to_string()), detail))
+            }
+            ServiceError::Journal(
+                JournalError::Unavailable(reason) | JournalError::Refused(reason),
+            ) => Self::unavailable("journal", &reason),
+            ServiceError::Journal(JournalError::Corrupt(reason)) => {
+                Self::corrupt("journal", &reason)
+            }
+            ServiceError::Schedule(
+                ScheduleError::Unavailable(reason) | ScheduleError::Foreign(reason),
+            ) => Self::unavailable("schedule", &reason),
+            ServiceError::Schedule(ScheduleError::Corrupt(reason)) => {
+                Self::corrupt("schedule", &reason)
+            }
+        }
+    }
+
+    /// A store is out of reach: what was asked for may or may not have been done.
+    #[must_use]
+    pub fn unavailable(store: &'static str, reason: &str) -> Self {
+        tracing::warn!(store, reason, "a request failed: the store is out of reach");
+        Self::new(
+            Kind::Unavailable,
+            format!(
+                "the {store} is out of reach; take nothing for done and send the same request again"
+            ),
+        )
+    }
+
+    fn corrupt(store: &'static str, reason: &str) -> Self {
+        tracing::error!(
+            store,
+            reason,
+            "a request failed: the store holds something unreadable"
+        );
+        Self::internal()
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        self.kind.status()
+    }
+
+    /// What happened, in a sentence.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// The problem as it is written, for a place inside another document.
+    #[must_use]
+    pub fn view(&self) -> ProblemView<'_> {
+        let subject = self.subject.as_ref();
+        ProblemView {
+            kind: self.kind.urn(),
+            title: self.kind.title(),
+            status: self.status().as_u16(),
+            detail: &self.detail,
+            errors: &self.errors,
+            topic: subject.map(|subject| subject.topic.as_str()),
+            id: subject.map(|subject| subject.id.as_str()),
+            state: subject.map(|subject| subject.state),
+        }
+    }
+
+    /// Whether the same request may well succeed in a second.
+    fn soon(&self) -> bool {
+        match self.kind {
+            Kind::Busy | Kind::Unavailable => true,
+            // An attempt is under way, and ends by itself.
+            Kind::State => self
+                .subject
+                .as_ref()
+                .is_some_and(|subject| subject.state == "in_flight"),
+            Kind::Malformed
+            | Kind::Parameters
+            | Kind::Unauthorized
+            | Kind::CrossSite
+            | Kind::Route
+            | Kind::Missing
+            | Kind::Method
+            | Kind::Timeout
+            | Kind::Mismatch
+            | Kind::TooLarge
+            | Kind::MediaType
+            | Kind::Fields
+            | Kind::Internal
+            | Kind::NoJournal => false,
+        }
+    }
+}
+
+/// The members of a problem document.
+#[derive(Debug, Serialize)]
+pub struct ProblemView<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    title: &'static str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    errors: &'a [Fault],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    topic: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a str>,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let text =
+            serde_json::to_vec(&self.view()).expect("invariant: strings and numbers serialise");
+        let mut response = (self.status(), text).into_response();
+        let headers = response.headers_mut();
+        headers.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        if self.soon() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.kind == Kind::Unauthorized {
+            headers.insert(
+                header::WWW_AUTHENTICATE,
+                HeaderValue::from_static("Bearer realm=\"ringback\""),
+            );
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_the_stores_become_a_status_and_keep_their_secrets() {
+        fn check(error: ServiceError, status: u16, named: &str, retry_after: Option<&str>) {
+            let problem = Problem::of_service(error);
+            let text = serde_json::to_string(&problem.view()).expect("JSON");
+            assert!(text.contains(named), "{text}");
+            assert!(!text.contains("10.0.0.7"), "{text}");
+            let response = problem.into_response();
+            assert_eq!(response.status().as_u16(), status);
+            let header = response.headers().get(header::RETRY_AFTER);
+            assert_eq!(header.and_then(|value| value.to_str().ok()), retry_after);
+        }
+        let why = || "connection to 10.0.0.7 refused".to_string();
+        use ServiceError::{BadCursor, Journal, Missing, NoJournal, Schedule};
+        check(Missing, 404, "problem:missing", None);
+        check(NoJournal, 501, "problem:no-journal", None);
+        check(BadCursor, 400, r#""parameter":"cursor""#, None);
+        check(
+            Journal(JournalError::Unavailable(why())),
+            503,
+            "the journal is",
+            Some("1"),
+        );
+        check(
+            Journal(JournalError::Refused(why())),
+            503,
+            "the journal is",
+            Some("1"),
+        );
+        check(
+            Journal(JournalError::Corrupt(why())),
+            500,
+            "problem:internal",
+            None,
+        );
+        check(
+            Schedule(ScheduleError::Unavailable(why())),
+            503,
+            "the schedule is",
+            Some("1"),
+        );
+        check(
+            Schedule(ScheduleError::Foreign(why())),
+            503,
+            "the schedule is",
+            Some("1"),
+        );
+        check(
+            Schedule(ScheduleError::Corrupt(why())),
+            500,
+            "problem:internal",
+            None,
+        );
+    }
+
+    #[test]
+    fn a_problem_has_the_members_of_rfc_9457_and_the_faults() {
+        let mut faults = Faults::default();
+        faults.add("/url", "this field is missing");
+        let problem = Problem::fields(faults);
+        assert_eq!(
+            serde_json::to_string(&problem.view()).expect("JSON"),
+            r#"{"type":"urn:ringback:problem:fields","title":"Some fields are wrong","status":422,"detail":"/url: this field is missing","errors":[{"pointer":"/url","detail":"this field is missing"}]}"#
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! The kinds of problem: their statuses and names, in one table.
+
+use http::StatusCode;
+
+/// A kind of problem. The name of each is part of its `type` and never changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The body is not JSON, or not a whole body.
+    Malformed,
+    /// The query or the path cannot be read.
+    Parameters,
+    /// No key, or another one.
+    Unauthorized,
+    /// Another site's page made the browser ask.
+    CrossSite,
+    /// No such route.
+    Route,
+    /// No such notification.
+    Missing,
+    /// The route takes other methods.
+    Method,
+    /// The body came too slowly.
+    Timeout,
+    /// The key is taken by other content.
+    Mismatch,
+    /// The notification's state does not allow the change.
+    State,
+    /// Larger than this server takes.
+    TooLarge,
+    /// The body is not declared as JSON in UTF-8.
+    MediaType,
+    /// Some fields are wrong.
+    Fields,
+    /// A mistake of ours.
+    Internal,
+    /// It would take a journal, and there is none.
+    NoJournal,
+    /// Too many requests are under way.
+    Busy,
+    /// A store is out of reach.
+    Unavailable,
+}
+
+impl Kind {
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(self) -> StatusCode {
+        self.row().0
+    }
+
+    /// The `type` of the problem: a name that is no address.
+    #[must_use]
+    pub fn urn(self) -> &'static str {
+        self.row().1
+    }
+
+    /// The kind in a few words.
+    #[must_use]
+    pub fn title(self) -> &'static str {
+        self.row().2
+    }
+
+    fn row(self) -> (StatusCode, &'static str, &'static str) {
+        match self {
+            Self::Malformed => (
+                StatusCode::BAD_REQUEST,
+                "urn:ringback:problem:malformed",
+                "The request cannot be read",
+            ),
+            Self::Parameters => (
+                StatusCode::BAD_REQUEST,
+                "urn:ringback:problem:parameters",
+                "The query or the path is wrong",
+            ),
+            Self::Unauthorized => (
+                StatusCode::UNAUTHORIZED,
+                "urn:ringback:problem:unauthorized",
+                "An API key is needed",
+            ),
+            Self::CrossSite => (
+                StatusCode::FORBIDDEN,
+                "urn:ringback:problem:cross-site",
+                "Pages of other sites may not ask",
+            ),
+            Self::Route => (
+                StatusCode::NOT_FOUND,
+                "urn:ringback:problem:route",
+                "There is nothing at this path",
+            ),
+            Self::Missing => (
+                StatusCode::NOT_FOUND,
+                "urn:ringback:problem:missing",
+                "No such notification",
+            ),
+            Self::Method => (
+                StatusCode::METHOD_NOT_ALLOWED,
+                "urn:ringback:problem:method",
+                "Not with this method",
+            ),
+            Self::Timeout => (
+                StatusCode::REQUEST_TIMEOUT,
+                "urn:ringback:problem:timeout",
+                "The request came too slowly",
+            ),
+            Self::Mismatch => (
+                StatusCode::CONFLICT,
+                "urn:ringback:problem:mismatch",
+                "The id is taken by other content",
+            ),
+            Self::State => (
+                StatusCode::CONFLICT,
+                "urn:ringback:problem:state",
+                "The notification's state does not allow this",
+            ),
+            Self::TooLarge => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "urn:ringback:problem:too-large",
+                "Too large",
+            ),
+            Self::MediaType => (
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "urn:ringback:problem:media-type",
+                "Not JSON in UTF-8",
+            ),
+            Self::Fields => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                "urn:ringback:problem:fields",
+                "Some fields are wrong",
+            ),
+            Self::Internal => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "urn:ringback:problem:internal",
+                "The server made a mistake",
+            ),
+            Self::NoJournal => (
+                StatusCode::NOT_IMPLEMENTED,
+                "urn:ringback:problem:no-journal",
+                "This needs a journal",
+            ),
+            Self::Busy => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "urn:ringback:problem:busy",
+                "Too many requests are under way",
+            ),
+            Self::Unavailable => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "urn:ringback:problem:unavailable",
+                "A store is out of reach",
+            ),
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! Reads what stands in the address: the key in the path, the parameters in the query.
+//!
+//! An empty parameter says nothing, as in a form that was left blank. An unknown one is an error:
+//! a filter with a typing error in its name would otherwise show everything.
+
+use crate::api::faults::Faults;
+use crate::api::problem::{Kind, Problem};
+use crate::domain::key::{Key, check_topic};
+use crate::domain::state::{Cause, State};
+use crate::domain::timestamp;
+use crate::journal::Filter;
+use crate::service::ListRequest;
+use axum::extract::{FromRequestParts, Path};
+use http::Uri;
+use http::request::Parts;
+
+/// Most items on a page.
+const MOST_ITEMS: usize = 1_000;
+/// Items on a page unless the caller says.
+const DEFAULT_ITEMS: usize = 100;
+/// Longest lane: the origin of a URL of the longest kind.
+const LONGEST_LANE: usize = 2_048;
+/// Longest cursor.
+const LONGEST_CURSOR: usize = 256;
+
+const LIST: [&str; 7] = ["topic", "state", "lane", "from", "to", "limit", "cursor"];
+const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
+
+/// The key of a notification, from the two segments of the path that name it.
+///
+/// A topic or an id that no notification can have is answered like one that none has, with 404:
+/// the caller asks whether it is there, and it is not. The detail says which rule it breaks.
+#[derive(Debug)]
+pub struct KeyPath(pub Key);
+
+impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path((topic, id)) = Path::<(String, String)>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| {
+                let detail = "the path's percent-encoding is not UTF-8";
+                Problem::new(Kind::Parameters, detail)
+            })?;
+        Key::new(&topic, &id)
+            .map(Self)
+            .map_err(|bad| Problem::new(Kind::Missing, bad.to_string()))
+    }
+}
+
+/// That a route takes no query.
+#[derive(Debug)]
+pub struct NoQuery;
+
+impl<S: Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let mut faults = Faults::default();
+        let [] = read(&parts.uri, &[], &mut faults);
+        if faults.is_empty() {
+            Ok(Self)
+        } else {
+            Err(Problem::parameters(faults))
+        }
+    }
+}
+
+/// The filter of `GET /v1/notifications`.
+///
+/// # Errors
+/// The problem that names every wrong parameter.
+pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
+    let mut faults = Faults::default();
+    let [topic, state, lane, from, to, limit, cursor] = read(uri, &LIST, &mut faults);
+    let state = parsed("state", state, &mut faults, parse_state);
+    let (state, in_flight) = state.map_or((None, None), |(state, flight)| (Some(state), flight));
+    let request = ListRequest {
+        filter: Filter {
+            state,
+            ..filter(topic, lane, from, to, &mut faults)
+        },
+        in_flight,
+        ..page(limit, cursor, &mut faults)
+    };
+    if faults.is_empty() {
+        Ok(request)
+    } else {
+        Err(Problem::parameters(faults))
+    }
+}
+
+/// The filter of `GET /v1/dead-letters`.
+///
+/// # Errors
+/// The problem that names every wrong parameter.
+pub fn dead_letters_request(uri: &Uri) -> Result<ListRequest, Problem> {
+    let mut faults = Faults::default();
+    let [topic, lane, cause, from, to, limit, cursor] = read(uri, &DEAD_LETTERS, &mut faults);
+    let request = ListRequest {
+        filter: Filter {
+            cause: parsed("cause", cause, &mut faults, parse_cause),
+            ..filter(topic, lane, from, to, &mut faults)
+        },
+        ..page(limit, cursor, &mut faults)
+    };
+    if faults.is_empty() {
+        Ok(request)
+    } else {
+        Err(Problem::parameters(faults))
+    }
+}
+
+fn filter(
+    topic: Option<String>,
+    lane: Option<String>,
+    from: Option<String>,
+    to: Option<String>,
+    faults: &mut Faults,
+) -> Filter {
+    Filter {
+        topic: parsed("topic", topic, faults, |topic| {
+            check_topic(topic)
+                .map(|()| topic.to_string())
+                .map_err(|bad| bad.to_string())
+        }),
+        lane: parsed("lane", lane, faults, parse_lane),
+        from_ms: parsed("from", from, faults, parse_time),
+        to_ms: parsed("to", to, faults, parse_time),
+        state: None,
+        cause: None,
+    }
+}
+
+fn page(limit: Option<String>, cursor: Option<String>, faults: &mut Faults) -> ListRequest {
+    ListRequest {
+        limit: parsed("limit", limit, faults, parse_limit).unwrap_or(DEFAULT_ITEMS),
+        cursor: parsed("cursor", cursor, faults, parse_cursor),
+        ..ListRequest::default()
+    }
+}
+
+/// The values of the named parameters; one given twice or of another name is noted as a fault.
+fn read<const N: usize>(
+    uri: &Uri,
+    names: &[&'static str; N],
+    faults: &mut Faults,
+) -> [Option<String>; N] {
+    let mut values = [const { None::<String> }; N];
+    let query = uri.query().unwrap_or("");
+    for (name, value) in url::form_urlencoded::parse(query.as_bytes()) {
+        match names.iter().position(|known| *known == name) {
+            Some(position) if values[position].is_none() => {
+                values[position] = Some(value.into_owned());
+            }
+            Some(_) => {
+                faults.add_parameter(&name, "this parameter is given twice");
+            }
+            None if names.is_empty() => {
+                faults.add_parameter(&name, "this path takes no parameters");
+            }
+            None => {
+                let known = names.join(", ");
+                let detail = format!("unknown parameter; known are {known}");
+                faults.add_parameter(&name, detail);
+            }
+        }
+    }
+    values
+}
+
+fn parsed<Value>(
+    name: &str,
+    value: Option<String>,
+    faults: &mut Faults,
+    parse: impl FnOnce(&str) -> Result<Value, String>,
+) -> Option<Value> {
+    let value = value.filter(|value| !value.is_empty())?;
+    parse(&value)
+        .map_err(|detail| faults.add_parameter(name, detail))
+        .ok()
+}
+
+/// `in_flight` is no stored state but a scheduled notification with an attempt under way.
+fn parse_state(name: &str) -> Result<(State, Option<bool>), String> {
+    match State::from_name(name) {
+        Some(State::Scheduled) => Ok((State::Scheduled, Some(false))),
+        Some(state @ (State::Delivered | State::Dead | State::Cancelled)) => Ok((state, None)),
+        None if name == "in_flight" => Ok((State::Scheduled, Some(true))),
+        None => Err("a state is scheduled, in_flight, delivered, dead or cancelled".to_string()),
+    }
+}
+
+fn parse_cause(name: &str) -> Result<Cause, String> {
+    Cause::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
+        format!("a cause is one of {}", known.join(", "))
+    })
+}
+
+fn parse_lane(name: &str) -> Result<String, String> {
+    if name.len() > LONGEST_LANE || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("a lane is the origin of a URL, like https://shop.example".to_string());
+    }
+    Ok(name.to_string())
+}
+
+/// A plus sign in a query stands for a space unless it is escaped, which is easily forgotten in
+/// `+08:00`; a time holds no space, so it can only have been that.
+fn parse_time(text: &str) -> Result<i64, String> {
+    timestamp::parse_ms(&text.replace(' ', "+")).map_err(|bad| bad.to_string())
+}
+
+fn parse_limit(text: &str) -> Result<usize, String> {
+    text.parse()
+        .ok()
+        .filter(|limit| (1..=MOST_ITEMS).contains(limit) && !text.starts_with('+'))
+        .ok_or_else(|| format!("a limit is a number from 1 to {MOST_ITEMS}"))
+}
+
+fn parse_cursor(text: &str) -> Result<String, String> {
+    if text.len() > LONGEST_CURSOR || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("the cursor is not one that a list of this server gave".to_string());
+    }
+    Ok(text.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uri(query: &str) -> Uri {
+        format!("/v1/x?{query}").parse().expect("a uri")
+    }
+
+    #[test]
+    fn lists_are_filtered_by_what_the_query_says() {
+        fn check(query: &str, expected: ListRequest) {
+            let request = list_request(&uri(query)).expect(query);
+            assert_eq!(request.filter, expected.filter, "{query}");
+            assert_eq!(
+                (request.in_flight, request.limit, request.cursor),
+                (expected.in_flight, expected.limit, expected.cursor),
+                "{query}"
+            );
+        }
+        let all = || ListRequest {
+            limit: 100,
+            ..ListRequest::default()
+        };
+        let of = |filter| ListRequest { filter, ..all() };
+        check("", all());
+        check("topic=&state=&lane=&from=&to=&limit=&cursor=", all());
+        check("limit=1", ListRequest { limit: 1, ..all() });
+        check(
+            "limit=1000",
+            ListRequest {
+                limit: 1_000,
+                ..all()
+            },
+        );
+        check(
+            "cursor=5-6",
+            ListRequest {
+                cursor: Some("5-6".into()),
+                ..all()
+            },
+        );
+        check(
+            "topic=a.b&lane=https%3A%2F%2Fshop.example",
+            of(Filter {
+                topic: Some("a.b".into()),
+                lane: Some("https://shop.example".into()),
+                ..Filter::default()
+            }),
+        );
+        for from in [
+            "1970-01-01T08:00:00%2B08:00",
+            "1970-01-01T08:00:00+08:00",
+            "1970-01-01T00:00:00.000Z",
+        ] {
+            check(
+                &format!("from={from}&to=1970-01-01T00:00:01Z"),
+                of(Filter {
+                    from_ms: Some(0),
+                    to_ms: Some(1_000),
+                    ..Filter::default()
+                }),
+            );
+        }
+        for (name, state, in_flight) in [
+            ("scheduled", State::Scheduled, Some(false)),
+            ("in_flight", State::Scheduled, Some(true)),
+            ("delivered", State::Delivered, None),
+            ("dead", State::Dead, None),
+            ("cancelled", State::Cancelled, None),
+        ] {
+            let filter = Filter {
+                state: Some(state),
+                ..Filter::default()
+            };
+            check(
+                &format!("state={name}"),
+                ListRequest {
+                    in_flight,
+                    ..of(filter)
+                },
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_parameters_are_named() {
+        fn check(query: &str, expected: &str) {
+            let problem = list_request(&uri(query)).expect_err(query);
+            assert_eq!(problem.status(), 400, "{query}");
+            let detail = problem.detail();
+            assert!(detail.contains(expected), "{query}: {detail}");
+        }
+        check("limit=0", "limit: a limit is a number from 1 to 1000");
+        check("limit=1001", "limit: ");
+        check("limit=-1", "limit: ");
+        check("limit=%2B5", "limit: ");
+        check("limit=99999999999999999999999", "limit: ");
+        check("limit=1&limit=2", "limit: this parameter is given twice");
+        check(
+            "limits=1",
+            "limits: unknown parameter; known are topic, state",
+        );
+        check("cause=refused", "cause: unknown parameter");
+        check("%ff=1", "\u{fffd}: unknown parameter");
+        check("=1", "unknown parameter");
+        check("topic=a/b", "topic: a topic is");
+        check("state=Dead", "state: a state is");
+        check("lane=%00", "lane: a lane is");
+        check("from=yesterday", "from: `yesterday` is not");
+        check("cursor=%20", "cursor: the cursor is");
+        check("limit=0&state=x&y=1&z=1", "; and 1 more");
+        check(
+            "limit=0&state=x",
+            "state: a state is scheduled, in_flight, delivered, dead or cancelled; limit: ",
+        );
+    }
+
+    #[test]
+    fn dead_letters_are_filtered_by_cause() {
+        let request = dead_letters_request(&uri("cause=window_closed")).expect("valid");
+        assert_eq!(request.filter.cause, Some(Cause::WindowClosed));
+        for query in ["cause=bored", "state=dead"] {
+            assert!(dead_letters_request(&uri(query)).is_err(), "{query}");
+        }
+    }
+}

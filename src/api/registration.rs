@@ -1,0 +1,244 @@
+//! Reads a registration: JSON in, a checked [`Registration`] or every wrong field out.
+//!
+//! `null` says the same as leaving an optional field out, except in `body`, where it is a JSON
+//! value like any other.
+
+use crate::api::faults::{Faults, Noted};
+use crate::api::fields::{self, Unreadable, given, optional, required, string};
+use crate::api::rules;
+use crate::domain::destination::Destination;
+use crate::domain::duration;
+use crate::domain::headers::Headers;
+use crate::domain::key::{Key, check_id, check_topic};
+use crate::domain::notification::{LONGEST_CONTENT_TYPE, LONGEST_DELAY_MS, Registration, Start};
+use crate::domain::timestamp;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+const FIELDS: [&str; 11] = [
+    "topic",
+    "id",
+    "url",
+    "body",
+    "body_base64",
+    "content_type",
+    "headers",
+    "delay",
+    "deliver_at",
+    "ladder",
+    "ack",
+];
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// What a registration is measured by.
+#[derive(Debug, Clone, Copy)]
+pub struct Measure {
+    /// Largest body of a notification, in bytes.
+    pub largest_body_bytes: usize,
+    /// The schedule's time, in milliseconds since 1970.
+    pub now_ms: i64,
+}
+
+/// Why there is no registration.
+#[derive(Debug)]
+pub enum Unfit {
+    /// The text is no JSON object.
+    Unreadable(Unreadable),
+    /// These fields are wrong.
+    Faults(Faults),
+}
+
+/// Reads one registration.
+///
+/// # Errors
+/// [`Unfit`]; its list names every wrong field.
+pub fn parse(text: &str, measure: Measure) -> Result<Registration, Unfit> {
+    let mut faults = Faults::default();
+    let [
+        topic,
+        id,
+        url,
+        body,
+        body_base64,
+        content_type,
+        headers,
+        delay,
+        deliver_at,
+        ladder,
+        ack,
+    ] = fields::read(text, &FIELDS, "", &mut faults).map_err(Unfit::Unreadable)?;
+    // Nothing returns before every field was read: all faults are to be on the list.
+    let read = (
+        read_key(topic, id, &mut faults),
+        required(url, "/url", &mut faults, Destination::parse),
+        read_body(body, body_base64, measure.largest_body_bytes, &mut faults),
+        optional(
+            content_type,
+            "/content_type",
+            &mut faults,
+            check_content_type,
+        ),
+        read_headers(headers, &mut faults),
+        read_start(delay, deliver_at, measure.now_ms, &mut faults),
+        rules::read_ladder(ladder, &mut faults),
+        rules::read_ack(ack, &mut faults),
+    );
+    match read {
+        (
+            Ok(key),
+            Ok(destination),
+            Ok((body, default_type)),
+            Ok(content_type),
+            Ok(headers),
+            Ok(start),
+            Ok(ladder),
+            Ok(ack),
+        ) if faults.is_empty() => Ok(Registration {
+            key,
+            destination,
+            body,
+            content_type: content_type.unwrap_or_else(|| default_type.to_string()),
+            headers,
+            start,
+            ladder,
+            ack,
+        }),
+        _ => Err(Unfit::Faults(faults)),
+    }
+}
+
+fn read_key(
+    topic: Option<&RawValue>,
+    id: Option<&RawValue>,
+    faults: &mut Faults,
+) -> Result<Key, Noted> {
+    let topic = required(topic, "/topic", faults, |topic| {
+        check_topic(topic).map(|()| topic.to_string())
+    });
+    let id = optional(id, "/id", faults, |id| {
+        check_id(id).map(|()| id.to_string())
+    });
+    let id = id?.unwrap_or_else(|| Uuid::now_v7().to_string());
+    Ok(Key::new(&topic?, &id).expect("invariant: both parts were checked"))
+}
+
+/// The bytes to deliver, and their type unless the caller names one.
+fn read_body(
+    body: Option<&RawValue>,
+    body_base64: Option<&RawValue>,
+    largest: usize,
+    faults: &mut Faults,
+) -> Result<(Bytes, &'static str), Noted> {
+    let too_large = |pointer, faults: &mut Faults| {
+        let detail = format!("a body is at most {largest} bytes long");
+        Err(faults.add_too_large(pointer, detail))
+    };
+    match (body, given(body_base64)) {
+        (None, None) => Err(faults.add("/body", "this field is missing")),
+        (Some(_), Some(_)) => {
+            Err(faults.add("/body_base64", "give `body` or `body_base64`, not both"))
+        }
+        (Some(body), None) if body.get().starts_with('"') => {
+            let text = string(body).map_err(|bad| faults.add("/body", bad))?;
+            if text.len() > largest {
+                return too_large("/body", faults);
+            }
+            Ok((Bytes::from(text.into_owned().into_bytes()), TEXT))
+        }
+        (Some(body), None) => {
+            let text = body.get();
+            if text.len() > largest {
+                return too_large("/body", faults);
+            }
+            Ok((Bytes::copy_from_slice(text.as_bytes()), JSON))
+        }
+        (None, Some(encoded)) => {
+            let encoded = string(encoded).map_err(|bad| faults.add("/body_base64", bad))?;
+            let bytes = STANDARD.decode(encoded.as_bytes()).map_err(|error| {
+                let detail = format!("not standard base64 with padding: {error}");
+                faults.add("/body_base64", detail)
+            })?;
+            if bytes.len() > largest {
+                return too_large("/body_base64", faults);
+            }
+            Ok((Bytes::from(bytes), JSON))
+        }
+    }
+}
+
+fn check_content_type(text: &str) -> Result<String, String> {
+    let printable = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
+    if text.is_empty() || text.len() > LONGEST_CONTENT_TYPE || !printable || text.trim() != text {
+        return Err(format!(
+            "a content type is 1 to {LONGEST_CONTENT_TYPE} printable ASCII characters, no space around them"
+        ));
+    }
+    Ok(text.to_string())
+}
+
+fn read_headers(field: Option<&RawValue>, faults: &mut Faults) -> Result<Headers, Noted> {
+    let mut headers = Headers::default();
+    let Some(field) = given(field) else {
+        return Ok(headers);
+    };
+    let mut noted = None;
+    let seen = fields::each_member(field.get(), |name, value| {
+        let bad = match string(value) {
+            Ok(value) => match headers.insert(&name, &value) {
+                Ok(()) => return,
+                Err(bad) => bad.to_string(),
+            },
+            Err(bad) => bad.to_string(),
+        };
+        noted = Some(faults.add_member("/headers", &name, bad));
+    });
+    match (seen, noted) {
+        (Ok(()), None) => Ok(headers),
+        (Ok(()), Some(noted)) => Err(noted),
+        (Err(Unreadable::Kind(kind)), _) => Err(faults.add("/headers", kind)),
+        // The grammar was checked before, so only a name's half surrogate is left.
+        (Err(Unreadable::Syntax(_)), _) => {
+            Err(faults.add("/headers", fields::BadString::Surrogate))
+        }
+    }
+}
+
+fn read_start(
+    delay: Option<&RawValue>,
+    deliver_at: Option<&RawValue>,
+    now_ms: i64,
+    faults: &mut Faults,
+) -> Result<Start, Noted> {
+    let (delay, deliver_at) = (given(delay), given(deliver_at));
+    let both = delay.is_some() && deliver_at.is_some();
+    let delay_ms = optional(delay, "/delay", faults, |text| {
+        let delay_ms = duration::parse_ms(text).map_err(|bad| bad.to_string())?;
+        if delay_ms > LONGEST_DELAY_MS {
+            return Err("a delay is at most 30 days".to_string());
+        }
+        Ok(delay_ms)
+    });
+    let at_ms = optional(deliver_at, "/deliver_at", faults, |text| {
+        let at_ms = timestamp::parse_ms(text).map_err(|bad| bad.to_string())?;
+        if at_ms > now_ms + LONGEST_DELAY_MS {
+            return Err("this is more than 30 days ahead".to_string());
+        }
+        Ok(at_ms)
+    });
+    if both {
+        return Err(faults.add("/deliver_at", "give `delay` or `deliver_at`, not both"));
+    }
+    match (delay_ms?, at_ms?) {
+        (_, Some(at_ms)) => Ok(Start::At(at_ms)),
+        (Some(delay_ms), None) => Ok(Start::After(delay_ms)),
+        (None, None) => Ok(Start::After(0)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

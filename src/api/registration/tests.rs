@@ -1,0 +1,380 @@
+use super::*;
+use crate::api::problem::Problem;
+use crate::domain::ack::AckRule;
+
+/// 2026-11-20T08:30:00Z.
+const NOW_MS: i64 = 1_795_163_400_000;
+const MEASURE: Measure = Measure {
+    largest_body_bytes: 20,
+    now_ms: NOW_MS,
+};
+
+/// A registration with these members beside the key and the URL.
+fn with(members: &str) -> String {
+    format!(r#"{{"topic":"t","id":"1","url":"https://shop.example/n",{members}}}"#)
+}
+
+fn parsed(text: &str) -> Registration {
+    parse(text, MEASURE).unwrap_or_else(|unfit| panic!("{text}: {unfit:?}"))
+}
+
+/// Checks the status and the list of faults of a text that is no registration.
+fn refused(text: &str, status: u16, expected: &[(&str, &str)]) {
+    let problem = Problem::unfit(parse(text, MEASURE).expect_err(text));
+    assert_eq!(problem.status(), status, "{text}: {}", problem.detail());
+    let view = serde_json::to_value(problem.view()).expect("JSON");
+    let faults = view["errors"].as_array().cloned().unwrap_or_default();
+    let listed: Vec<(&str, &str)> = faults
+        .iter()
+        .map(|fault| {
+            let text = |name: &str| fault[name].as_str().unwrap_or("none");
+            (text("pointer"), text("detail"))
+        })
+        .collect();
+    assert_eq!(listed.len(), expected.len(), "{text}: {listed:?}");
+    for ((pointer, detail), (expected_pointer, expected_detail)) in listed.iter().zip(expected) {
+        assert_eq!(pointer, expected_pointer, "{text}");
+        assert!(detail.contains(expected_detail), "{text}: {detail}");
+    }
+}
+
+#[test]
+fn the_smallest_registration_gets_the_defaults() {
+    let registration = parsed(&with(r#""body":"a=1""#));
+    assert_eq!(
+        registration,
+        Registration {
+            key: Key::new("t", "1").expect("a key"),
+            destination: Destination::parse("https://shop.example/n").expect("a url"),
+            body: Bytes::from_static(b"a=1"),
+            content_type: "text/plain; charset=utf-8".into(),
+            headers: Headers::default(),
+            start: Start::After(0),
+            ladder: crate::domain::ladder::Ladder::standard(),
+            ack: AckRule::Success,
+        }
+    );
+}
+
+#[test]
+fn null_says_the_same_as_leaving_out() {
+    let nulls = r#""body":"a=1","body_base64":null,"content_type":null,"headers":null,"delay":null,"deliver_at":null,"ladder":null,"ack":null"#;
+    assert_eq!(parsed(&with(nulls)), parsed(&with(r#""body":"a=1""#)));
+}
+
+#[test]
+fn every_field_is_taken_as_given() {
+    let registration = parsed(
+        r#"{"ack":"exact","ladder":"wechat","delay":"30m","headers":{"X-Request-Id":"42","a":""},
+            "content_type":"application/x-www-form-urlencoded","body_base64":"YT0x","url":"https:\/\/shop.example\/n",
+            "id":"a\/b \"c\"","topic":"payment.succeeded"}"#,
+    );
+    assert_eq!(registration.key.as_str(), "payment.succeeded/a/b \"c\"");
+    assert_eq!(registration.destination.as_str(), "https://shop.example/n");
+    assert_eq!(registration.body, &b"a=1"[..]);
+    assert_eq!(
+        registration.content_type,
+        "application/x-www-form-urlencoded"
+    );
+    assert_eq!(
+        registration.headers.pairs(),
+        [
+            ("a".to_string(), String::new()),
+            ("x-request-id".to_string(), "42".to_string())
+        ]
+    );
+    assert_eq!(registration.start, Start::After(1_800_000));
+    assert_eq!(registration.ladder.name(), Some("wechat"));
+    assert_eq!(registration.ack, AckRule::Exact);
+}
+
+#[test]
+fn an_id_is_made_when_there_is_none() {
+    let made = |text: &str| parsed(text).key.id().to_string();
+    let text = r#"{"topic":"t","url":"https://shop.example/n","body":""}"#;
+    let (one, other) = (made(text), made(text));
+    assert_ne!(one, other);
+    assert_eq!(
+        uuid::Uuid::try_parse(&one).map(|id| id.get_version_num()),
+        Ok(7)
+    );
+    assert_eq!(made(&text.replace("{", "{\"id\":null,")).len(), 36);
+}
+
+#[test]
+fn a_body_is_sent_as_it_was_given() {
+    fn check(members: &str, bytes: &[u8], content_type: &str) {
+        let registration = parsed(&with(members));
+        assert_eq!(registration.body, bytes, "{members}");
+        assert_eq!(registration.content_type, content_type, "{members}");
+    }
+    check(r#""body":"""#, b"", TEXT);
+    check(
+        r#""body":"\u0000\ud83d\ude00\/""#,
+        "\0\u{1f600}/".as_bytes(),
+        TEXT,
+    );
+    check(r#""body":"a=1","content_type":"x/y""#, b"a=1", "x/y");
+    check(
+        r#""body" : { "b": 1.0,"a":[ ]} "#,
+        br#"{ "b": 1.0,"a":[ ]}"#,
+        JSON,
+    );
+    check("\"body\":[1,\n2]", b"[1,\n2]", JSON);
+    check(r#""body":null"#, b"null", JSON);
+    check(r#""body":1E400"#, b"1E400", JSON);
+    check(r#""body":-0"#, b"-0", JSON);
+    check(r#""body":true"#, b"true", JSON);
+    check(r#""body":{"a":1,"a":2}"#, br#"{"a":1,"a":2}"#, JSON);
+    check(r#""body":["\ud800"]"#, br#"["\ud800"]"#, JSON);
+    check(
+        r#""body":[[[[[[[[[[]]]]]]]]]]"#,
+        b"[[[[[[[[[[]]]]]]]]]]",
+        JSON,
+    );
+    check(r#""body_base64":"""#, b"", JSON);
+    check(r#""body_base64":"\/w==""#, b"\xff", JSON);
+}
+
+#[test]
+fn bodies_that_cannot_be_sent_are_refused() {
+    fn check(members: &str, pointer: &str, detail: &str) {
+        refused(&with(members), 422, &[(pointer, detail)]);
+    }
+    check(r#""delay":"0s""#, "/body", "missing");
+    check(r#""body_base64":null"#, "/body", "missing");
+    check(r#""body":"","body_base64":"""#, "/body_base64", "not both");
+    check(
+        r#""body":null,"body_base64":"""#,
+        "/body_base64",
+        "not both",
+    );
+    check(r#""body":"\ud800""#, "/body", "half a surrogate pair");
+    check(r#""body_base64":"YQ""#, "/body_base64", "base64");
+    check(r#""body_base64":"YR==""#, "/body_base64", "base64");
+    check(r#""body_base64":"Y Q==""#, "/body_base64", "base64");
+    check(r#""body_base64":"_w==""#, "/body_base64", "base64");
+    check(r#""body_base64":[1]"#, "/body_base64", "not an array");
+}
+
+#[test]
+fn a_body_may_be_as_large_as_the_bound_and_no_larger() {
+    fn fits(members: &str) {
+        assert_eq!(parsed(&with(members)).body.len(), 20, "{members}");
+    }
+    fn too_large(members: &str, pointer: &str) {
+        refused(&with(members), 413, &[(pointer, "at most 20 bytes")]);
+    }
+    let x = |count| "x".repeat(count);
+    fits(&format!(r#""body":"{}""#, x(20)));
+    fits(&format!(r#""body":"{}""#, r"\u0041".repeat(20)));
+    fits(&format!(r#""body":["{}"]"#, x(16)));
+    fits(&format!(r#""body_base64":"{}""#, STANDARD.encode(x(20))));
+    too_large(&format!(r#""body":"{}""#, x(21)), "/body");
+    too_large(&format!(r#""body":"{}""#, "é".repeat(11)), "/body");
+    too_large(&format!(r#""body":["{}"]"#, x(17)), "/body");
+    too_large(
+        &format!(r#""body_base64":"{}""#, STANDARD.encode(x(21))),
+        "/body_base64",
+    );
+}
+
+#[test]
+fn the_start_is_now_after_a_delay_or_at_an_instant() {
+    fn check(members: &str, expected: Start) {
+        let text = with(&format!(r#""body":"",{members}"#));
+        assert_eq!(parsed(&text).start, expected, "{members}");
+    }
+    check(r#""delay":"0s""#, Start::After(0));
+    check(r#""delay":"30d""#, Start::After(LONGEST_DELAY_MS));
+    check(
+        r#""deliver_at":"2026-11-20T08:30:01.5Z""#,
+        Start::At(NOW_MS + 1_500),
+    );
+    check(
+        r#""deliver_at":"2026-12-20T08:30:00Z""#,
+        Start::At(NOW_MS + LONGEST_DELAY_MS),
+    );
+    check(r#""deliver_at":"1970-01-01T00:00:00Z""#, Start::At(0));
+    check(
+        r#""delay":null,"deliver_at":"1970-01-01T00:00:00Z""#,
+        Start::At(0),
+    );
+}
+
+#[test]
+fn starts_out_of_reach_are_refused() {
+    fn check(members: &str, expected: &[(&str, &str)]) {
+        refused(&with(&format!(r#""body":"",{members}"#)), 422, expected);
+    }
+    check(r#""delay":"720h1ms""#, &[("/delay", "at most 30 days")]);
+    check(r#""delay":"-1s""#, &[("/delay", "`-1s` is not a duration")]);
+    check(r#""delay":"""#, &[("/delay", "is not a duration")]);
+    check(
+        r#""delay":30"#,
+        &[("/delay", "a string is expected, not a number")],
+    );
+    check(
+        r#""delay":99999999999999999999999"#,
+        &[("/delay", "not a number")],
+    );
+    check(
+        r#""deliver_at":"2026-12-20T08:30:00.001Z""#,
+        &[("/deliver_at", "30 days ahead")],
+    );
+    check(
+        r#""deliver_at":"9999-12-30T00:00:00Z""#,
+        &[("/deliver_at", "30 days ahead")],
+    );
+    check(
+        r#""deliver_at":"tomorrow""#,
+        &[("/deliver_at", "`tomorrow` is not")],
+    );
+    check(
+        r#""deliver_at":1795163400"#,
+        &[("/deliver_at", "not a number")],
+    );
+    check(
+        r#""delay":"1s","deliver_at":"2026-11-20T08:30:00Z""#,
+        &[("/deliver_at", "not both")],
+    );
+}
+
+#[test]
+fn content_types_and_headers_must_fit_into_http() {
+    fn check(members: &str, expected: &[(&str, &str)]) {
+        refused(&with(&format!(r#""body":"",{members}"#)), 422, expected);
+    }
+    let of_length = |length| format!(r#""body":"","content_type":"{}""#, "x".repeat(length));
+    assert_eq!(parsed(&with(&of_length(256))).content_type.len(), 256);
+    refused(
+        &with(&of_length(257)),
+        422,
+        &[("/content_type", "1 to 256 printable")],
+    );
+    for bad in ["", " ", "a ", "a\\r\\nX: 1", "é", "\\u0000"] {
+        check(
+            &format!(r#""content_type":"{bad}""#),
+            &[("/content_type", "printable")],
+        );
+    }
+    check(
+        r#""headers":{"x":5}"#,
+        &[("/headers/x", "a string is expected, not a number")],
+    );
+    check(r#""headers":{"x":null}"#, &[("/headers/x", "not null")]);
+    check(
+        r#""headers":{"x":"\ud800"}"#,
+        &[("/headers/x", "surrogate")],
+    );
+    check(r#""headers":{"\ud800":"x"}"#, &[("/headers", "surrogate")]);
+    check(
+        r#""headers":[]"#,
+        &[("/headers", "an object is expected, not an array")],
+    );
+    check(
+        r#""headers":"x: 1""#,
+        &[("/headers", "an object is expected, not a string")],
+    );
+    check(r#""headers":{"":"x"}"#, &[("/headers/", "a header name")]);
+    check(
+        r#""headers":{"a/b~c":"x"}"#,
+        &[("/headers/a~1b~0c", "a header name")],
+    );
+    check(
+        r#""headers":{"Host":"x","x":"a\r\nb: c","y":"1","Y":"2"}"#,
+        &[
+            ("/headers/Host", "set by the dispatcher"),
+            ("/headers/x", "printable ASCII"),
+            ("/headers/Y", "given twice"),
+        ],
+    );
+}
+
+#[test]
+fn every_wrong_field_is_named_at_once() {
+    refused(
+        "{}",
+        422,
+        &[
+            ("/topic", "missing"),
+            ("/url", "missing"),
+            ("/body", "missing"),
+        ],
+    );
+    refused(
+        r#"{"topic":"a/b","id":"","url":"ftp://x","body":"","body":"","colour":"red","content_type":1,
+            "headers":{"host":"x"},"delay":"soon","ladder":"alipya","ack":"maybe"}"#,
+        422,
+        &[
+            ("/body", "given twice"),
+            ("/colour", "unknown field; known are topic, id, url"),
+            ("/topic", "a topic is"),
+            ("/id", "an id is"),
+            ("/url", "https or http"),
+            ("/content_type", "a string is expected"),
+            ("/headers/host", "set by the dispatcher"),
+            ("/delay", "`soon` is not a duration"),
+            ("/ladder", "unknown ladder `alipya`"),
+            ("/ack", "unknown ack rule `maybe`"),
+        ],
+    );
+    refused(
+        r#"{"topic":null,"id":7,"url":null,"body":""}"#,
+        422,
+        &[
+            ("/topic", "not null"),
+            ("/id", "not a number"),
+            ("/url", "not null"),
+        ],
+    );
+    refused(
+        &format!(r#"{{"body":"{}","x":1}}"#, "x".repeat(21)),
+        413,
+        &[
+            ("/x", "unknown field"),
+            ("/topic", "missing"),
+            ("/url", "missing"),
+            ("/body", "at most 20 bytes"),
+        ],
+    );
+    refused(
+        &with(r#""body":"","endpoint":"shop-1""#),
+        422,
+        &[("/endpoint", "unknown field")],
+    );
+}
+
+#[test]
+fn what_is_no_object_is_refused_as_a_whole() {
+    for text in ["[]", "null", "\"x\"", "7", "true"] {
+        refused(text, 422, &[("", "an object is expected, not ")]);
+    }
+    for text in [
+        "",
+        "{",
+        "{]",
+        "{}{}",
+        "{\"a\":NaN}",
+        "{\"a\":\"\u{1}\"}",
+        "nul",
+        "\u{feff}{}",
+    ] {
+        refused(text, 400, &[]);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC{0,200}") {
+        let _ = parse(&text, MEASURE);
+    }
+
+    #[test]
+    fn any_string_body_arrives_byte_for_byte(body in ".{0,30}") {
+        let text = with(&format!("\"body\":{}", serde_json::to_string(&body).expect("JSON")));
+        let measure = Measure { largest_body_bytes: 1_000, ..MEASURE };
+        let registration = parse(&text, measure).expect("valid");
+        proptest::prop_assert_eq!(&registration.body[..], body.as_bytes());
+    }
+}

@@ -1,0 +1,246 @@
+//! Reads the two rules that a registration chooses: its ladder and its ack rule.
+//!
+//! Each is a name or an object. Whatever is wrong inside an object is reported at the field itself,
+//! naming the member.
+
+use crate::api::faults::{Faults, Noted};
+use crate::api::fields::{self, given, string, wrong_kind};
+use crate::domain::ack::AckRule;
+use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS};
+use serde_json::value::RawValue;
+
+const LADDER: &str = "/ladder";
+const ACK: &str = "/ack";
+const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
+
+/// The ladder of a registration; the standard one if none is given.
+///
+/// # Errors
+/// [`Noted`] if there is no such ladder, or a custom one breaks a rule.
+pub fn read_ladder(field: Option<&RawValue>, faults: &mut Faults) -> Result<Ladder, Noted> {
+    let Some(field) = given(field) else {
+        return Ok(Ladder::standard());
+    };
+    match field.get().as_bytes().first() {
+        Some(b'"') => {
+            let name = string(field).map_err(|bad| faults.add(LADDER, bad))?;
+            Ladder::by_name(&name).map_err(|bad| faults.add(LADDER, bad))
+        }
+        Some(b'{') => read_custom(field.get(), faults),
+        Some(_) | None => {
+            Err(faults.add(LADDER, wrong_kind(field, "a ladder's name or an object")))
+        }
+    }
+}
+
+fn read_custom(text: &str, faults: &mut Faults) -> Result<Ladder, Noted> {
+    let mut inner = Faults::default();
+    let members = fields::read(text, &LADDER_MEMBERS, "", &mut inner)
+        .map_err(|_| faults.add(LADDER, "a member's name is half a surrogate pair"))?;
+    let [intervals, window, repeat_last, jitter] = members.map(given);
+    let custom = CustomLadder {
+        intervals: read_intervals(intervals, &mut inner),
+        window: fields::optional(window, "/window", &mut inner, |window| {
+            Ok::<_, &str>(window.to_string())
+        })
+        .unwrap_or_default(),
+        repeat_last: read_plain(repeat_last, "/repeat_last", "true or false", &mut inner),
+        jitter: read_plain(jitter, "/jitter", "a number from 0 to 0.5", &mut inner),
+    };
+    if inner.is_empty() {
+        return Ladder::custom(&custom).map_err(|bad| faults.add(LADDER, bad));
+    }
+    let mut noted = Noted;
+    for fault in inner.into_list() {
+        noted = faults.add(LADDER, fault.in_words());
+    }
+    Err(noted)
+}
+
+/// The intervals of a custom ladder; none, if it lists none: then there is one attempt.
+fn read_intervals(field: Option<&RawValue>, faults: &mut Faults) -> Vec<String> {
+    const POINTER: &str = "/intervals";
+    let Some(field) = field else {
+        return Vec::new();
+    };
+    // One more than a ladder may list, so that the ladder itself says that they are too many.
+    let elements = match fields::elements(field.get(), MOST_INTERVALS + 1) {
+        Ok((elements, _)) => elements,
+        Err(bad) => {
+            faults.add(POINTER, bad);
+            return Vec::new();
+        }
+    };
+    let mut intervals = Vec::with_capacity(elements.len());
+    for (position, element) in elements.into_iter().enumerate() {
+        match string(element) {
+            Ok(interval) => intervals.push(interval.into_owned()),
+            Err(bad) => {
+                faults.add_member(POINTER, &position.to_string(), bad);
+            }
+        }
+    }
+    intervals
+}
+
+/// A boolean or a number, or its default if it is left out or wrong.
+fn read_plain<'a, Value>(
+    field: Option<&'a RawValue>,
+    pointer: &str,
+    expected: &'static str,
+    faults: &mut Faults,
+) -> Value
+where
+    Value: serde::Deserialize<'a> + Default,
+{
+    let Some(field) = field else {
+        return Value::default();
+    };
+    serde_json::from_str(field.get()).unwrap_or_else(|_| {
+        faults.add(pointer, format_args!("{expected} is expected"));
+        Value::default()
+    })
+}
+
+/// The ack rule of a registration; `success` if none is given.
+///
+/// # Errors
+/// [`Noted`] if there is no such rule.
+pub fn read_ack(field: Option<&RawValue>, faults: &mut Faults) -> Result<AckRule, Noted> {
+    let Some(field) = given(field) else {
+        return Ok(AckRule::Success);
+    };
+    if field.get().starts_with('{') {
+        let known: Vec<&str> = AckRule::ALL.iter().map(|rule| rule.as_str()).collect();
+        let detail = format!(
+            "this server knows ack rules by name only: {}",
+            known.join(", ")
+        );
+        return Err(faults.add(ACK, detail));
+    }
+    let name = string(field).map_err(|bad| faults.add(ACK, bad))?;
+    AckRule::by_name(&name).map_err(|bad| faults.add(ACK, bad))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(text: &str) -> &RawValue {
+        serde_json::from_str(text).expect("JSON")
+    }
+
+    #[test]
+    fn ladders_are_read_by_name_or_as_objects() {
+        fn check(text: &str, expected: &str) {
+            let mut faults = Faults::default();
+            let ladder = read_ladder(Some(raw(text)), &mut faults);
+            assert_eq!(
+                ladder.map(|ladder| ladder.to_text()),
+                Ok(expected.to_string()),
+                "{text}: {}",
+                faults.summary()
+            );
+        }
+        check("null", "alipay");
+        check(r#""wechat""#, "wechat");
+        check(
+            r#"{"intervals":["10s","1m"],"window":"1h","repeat_last":true,"jitter":0.1}"#,
+            r#"{"intervals":["10s","1m"],"window":"1h","repeat_last":true,"jitter":0.1}"#,
+        );
+        check(
+            r#"{"intervals":["10s"],"window":null,"repeat_last":null,"jitter":null}"#,
+            r#"{"intervals":["10s"],"window":"10s"}"#,
+        );
+        check(
+            r#"{"intervals":["10s"],"jitter":0}"#,
+            r#"{"intervals":["10s"],"window":"10s"}"#,
+        );
+        check(r#"{"intervals":[]}"#, r#"{"intervals":[],"window":"0s"}"#);
+        check("{}", r#"{"intervals":[],"window":"0s"}"#);
+    }
+
+    #[test]
+    fn bad_ladders_are_reported_at_the_ladder_and_name_the_member() {
+        fn check(text: &str, expected: &str) {
+            let mut faults = Faults::default();
+            read_ladder(Some(raw(text)), &mut faults).expect_err(text);
+            let summary = faults.summary();
+            assert!(summary.starts_with("/ladder: "), "{summary}");
+            assert!(summary.contains(expected), "{text}: {summary}");
+        }
+        check(r#""alipya""#, "unknown ladder `alipya`");
+        check(r#""\ud800""#, "half a surrogate pair");
+        check(
+            "7",
+            "a ladder's name or an object is expected, not a number",
+        );
+        check("[]", "not an array");
+        check(
+            r#"{"windw":"1h"}"#,
+            "/windw: unknown field; known are intervals",
+        );
+        check(
+            r#"{"window":"1h","window":"1h"}"#,
+            "/window: this field is given twice",
+        );
+        check(r#"{"\ud800":1}"#, "half a surrogate pair");
+        check(
+            r#"{"intervals":"10s"}"#,
+            "/intervals: an array is expected, not a string",
+        );
+        check(
+            r#"{"intervals":["1s",5]}"#,
+            "/intervals/1: a string is expected, not a number",
+        );
+        check(
+            r#"{"intervals":[null]}"#,
+            "/intervals/0: a string is expected, not null",
+        );
+        check(r#"{"intervals":["-1s"]}"#, "`-1s` is not a duration");
+        check(
+            r#"{"window":3600}"#,
+            "/window: a string is expected, not a number",
+        );
+        check(r#"{"window":"61d"}"#, "at most 60 days");
+        check(
+            r#"{"repeat_last":"yes"}"#,
+            "/repeat_last: true or false is expected",
+        );
+        check(
+            r#"{"jitter":"0.1"}"#,
+            "/jitter: a number from 0 to 0.5 is expected",
+        );
+        check(
+            r#"{"jitter":1e999}"#,
+            "/jitter: a number from 0 to 0.5 is expected",
+        );
+        check(r#"{"jitter":0.51}"#, "from 0 to 0.5");
+        check(r#"{"x":1,"jitter":[]}"#, "/x: unknown field");
+        check(r#"{"x":1,"jitter":[]}"#, "/jitter: a number");
+        let many = format!(r#"{{"intervals":[{}"1s"]}}"#, r#""1s","#.repeat(100));
+        check(&many, "at most 100 intervals");
+    }
+
+    #[test]
+    fn ack_rules_are_read_by_name_only() {
+        fn check(text: &str, expected: Result<AckRule, &str>) {
+            let mut faults = Faults::default();
+            let rule = read_ack(Some(raw(text)), &mut faults);
+            let summary = faults.summary();
+            assert_eq!(rule.map_err(|Noted| summary.as_str()), expected, "{text}");
+        }
+        check("null", Ok(AckRule::Success));
+        check(r#""success""#, Ok(AckRule::Success));
+        check(r#""exact""#, Ok(AckRule::Exact));
+        check(
+            r#""Success""#,
+            Err("/ack: unknown ack rule `Success`; known are success, exact"),
+        );
+        check(
+            r#"{"status":"2xx"}"#,
+            Err("/ack: this server knows ack rules by name only: success, exact"),
+        );
+        check("true", Err("/ack: a string is expected, not a boolean"));
+    }
+}

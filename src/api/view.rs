@@ -1,0 +1,288 @@
+//! Notifications as JSON shows them. The names are the outside's; see the contract of the API.
+
+use crate::api::problem::Problem;
+use crate::domain::attempt::{Attempt, escape};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::timestamp::display_ms;
+use crate::journal::Transition;
+use crate::service::ListPage;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// A notification. Its attempts are there only where they were asked for.
+#[derive(Debug, Serialize)]
+pub struct NotificationView<'a> {
+    topic: &'a str,
+    id: &'a str,
+    webhook_id: String,
+    lane: &'a str,
+    url: &'a str,
+    state: &'static str,
+    series: u32,
+    attempts_made: u32,
+    attempts_left: usize,
+    registered_at: String,
+    next_attempt_at: Option<String>,
+    deadline_at: String,
+    ended_at: Option<String>,
+    cause: Option<&'static str>,
+    attempts: Vec<AttemptView<'a>>,
+}
+
+/// An attempt. `answer` is the beginning of the body, with what the eye would miss escaped.
+#[derive(Debug, Serialize)]
+struct AttemptView<'a> {
+    series: u32,
+    number: u32,
+    due_at: String,
+    started_at: String,
+    duration_ms: i64,
+    outcome: &'static str,
+    status: Option<u16>,
+    answer: Option<String>,
+    reason: Option<&'a str>,
+}
+
+/// A notification with its ladder and its history.
+#[derive(Debug, Serialize)]
+pub struct FullView<'a> {
+    #[serde(flatten)]
+    notification: NotificationView<'a>,
+    ladder: Box<RawValue>,
+    transitions: Vec<TransitionView<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct TransitionView<'a> {
+    kind: &'a str,
+    at: String,
+    actor: &'a str,
+    instance: &'a str,
+    detail: Option<&'a str>,
+}
+
+/// A page of a list.
+#[derive(Debug, Serialize)]
+pub struct ListView<'a> {
+    items: Vec<NotificationView<'a>>,
+    next_cursor: Option<&'a str>,
+}
+
+impl<'a> NotificationView<'a> {
+    /// How a notification stands.
+    #[must_use]
+    pub fn of(snapshot: &'a Snapshot) -> Self {
+        let progress = &snapshot.progress;
+        Self {
+            topic: snapshot.key.topic(),
+            id: snapshot.key.id(),
+            webhook_id: snapshot.webhook_id.to_string(),
+            lane: snapshot.lane.as_str(),
+            url: snapshot.destination.as_str(),
+            state: snapshot.state_name(),
+            series: progress.series,
+            attempts_made: progress.attempts,
+            attempts_left: snapshot.attempts_left(),
+            registered_at: display_ms(snapshot.registered_ms),
+            next_attempt_at: snapshot.next_due_ms().map(display_ms),
+            deadline_at: display_ms(progress.deadline_ms),
+            ended_at: snapshot.ended_ms.map(display_ms),
+            cause: snapshot.cause.map(|cause| cause.as_str()),
+            attempts: snapshot.attempts.iter().map(AttemptView::of).collect(),
+        }
+    }
+}
+
+impl<'a> AttemptView<'a> {
+    fn of(attempt: &'a Attempt) -> Self {
+        let answer = &attempt.answer;
+        Self {
+            series: attempt.series,
+            number: attempt.number,
+            due_at: display_ms(attempt.due_ms),
+            started_at: display_ms(attempt.started_ms),
+            duration_ms: attempt.duration_ms,
+            outcome: answer.outcome.as_str(),
+            status: answer.status,
+            // Without a status nothing was answered; with one, an empty body is an answer too.
+            answer: answer.status.map(|_| escape(&answer.body)),
+            reason: non_empty(&answer.reason),
+        }
+    }
+}
+
+impl<'a> FullView<'a> {
+    /// A notification with all that is known of it.
+    #[must_use]
+    pub fn of(snapshot: &'a Snapshot, transitions: &'a [Transition]) -> Self {
+        let ladder = match snapshot.ladder.name() {
+            Some(name) => format!("\"{name}\""),
+            None => snapshot.ladder.to_text(),
+        };
+        Self {
+            notification: NotificationView::of(snapshot),
+            ladder: RawValue::from_string(ladder)
+                .expect("invariant: a custom ladder's text is JSON, and names need no escapes"),
+            transitions: transitions
+                .iter()
+                .map(|transition| TransitionView {
+                    kind: &transition.kind,
+                    at: display_ms(transition.at_ms),
+                    actor: &transition.actor,
+                    instance: &transition.instance,
+                    detail: non_empty(&transition.detail),
+                })
+                .collect(),
+        }
+    }
+}
+
+impl<'a> ListView<'a> {
+    /// A page as it came.
+    #[must_use]
+    pub fn of(page: &'a ListPage) -> Self {
+        Self {
+            items: page.items.iter().map(NotificationView::of).collect(),
+            next_cursor: page.next.as_deref(),
+        }
+    }
+}
+
+/// Answers with a document.
+#[must_use]
+pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
+    match serde_json::to_vec(document) {
+        Ok(text) => {
+            let content_type = HeaderValue::from_static("application/json");
+            (status, [(header::CONTENT_TYPE, content_type)], text).into_response()
+        }
+        Err(error) => {
+            tracing::error!(%error, "a document could not be written as JSON");
+            Problem::internal().into_response()
+        }
+    }
+}
+
+/// Answers with one notification.
+#[must_use]
+pub fn notification(status: StatusCode, snapshot: &Snapshot) -> Response {
+    json(status, &NotificationView::of(snapshot))
+}
+
+fn non_empty(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ack::AckRule;
+    use crate::domain::attempt::{Answer, Outcome};
+    use crate::domain::destination::Destination;
+    use crate::domain::headers::Headers;
+    use crate::domain::key::Key;
+    use crate::domain::ladder::{CustomLadder, Ladder};
+    use crate::domain::notification::{Registration, Start};
+    use crate::domain::state::{Cause, State};
+    use crate::domain::webhook_id::WebhookId;
+    use bytes::Bytes;
+
+    fn snapshot(ladder: Ladder) -> Snapshot {
+        let registration = Registration {
+            key: Key::new("payment.succeeded", "a/\"b\"").expect("a key"),
+            destination: Destination::parse("https://shop.example/notify").expect("a url"),
+            body: Bytes::from_static(b"x"),
+            content_type: "text/plain".into(),
+            headers: Headers::default(),
+            start: Start::After(1_800_000),
+            ladder,
+            ack: AckRule::Success,
+        };
+        let (notification, progress) =
+            registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000);
+        Snapshot::of_new(&notification, progress)
+    }
+
+    fn written(document: &impl Serialize) -> String {
+        serde_json::to_string(document).expect("JSON")
+    }
+
+    #[test]
+    fn a_new_notification_has_the_members_of_the_contract() {
+        assert_eq!(
+            written(&NotificationView::of(&snapshot(Ladder::standard()))),
+            concat!(
+                r#"{"topic":"payment.succeeded","id":"a/\"b\"","#,
+                r#""webhook_id":"msg_01010101010101010101010101010101","#,
+                r#""lane":"https://shop.example","url":"https://shop.example/notify","#,
+                r#""state":"scheduled","series":1,"attempts_made":0,"attempts_left":8,"#,
+                r#""registered_at":"2026-11-20T08:30:00.000Z","#,
+                r#""next_attempt_at":"2026-11-20T09:00:00.000Z","#,
+                r#""deadline_at":"2026-11-21T09:22:00.000Z","#,
+                r#""ended_at":null,"cause":null,"attempts":[]}"#
+            )
+        );
+    }
+
+    #[test]
+    fn an_ended_notification_shows_its_attempts_ladder_and_history() {
+        let ladder = Ladder::custom(&CustomLadder {
+            intervals: vec!["1m".into()],
+            window: None,
+            repeat_last: false,
+            jitter: 0.0,
+        })
+        .expect("valid");
+        let attempt = |status, body: &[u8], outcome, reason: &str| Attempt {
+            series: 1,
+            number: 1,
+            due_ms: 0,
+            started_ms: 3,
+            duration_ms: 250,
+            answer: Answer {
+                outcome,
+                status,
+                body: body.to_vec(),
+                reason: reason.to_string(),
+            },
+        };
+        let snapshot = Snapshot {
+            state: State::Dead,
+            cause: Some(Cause::LadderExhausted),
+            ended_ms: Some(60_250),
+            attempts: vec![
+                attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
+                attempt(None, b"", Outcome::Connect, "refused"),
+                attempt(Some(200), b"\xefsuccess\n", Outcome::Acknowledged, ""),
+            ],
+            ..snapshot(ladder)
+        };
+        let transitions = [Transition {
+            kind: "registered".into(),
+            at_ms: 0,
+            actor: "api".into(),
+            instance: "one".into(),
+            detail: String::new(),
+        }];
+        let text = written(&FullView::of(&snapshot, &transitions));
+        for part in [
+            r#""state":"dead","#,
+            r#""attempts_left":0,"#,
+            r#""next_attempt_at":null,"#,
+            r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty"}"#,
+            r#""outcome":"connect","status":null,"answer":null,"reason":"refused"}"#,
+            r#""status":200,"answer":"\\xefsuccess\\n","reason":null}"#,
+            r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
+            r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}]}"#,
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        assert!(
+            written(&FullView::of(&self::snapshot(Ladder::standard()), &[]))
+                .ends_with(r#""ladder":"alipay","transitions":[]}"#)
+        );
+    }
+}
