@@ -1,0 +1,166 @@
+//! Cancel, retry, replay, discard.
+
+use super::{Embedded, Reply, order};
+use reqwest::Method;
+use ringback::domain::state::Cause;
+use serde_json::{Value, json};
+
+const ONE: &str = "/v1/notifications/payment.succeeded/1";
+const DEAD_ONE: &str = "/v1/dead-letters/payment.succeeded/1";
+
+fn delayed() -> Value {
+    let mut order = order("1");
+    order["delay"] = json!("30m");
+    order
+}
+
+#[tokio::test]
+async fn a_cancelled_notification_is_not_attempted_and_can_be_cancelled_again() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&delayed()).await.is(201);
+    for _ in 0..2 {
+        let view = embedded.server.delete(ONE).await.is(200);
+        assert_eq!(view["state"], "cancelled");
+        assert_eq!(view["next_attempt_at"], Value::Null);
+        assert_eq!(view["ended_at"], "2026-11-20T08:30:00.000Z");
+        assert_eq!(view["attempts_left"], 0);
+    }
+    let reply = embedded.server.post(&format!("{ONE}/retry")).await;
+    reply.is_problem(409, "state");
+    assert_eq!(reply.body["state"], "cancelled");
+    assert_eq!(reply.header("retry-after"), None);
+    let missing = embedded.server.delete("/v1/notifications/t/none").await;
+    missing.is_problem(404, "missing");
+}
+
+#[tokio::test]
+async fn what_is_in_flight_cannot_be_cancelled_yet() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&order("1")).await.is(201);
+    embedded.claim().await;
+    let reply = embedded.server.delete(ONE).await;
+    reply.is_problem(409, "state");
+    assert_eq!(reply.body["state"], "in_flight");
+    assert_eq!(reply.header("retry-after"), Some("1"));
+}
+
+#[tokio::test]
+async fn a_retry_is_due_at_once_and_takes_no_arguments() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&delayed()).await.is(201);
+    let path = format!("{ONE}/retry");
+    let view = embedded.server.post(&path).await.is(200);
+    assert_eq!(view["next_attempt_at"], "2026-11-20T08:30:00.000Z");
+    embedded.server.post_text(&path, "{}").await.is(200);
+    let reply = embedded.server.post_text(&path, r#"{"delay":"1s"}"#).await;
+    reply.is_problem(422, "fields");
+    assert_eq!(reply.body["errors"][0]["pointer"], "/delay");
+    let reply = embedded.server.post("/v1/notifications/t/none/retry").await;
+    reply.is_problem(404, "missing");
+}
+
+#[tokio::test]
+async fn a_dead_letter_is_listed_and_replayed() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&order("1")).await.is(201);
+    let replay = format!("{DEAD_ONE}/replay");
+    let reply = embedded.server.post(&replay).await;
+    reply.is_problem(409, "state");
+    assert_eq!(reply.body["state"], "scheduled");
+    embedded.park(Cause::LadderExhausted).await;
+    let page = embedded.server.get("/v1/dead-letters").await.is(200);
+    assert_eq!(page["next_cursor"], Value::Null);
+    assert_eq!(page["items"].as_array().map(Vec::len), Some(1));
+    assert_eq!(page["items"][0]["cause"], "ladder_exhausted");
+    let other = embedded
+        .server
+        .get("/v1/dead-letters?cause=blocked")
+        .await
+        .is(200);
+    assert_eq!(other, json!({"items": [], "next_cursor": null}));
+    for bad in [r#"{"reason":5}"#, r#"{"why":"x"}"#, "[]"] {
+        let reply = embedded.server.post_text(&replay, bad).await;
+        reply.is_problem(422, "fields");
+    }
+    embedded.clock.advance(1_000);
+    let view = embedded
+        .server
+        .post_json(&replay, &json!({"reason": "the merchant is back"}))
+        .await
+        .is(200);
+    assert_eq!(view["state"], "scheduled");
+    assert_eq!(view["series"], 2);
+    assert_eq!(view["next_attempt_at"], "2026-11-20T08:30:01.000Z");
+}
+
+#[tokio::test]
+async fn a_reason_must_be_declared_as_json_like_any_body() {
+    let embedded = Embedded::start().await;
+    let request = embedded
+        .server
+        .request(Method::POST, &format!("{DEAD_ONE}/replay"))
+        .header("content-type", "text/plain")
+        .body("{}");
+    Reply::of(request).await.is_problem(415, "media-type");
+    let reply = embedded
+        .server
+        .post_text(&format!("{DEAD_ONE}/replay"), " ".repeat(64 * 1024 + 1))
+        .await;
+    reply.is_problem(413, "too-large");
+}
+
+#[tokio::test]
+async fn a_discarded_dead_letter_counts_as_cancelled() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&order("1")).await.is(201);
+    embedded
+        .server
+        .delete(DEAD_ONE)
+        .await
+        .is_problem(409, "state");
+    embedded.park(Cause::WindowClosed).await;
+    let view = embedded.server.delete(DEAD_ONE).await.is(200);
+    assert_eq!(view["state"], "cancelled");
+    let page = embedded.server.get("/v1/dead-letters").await.is(200);
+    assert_eq!(page["items"], json!([]));
+}
+
+#[tokio::test]
+async fn an_actor_that_is_no_short_name_is_refused() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&order("1")).await.is(201);
+    let check = async |actor: &str, status: u16| {
+        let request = embedded
+            .server
+            .request(Method::POST, &format!("{ONE}/retry"));
+        let reply = Reply::of(request.header("ringback-actor", actor)).await;
+        assert_eq!(reply.status, status, "{actor}");
+        if status == 422 {
+            assert_eq!(reply.body["errors"][0]["header"], "Ringback-Actor");
+        }
+    };
+    check("li.lei", 200).await;
+    check(&"x".repeat(64), 200).await;
+    check(&"x".repeat(65), 422).await;
+    check("dispatcher", 422).await;
+    check("李", 422).await;
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_cannot_change_anything() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&order("1")).await.is(201);
+    let asked = |method: Method, path: String, site: &'static str| {
+        let request = embedded.server.request(method, &path);
+        Reply::of(request.header("sec-fetch-site", site))
+    };
+    let retry = || format!("{ONE}/retry");
+    let refused = asked(Method::POST, retry(), "cross-site").await;
+    refused.is_problem(403, "cross-site");
+    let refused = asked(Method::DELETE, ONE.to_string(), "same-site").await;
+    refused.is_problem(403, "cross-site");
+    asked(Method::POST, retry(), "same-origin").await.is(200);
+    asked(Method::GET, ONE.to_string(), "cross-site")
+        .await
+        .is(200);
+}

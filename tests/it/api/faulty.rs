@@ -1,0 +1,225 @@
+//! A schedule that fails as it is told to, and what callers see of it.
+
+use super::{NOTIFICATIONS, NOW_MS, Server, memory, order};
+use async_trait::async_trait;
+use ringback::api::ApiSettings;
+use ringback::clock::{Clock, ManualClock};
+use ringback::domain::key::Key;
+use ringback::domain::lane::Lane;
+use ringback::domain::progress::Progress;
+use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::wake::Wake;
+use ringback::schedule::{
+    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts,
+    ScheduleError, Settled, Settlement, Taken,
+};
+use ringback::service::Service;
+use serde_json::json;
+use std::sync::Arc;
+use tokio::sync::Semaphore;
+
+/// How it behaves when it is asked for something.
+pub enum Fault {
+    /// Out of reach.
+    Unavailable,
+    /// Unreadable.
+    Corrupt,
+    /// A bug.
+    Panic,
+    /// Takes a permit of `go` after adding one to `entered`, then works, then adds one to `left`.
+    Held {
+        entered: Semaphore,
+        go: Semaphore,
+        left: Semaphore,
+    },
+}
+
+impl Fault {
+    pub fn held() -> Self {
+        Self::Held {
+            entered: Semaphore::new(0),
+            go: Semaphore::new(0),
+            left: Semaphore::new(0),
+        }
+    }
+}
+
+/// A schedule in memory behind a fault.
+pub struct Faulty {
+    pub fault: Fault,
+    inner: MemorySchedule,
+}
+
+impl Faulty {
+    pub fn new(fault: Fault) -> Arc<Self> {
+        Arc::new(Self {
+            fault,
+            inner: memory(&ManualClock::at(NOW_MS)),
+        })
+    }
+
+    pub async fn serve(self: &Arc<Self>, settings: ApiSettings) -> Server {
+        Server::start(Service::new(None, self.clone()), settings).await
+    }
+
+    async fn meet(&self) -> Result<(), ScheduleError> {
+        match &self.fault {
+            Fault::Unavailable => Err(ScheduleError::Unavailable("10.0.0.7 is down".into())),
+            Fault::Corrupt => Err(ScheduleError::Corrupt("a broken envelope".into())),
+            Fault::Panic => panic!("a bug, as the test wants it"),
+            Fault::Held { entered, go, .. } => {
+                entered.add_permits(1);
+                go.acquire().await.expect("open").forget();
+                Ok(())
+            }
+        }
+    }
+
+    fn leave(&self) {
+        if let Fault::Held { left, .. } = &self.fault {
+            left.add_permits(1);
+        }
+    }
+}
+
+#[async_trait]
+impl Schedule for Faulty {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.inner.clock()
+    }
+
+    fn wake(&self) -> &Wake {
+        self.inner.wake()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+
+    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        self.meet().await?;
+        let registered = self.inner.register(entry).await;
+        self.leave();
+        registered
+    }
+
+    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        self.meet().await?;
+        self.inner.claim(most).await
+    }
+
+    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
+        self.meet().await?;
+        self.inner.settle(lease, settlement).await
+    }
+
+    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
+        self.meet().await?;
+        self.inner.take(key).await
+    }
+
+    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.meet().await?;
+        self.inner.advance(key).await
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.meet().await?;
+        self.inner.find(key).await
+    }
+
+    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+        self.meet().await?;
+        self.inner.in_flight(keys).await
+    }
+
+    async fn revive(
+        &self,
+        key: &Key,
+        progress: Option<Progress>,
+    ) -> Result<Option<Entry>, ScheduleError> {
+        self.meet().await?;
+        self.inner.revive(key, progress).await
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
+        self.meet().await?;
+        self.inner.dead(cursor, limit).await
+    }
+
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        self.meet().await?;
+        self.inner.counts().await
+    }
+
+    async fn check(&self) -> Result<(), ScheduleError> {
+        self.meet().await?;
+        self.inner.check().await
+    }
+
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        self.meet().await?;
+        self.inner.lane_in_flight(lane).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_out_of_reach_is_503_everywhere_and_never_a_success() {
+    let server = Faulty::new(Fault::Unavailable)
+        .serve(ApiSettings::default())
+        .await;
+    let one = "/v1/notifications/t/1";
+    let dead = "/v1/dead-letters/t/1";
+    for reply in [
+        server.register(&order("1")).await,
+        server.get(one).await,
+        server.delete(one).await,
+        server.post(&format!("{one}/retry")).await,
+        server.get("/v1/dead-letters").await,
+        server.post(&format!("{dead}/replay")).await,
+        server.delete(dead).await,
+        server.get("/readyz").await,
+    ] {
+        reply.is_problem(503, "unavailable");
+        assert_eq!(reply.header("retry-after"), Some("1"));
+        let text = reply.body.to_string();
+        assert!(text.contains("the schedule"), "{text}");
+        assert!(!text.contains("10.0.0.7"), "{text}");
+    }
+    server.get("/healthz").await.is(200);
+    let batch = json!({"notifications": [order("1"), {}]});
+    let path = "/v1/notifications/batch";
+    let results = server.post_json(path, &batch).await.is(200);
+    assert_eq!(results["results"][0]["status"], 503);
+    assert_eq!(results["results"][1]["status"], 422);
+}
+
+#[tokio::test]
+async fn what_a_store_cannot_read_is_a_mistake_of_ours() {
+    let server = Faulty::new(Fault::Corrupt)
+        .serve(ApiSettings::default())
+        .await;
+    let reply = server.register(&order("1")).await;
+    reply.is_problem(500, "internal");
+    assert_eq!(reply.header("retry-after"), None);
+    server.get("/readyz").await.is_problem(503, "unavailable");
+}
+
+#[tokio::test]
+async fn a_panic_costs_one_request_only() {
+    let server = Faulty::new(Fault::Panic)
+        .serve(ApiSettings {
+            most_requests: 1,
+            ..ApiSettings::default()
+        })
+        .await;
+    for _ in 0..2 {
+        let reply = server.post_json(NOTIFICATIONS, &order("1")).await;
+        reply.is_problem(500, "internal");
+    }
+    let batch = json!({"notifications": [order("1"), {}]});
+    let path = "/v1/notifications/batch";
+    let results = server.post_json(path, &batch).await.is(200);
+    assert_eq!(results["results"][0]["status"], 500);
+    assert_eq!(results["results"][1]["status"], 422);
+}
