@@ -31,7 +31,9 @@ use std::sync::Arc;
 use thiserror::Error;
 use wake::Wake;
 
-/// Most entries that a claim takes from a lane before it turns to the next one that is due.
+/// Most entries that a claim takes from a lane before it turns to the next one that is due. A lane
+/// that has more then queues up behind the lanes that are due by now, so claims go round however
+/// small they are, and a backlog costs another lane no more than this between two of its turns.
 pub const PER_VISIT: usize = 4;
 
 /// What the schedule holds of one notification.

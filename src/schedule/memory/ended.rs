@@ -1,0 +1,75 @@
+//! The ended entries that are remembered: dead ones until somebody decides, the others for a while.
+
+use crate::domain::key::Key;
+use crate::schedule::ScheduleError;
+use std::collections::BTreeSet;
+
+/// Which ended entries are kept, and how long.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    /// When it ended, and who.
+    dead: BTreeSet<(i64, Key)>,
+    /// When to forget it, and who.
+    fading: BTreeSet<(i64, Key)>,
+}
+
+impl Ended {
+    pub(super) fn park(&mut self, ended_ms: i64, key: Key) {
+        self.dead.insert((ended_ms, key));
+    }
+
+    pub(super) fn unpark(&mut self, ended_ms: i64, key: &Key) {
+        self.dead.remove(&(ended_ms, key.clone()));
+    }
+
+    pub(super) fn fade(&mut self, forget_ms: i64, key: Key) {
+        self.fading.insert((forget_ms, key));
+    }
+
+    /// The next key whose time is over; it is not kept here any more.
+    pub(super) fn forget(&mut self, now_ms: i64) -> Option<Key> {
+        let (forget_ms, _) = self.fading.first()?;
+        if *forget_ms > now_ms {
+            return None;
+        }
+        self.fading.pop_first().map(|(_, key)| key)
+    }
+
+    pub(super) fn dead_count(&self) -> usize {
+        self.dead.len()
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.dead.len() + self.fading.len()
+    }
+
+    /// The dead after `cursor`, newest first, `limit` at most, and the cursor of the next page.
+    ///
+    /// A cursor is the place of the last one shown, not a number of them: what is parked, replayed
+    /// or discarded meanwhile shifts nothing.
+    pub(super) fn page(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<(Vec<&Key>, Option<String>), ScheduleError> {
+        let rest = match cursor {
+            None => self.dead.range(..),
+            Some(cursor) => {
+                let place = parse_cursor(cursor).ok_or(ScheduleError::BadCursor)?;
+                self.dead.range(..place)
+            }
+        };
+        let mut rest = rest.rev();
+        let page: Vec<&(i64, Key)> = rest.by_ref().take(limit).collect();
+        let next = match (page.last(), rest.next()) {
+            (Some((ended_ms, key)), Some(_)) => Some(format!("{ended_ms}/{key}")),
+            (Some(_), None) | (None, Some(_) | None) => None,
+        };
+        Ok((page.into_iter().map(|(_, key)| key).collect(), next))
+    }
+}
+
+fn parse_cursor(cursor: &str) -> Option<(i64, Key)> {
+    let (ended_ms, key) = cursor.split_once('/')?;
+    Some((ended_ms.parse().ok()?, Key::parse(key).ok()?))
+}

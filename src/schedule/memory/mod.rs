@@ -1,0 +1,135 @@
+//! The schedule in this process's memory, for the embedded mode.
+//!
+//! Owns nothing that outlives the process: the journal is the record, and the schedule is rebuilt
+//! from it at start. Promises the contract of [`crate::schedule`] to any number of tasks. Every
+//! call is carried out whole under one lock, which is held for a few steps in sorted sets and never
+//! across a wait; time is read under the lock, so calls see it in the order in which they happen.
+
+mod book;
+mod ended;
+mod lanes;
+mod named;
+
+use crate::clock::Clock;
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::progress::Progress;
+use crate::schedule::wake::Wake;
+use crate::schedule::{
+    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts,
+    ScheduleError, Settled, Settlement, Taken,
+};
+use async_trait::async_trait;
+use book::Book;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The schedule of one process.
+pub struct MemorySchedule {
+    clock: Arc<dyn Clock>,
+    limits: Limits,
+    wake: Wake,
+    book: Mutex<Book>,
+}
+
+impl MemorySchedule {
+    /// An empty schedule that runs by `clock`.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        Self {
+            clock,
+            limits,
+            wake: Wake::default(),
+            book: Mutex::new(Book::new(limits)),
+        }
+    }
+
+    /// A panic under the lock is a bug and may have left half a change behind. Nothing here may be
+    /// relied on then; a restart rebuilds it from the journal.
+    fn book(&self) -> Result<MutexGuard<'_, Book>, ScheduleError> {
+        self.book.lock().map_err(|_| {
+            ScheduleError::Corrupt("a change was left unfinished; restart the server".into())
+        })
+    }
+
+    /// Carries out a change, and wakes the dispatcher if there is something to claim earlier now.
+    fn change<T>(&self, change: impl FnOnce(&mut Book, i64) -> T) -> Result<T, ScheduleError> {
+        let mut book = self.book()?;
+        let result = change(&mut book, self.clock.now_ms());
+        let next_ms = book.next_ms();
+        drop(book);
+        if let Some(next_ms) = next_ms {
+            self.wake.bring_forward(next_ms);
+        }
+        Ok(result)
+    }
+}
+
+#[async_trait]
+impl Schedule for MemorySchedule {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.clock.clone()
+    }
+
+    fn wake(&self) -> &Wake {
+        &self.wake
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        self.change(|book, now_ms| book.register(entry, now_ms))
+    }
+
+    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        // Does not ring: whoever claims learns from the reply when there is more.
+        let mut book = self.book()?;
+        Ok(book.claim(most, self.clock.now_ms()))
+    }
+
+    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
+        self.change(|book, now_ms| book.settle(&lease, settlement, now_ms))
+    }
+
+    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
+        self.change(|book, now_ms| book.take(key, now_ms))
+    }
+
+    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.change(|book, now_ms| book.advance(key, now_ms))
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        Ok(self.book()?.find(key))
+    }
+
+    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+        let book = self.book()?;
+        Ok(keys.iter().map(|key| book.in_flight(key)).collect())
+    }
+
+    async fn revive(
+        &self,
+        key: &Key,
+        progress: Option<Progress>,
+    ) -> Result<Option<Entry>, ScheduleError> {
+        self.change(|book, now_ms| book.revive(key, progress, now_ms))
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
+        self.book()?.dead(cursor, limit)
+    }
+
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        Ok(self.book()?.counts())
+    }
+
+    async fn check(&self) -> Result<(), ScheduleError> {
+        self.book().map(drop)
+    }
+
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        Ok(self.book()?.lane_in_flight(lane))
+    }
+}
