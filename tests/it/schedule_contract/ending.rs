@@ -1,0 +1,279 @@
+//! Ended entries: forgotten at once, or remembered; the dead ones whole, until somebody decides.
+
+use super::fixture::*;
+use ringback::domain::progress::Progress;
+use ringback::domain::state::State;
+use ringback::schedule::{DeadPage, Entry, Found, Limits, Registered, ScheduleError};
+
+const ENDS: [State; 3] = [State::Delivered, State::Dead, State::Cancelled];
+
+impl Fixture {
+    /// Registers an entry, claims it and ends it so many milliseconds after the start.
+    async fn put_ended(&self, id: &str, state: State, ended_ms: i64) -> Entry {
+        self.put("shop", id, 0).await;
+        let lease = self.take_lease(id).await;
+        self.done(&lease, end(&lease, state, ended_ms)).await;
+        ended(&lease, state, ended_ms)
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> DeadPage {
+        let page = self.schedule.dead(cursor, limit).await;
+        page.expect("a page")
+    }
+
+    async fn dead_ids(&self, cursor: Option<&str>, limit: usize) -> (Vec<String>, Option<String>) {
+        let page = self.dead(cursor, limit).await;
+        let ids = page
+            .entries
+            .iter()
+            .map(|entry| entry.notification.key.id().to_string())
+            .collect();
+        (ids, page.next)
+    }
+}
+
+pub async fn with_a_journal_an_ended_entry_is_forgotten_at_once(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    for state in ENDS {
+        let fixture = open(LIMITS).await;
+        fixture.put_ended("1", state, 0).await;
+        assert_eq!(fixture.find("1").await, None);
+        assert_eq!(fixture.counts().await, Default::default());
+        assert_eq!(fixture.dead_ids(None, 9).await, (vec![], None));
+        assert_eq!(fixture.revive("1", Some(due(0))).await, None);
+        fixture.put("shop", "1", 0).await;
+        assert_eq!(fixture.claim_ids(9).await, ["1"], "its key is free");
+    }
+}
+
+pub async fn without_a_journal_an_ended_entry_is_remembered(open: impl AsyncFn(Limits) -> Fixture) {
+    for state in ENDS {
+        let fixture = open(REMEMBERING).await;
+        let remembered = fixture.put_ended("1", state, 3).await;
+        let found = Found {
+            entry: remembered,
+            in_flight: false,
+        };
+        assert_eq!(fixture.find("1").await, Some(found.clone()));
+        let registered = fixture.register(entry("shop", "1", 0)).await;
+        assert_eq!(registered, Registered::Existing(Box::new(found)));
+        assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+        assert_eq!(fixture.counts().await.pending, 0);
+        let flags = fixture.schedule.in_flight(&[key("1")]).await;
+        assert_eq!(flags.expect("answered"), [false]);
+    }
+}
+
+pub async fn an_interruption_ends_with_the_entry(open: impl AsyncFn(Limits) -> Fixture) {
+    for state in ENDS {
+        let fixture = open(REMEMBERING).await;
+        fixture.put("shop", "1", 0).await;
+        fixture.claim_one().await;
+        fixture.turn_to(LEASE_MS);
+        let lease = fixture.claim_one().await;
+        fixture.done(&lease, end(&lease, state, LEASE_MS)).await;
+        assert_eq!(fixture.entry("1").await, ended(&lease, state, LEASE_MS));
+    }
+}
+
+pub async fn a_delivered_or_cancelled_entry_is_forgotten_after_its_time(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    for state in [State::Delivered, State::Cancelled] {
+        let fixture = open(REMEMBERING).await;
+        fixture.turn_to(10);
+        fixture.put_ended("1", state, 10).await;
+        fixture.turn_to(10 + REMEMBER_MS - 1);
+        fixture.claim(1).await;
+        assert_eq!(fixture.entry("1").await.state, state, "not yet");
+        fixture.turn_to(10 + REMEMBER_MS);
+        fixture.claim(1).await;
+        assert_eq!(fixture.find("1").await, None);
+        fixture.put("shop", "1", 0).await;
+        assert_eq!(fixture.claim_ids(9).await, ["1"], "its key is free");
+    }
+}
+
+pub async fn many_ended_entries_are_forgotten_in_the_end(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(Limits {
+        lane_cap: 1_000,
+        ..REMEMBERING
+    })
+    .await;
+    fixture.put_many("shop", 600, 0).await;
+    for lease in fixture.claim_all(600).await {
+        fixture.done(&lease, end(&lease, State::Delivered, 0)).await;
+    }
+    fixture.turn_to(REMEMBER_MS);
+    // One claim forgets a bounded number.
+    for _ in 0..30 {
+        fixture.claim(1).await;
+    }
+    for number in [0, 299, 599] {
+        assert_eq!(fixture.find(&format!("shop-{number:04}")).await, None);
+    }
+}
+
+pub async fn a_dead_entry_is_kept_whole_until_somebody_decides(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(REMEMBERING).await;
+    let dead = fixture.put_ended("1", State::Dead, 0).await;
+    fixture.turn_to(100 * REMEMBER_MS);
+    fixture.claim(1).await;
+    assert_eq!(fixture.entry("1").await, dead);
+    assert!(!dead.notification.body.is_empty());
+    assert_eq!(fixture.dead(None, 9).await.entries, [dead]);
+    assert_eq!(fixture.counts().await.dead, 1);
+}
+
+pub async fn a_dead_entry_revives_with_new_progress(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    let dead = fixture.put_ended("1", State::Dead, 0).await;
+    fixture.turn_to(50);
+    let progress = dead
+        .progress
+        .replay(&dead.notification.ladder, START_MS + 60);
+    let before = fixture.revive("1", Some(progress)).await;
+    assert_eq!(before, Some(dead.clone()));
+    let revived = Entry::scheduled(dead.notification.clone(), progress);
+    assert_eq!(fixture.entry("1").await, revived);
+    assert_eq!(fixture.counts().await.dead, 0);
+    assert_eq!(fixture.dead_ids(None, 9).await, (vec![], None));
+    let claimed = fixture.claim(9).await;
+    assert_eq!(ids(&claimed.leases), [""; 0]);
+    assert_eq!(claimed.next_due_ms, Some(START_MS + 60));
+    let again = fixture.revive("1", Some(due(0))).await;
+    assert_eq!(again, Some(revived.clone()), "it is not dead any more");
+    fixture.turn_to(60);
+    assert_eq!(fixture.claim_one().await.entry, revived);
+}
+
+pub async fn a_dead_entry_can_be_given_up(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    let dead = fixture.put_ended("1", State::Dead, 0).await;
+    fixture.turn_to(REMEMBER_MS);
+    assert_eq!(fixture.revive("1", None).await, Some(dead));
+    let given_up = fixture.entry("1").await;
+    assert_eq!(given_up.state, State::Cancelled);
+    assert_eq!(given_up.cause, None);
+    assert_eq!(given_up.ended_ms, Some(START_MS + REMEMBER_MS));
+    assert!(given_up.notification.body.is_empty());
+    assert_eq!(fixture.counts().await, Default::default());
+    assert_eq!(fixture.dead_ids(None, 9).await, (vec![], None));
+    for progress in [None, Some(due(0))] {
+        let again = fixture.revive("1", progress).await;
+        assert_eq!(again, Some(given_up.clone()), "nothing more happens");
+    }
+    fixture.turn_to(2 * REMEMBER_MS - 1);
+    fixture.claim(1).await;
+    assert_eq!(fixture.entry("1").await, given_up);
+    fixture.turn_to(2 * REMEMBER_MS);
+    fixture.claim(1).await;
+    assert_eq!(fixture.find("1").await, None);
+}
+
+pub async fn only_the_dead_revive(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    fixture.put("shop", "waiting", 50).await;
+    fixture.put("shop", "leased", 50).await;
+    fixture.take_lease("leased").await;
+    fixture.put_ended("delivered", State::Delivered, 0).await;
+    fixture.put_ended("cancelled", State::Cancelled, 0).await;
+    for id in ["waiting", "leased", "delivered", "cancelled"] {
+        for progress in [None::<Progress>, Some(due(0))] {
+            let before = fixture.find(id).await;
+            let shown = fixture.revive(id, progress).await;
+            assert_eq!(shown, before.clone().map(|found| found.entry));
+            assert_eq!(fixture.find(id).await, before, "{id}");
+        }
+    }
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+}
+
+pub async fn dead_pages_show_the_newest_first(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    let order = ["c", "a", "e", "b", "d"];
+    for (after_ms, id) in (1..).zip(order) {
+        fixture.turn_to(after_ms);
+        fixture.put_ended(id, State::Dead, after_ms).await;
+    }
+    fixture.put_ended("delivered", State::Delivered, 9).await;
+    fixture.put("shop", "waiting", 0).await;
+    let newest_first: Vec<&str> = order.into_iter().rev().collect();
+    for limit in [1, 2, 3, 4, 5, 6, 100] {
+        let mut cursor = None;
+        let mut shown = Vec::new();
+        for _ in 0..order.len() + 1 {
+            let (ids, next) = fixture.dead_ids(cursor.as_deref(), limit).await;
+            assert!(ids.len() <= limit);
+            shown.extend(ids);
+            cursor = next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(shown, newest_first, "by {limit}");
+        assert_eq!(cursor, None, "by {limit}: there is an end");
+    }
+}
+
+pub async fn dead_pages_stay_in_place_while_entries_come_and_go(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(REMEMBERING).await;
+    for (after_ms, id) in (1..).zip(["1", "2", "3", "4", "5", "6"]) {
+        fixture.turn_to(after_ms);
+        fixture.put_ended(id, State::Dead, after_ms).await;
+    }
+    let (ids, next) = fixture.dead_ids(None, 2).await;
+    assert_eq!(ids, ["6", "5"]);
+    let cursor = next.expect("there is more");
+    fixture.turn_to(100);
+    fixture.put_ended("7", State::Dead, 100).await;
+    fixture.revive("5", None).await;
+    fixture.revive("6", Some(due(0))).await;
+    fixture.revive("3", None).await;
+    let (ids, next) = fixture.dead_ids(Some(&cursor), 2).await;
+    assert_eq!(ids, ["4", "2"], "after a cursor whose entry is gone");
+    let cursor = next.expect("there is more");
+    let (ids, _) = fixture.dead_ids(Some(&cursor), 2).await;
+    assert_eq!(ids, ["1"]);
+    let (ids, _) = fixture.dead_ids(None, 2).await;
+    assert_eq!(ids, ["7", "4"]);
+}
+
+pub async fn dead_pages_show_all_of_one_instant(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    let mut parked: Vec<String> = (0..10).map(|number| format!("a/{number} b")).collect();
+    for id in &parked {
+        fixture.put_ended(id, State::Dead, 0).await;
+    }
+    let mut cursor = None;
+    let mut shown = Vec::new();
+    for _ in 0..parked.len() + 1 {
+        let (ids, next) = fixture.dead_ids(cursor.as_deref(), 3).await;
+        shown.extend(ids);
+        cursor = next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    shown.sort();
+    parked.sort();
+    assert_eq!(shown, parked);
+}
+
+pub async fn a_cursor_that_no_page_gave_is_refused(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    fixture.put_ended("1", State::Dead, 0).await;
+    for cursor in ["", "x", "-", "/", "1", "\0", "99999999999999999999-paid/1"] {
+        let page = fixture.schedule.dead(Some(cursor), 9).await;
+        assert!(
+            matches!(page, Err(ScheduleError::BadCursor)),
+            "{cursor:?}: {page:?}"
+        );
+    }
+    assert_eq!(fixture.dead_ids(None, 9).await.0, ["1"]);
+}

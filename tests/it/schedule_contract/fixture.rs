@@ -1,0 +1,284 @@
+//! One schedule under test, and short words for what every test does with it.
+
+use bytes::Bytes;
+use ringback::clock::ManualClock;
+use ringback::domain::ack::AckRule;
+use ringback::domain::destination::Destination;
+use ringback::domain::headers::Headers;
+use ringback::domain::key::Key;
+use ringback::domain::ladder::Ladder;
+use ringback::domain::lane::Lane;
+use ringback::domain::notification::{Notification, Registration, Start};
+use ringback::domain::progress::Progress;
+use ringback::domain::state::{Cause, State};
+use ringback::domain::webhook_id::WebhookId;
+use ringback::schedule::wake::Wake;
+use ringback::schedule::{
+    Claimed, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts, Settled,
+    Settlement, Taken,
+};
+use std::any::Any;
+use std::sync::Arc;
+
+/// Where the clock of a fixture stands at first.
+pub const START_MS: i64 = 1_800_000_000_000;
+
+/// How long a lease lasts in [`LIMITS`].
+pub const LEASE_MS: i64 = 20_000;
+
+/// How long ended entries are remembered in [`REMEMBERING`].
+pub const REMEMBER_MS: i64 = 600_000;
+
+/// The settings of most tests: nothing ended is remembered, as with a journal.
+pub const LIMITS: Limits = Limits {
+    lane_cap: 100,
+    lease_ms: LEASE_MS,
+    remember_ms: None,
+};
+
+/// As without a journal.
+pub const REMEMBERING: Limits = Limits {
+    remember_ms: Some(REMEMBER_MS),
+    ..LIMITS
+};
+
+/// The usual settings with another cap.
+pub fn capped(lane_cap: usize) -> Limits {
+    Limits { lane_cap, ..LIMITS }
+}
+
+/// A fresh, empty schedule whose clock stands at [`START_MS`].
+pub struct Fixture {
+    /// The schedule.
+    pub schedule: Arc<dyn Schedule>,
+    /// The same schedule, as another instance of the server sees it.
+    pub other: Arc<dyn Schedule>,
+    /// The clock of both.
+    pub clock: ManualClock,
+    /// What has to live as long: a private server, say.
+    #[expect(dead_code, reason = "it is held, not read")]
+    pub guard: Box<dyn Any + Send>,
+}
+
+impl Fixture {
+    /// Registers an entry that is due so many milliseconds after [`START_MS`].
+    pub async fn put(&self, lane: &str, id: &str, due_ms: i64) -> Entry {
+        let entry = entry(lane, id, due_ms);
+        let registered = self.register(entry.clone()).await;
+        assert_eq!(registered, Registered::Created, "{id}");
+        entry
+    }
+
+    /// Registers `many` entries that are due at the same instant; ids `{lane}-0000` and so on.
+    pub async fn put_many(&self, lane: &str, many: usize, due_ms: i64) {
+        for number in 0..many {
+            self.put(lane, &format!("{lane}-{number:04}"), due_ms).await;
+        }
+    }
+
+    pub async fn register(&self, entry: Entry) -> Registered {
+        self.schedule.register(entry).await.expect("registered")
+    }
+
+    pub async fn claim(&self, most: usize) -> Claimed {
+        self.schedule.claim(most).await.expect("claimed")
+    }
+
+    /// Claims, and gives the ids in order.
+    pub async fn claim_ids(&self, most: usize) -> Vec<String> {
+        ids(&self.claim(most).await.leases)
+    }
+
+    /// Claims so many leases, in as many calls as it takes.
+    pub async fn claim_all(&self, many: usize) -> Vec<Lease> {
+        let mut leases = Vec::new();
+        while leases.len() < many {
+            let claimed = self.claim(many - leases.len()).await;
+            assert!(!claimed.leases.is_empty(), "{} of {many}", leases.len());
+            leases.extend(claimed.leases);
+        }
+        leases
+    }
+
+    /// Claims exactly one lease.
+    pub async fn claim_one(&self) -> Lease {
+        let mut leases = self.claim(1).await.leases;
+        leases.pop().expect("something is due")
+    }
+
+    pub async fn settle(&self, lease: &Lease, settlement: Settlement) -> Settled {
+        self.schedule
+            .settle(lease.clone(), settlement)
+            .await
+            .expect("answered")
+    }
+
+    /// Settles a lease that must be in force.
+    pub async fn done(&self, lease: &Lease, settlement: Settlement) {
+        assert_eq!(self.settle(lease, settlement).await, Settled::Done);
+    }
+
+    pub async fn take(&self, id: &str) -> Taken {
+        self.schedule.take(&key(id)).await.expect("answered")
+    }
+
+    /// Takes an entry that must be free.
+    pub async fn take_lease(&self, id: &str) -> Lease {
+        match self.take(id).await {
+            Taken::Leased(lease) => *lease,
+            taken @ (Taken::InFlight | Taken::Ended(_) | Taken::Missing) => {
+                panic!("{id}: {taken:?}")
+            }
+        }
+    }
+
+    pub async fn advance(&self, id: &str) -> Option<Found> {
+        self.schedule.advance(&key(id)).await.expect("answered")
+    }
+
+    pub async fn find(&self, id: &str) -> Option<Found> {
+        self.schedule.find(&key(id)).await.expect("answered")
+    }
+
+    /// The entry of that id, which must be there.
+    pub async fn entry(&self, id: &str) -> Entry {
+        self.find(id).await.expect("it is there").entry
+    }
+
+    pub async fn revive(&self, id: &str, progress: Option<Progress>) -> Option<Entry> {
+        self.schedule
+            .revive(&key(id), progress)
+            .await
+            .expect("answered")
+    }
+
+    pub async fn counts(&self) -> ScheduleCounts {
+        self.schedule.counts().await.expect("counted")
+    }
+
+    pub async fn lane_in_flight(&self, lane: &str) -> usize {
+        self.schedule
+            .lane_in_flight(&lane_of(lane))
+            .await
+            .expect("counted")
+    }
+
+    pub fn wake(&self) -> &Wake {
+        self.schedule.wake()
+    }
+
+    /// Turns the clock to so many milliseconds after [`START_MS`].
+    pub fn turn_to(&self, after_ms: i64) {
+        self.clock.turn_to(START_MS + after_ms);
+    }
+}
+
+/// The ids of leases, in order.
+pub fn ids(leases: &[Lease]) -> Vec<String> {
+    leases.iter().map(id).collect()
+}
+
+/// The id of a lease's entry.
+pub fn id(lease: &Lease) -> String {
+    lease.entry.notification.key.id().to_string()
+}
+
+/// The key of an id.
+pub fn key(id: &str) -> Key {
+    Key::new("paid", id).expect("a key")
+}
+
+/// The lane that `entry` puts a notification in.
+pub fn lane_of(lane: &str) -> Lane {
+    Lane::from_name(&format!("https://{lane}.example"))
+}
+
+/// A pending entry that is due so many milliseconds after [`START_MS`].
+pub fn entry(lane: &str, id: &str, due_ms: i64) -> Entry {
+    Entry::scheduled(Arc::new(notification(lane, id)), due(due_ms))
+}
+
+/// A notification with something in every field.
+pub fn notification(lane: &str, id: &str) -> Notification {
+    let mut headers = Headers::default();
+    headers.insert("x-request-id", id).expect("a header");
+    let registration = Registration {
+        key: key(id),
+        destination: Destination::parse(&format!("https://{lane}.example/notify?a=%20b"))
+            .expect("a destination"),
+        body: Bytes::from(format!("out_trade_no={id}\0\u{e9}\n")),
+        content_type: "application/x-www-form-urlencoded".into(),
+        headers,
+        start: Start::After(0),
+        ladder: Ladder::by_name("wechat").expect("a ladder"),
+        ack: AckRule::Exact,
+    };
+    let mut webhook_id = [0; 16];
+    for (byte, letter) in webhook_id.iter_mut().zip(id.bytes().rev()) {
+        *byte = letter;
+    }
+    registration
+        .accept(WebhookId::from_bytes(webhook_id), START_MS - 5)
+        .0
+}
+
+/// The first series, due so many milliseconds after [`START_MS`].
+pub fn due(due_ms: i64) -> Progress {
+    let ladder = Ladder::by_name("wechat").expect("a ladder");
+    Progress::start(&ladder, START_MS + due_ms)
+}
+
+/// Back to its lane after a failed attempt, due so many milliseconds after [`START_MS`].
+pub fn again(lease: &Lease, due_ms: i64) -> Settlement {
+    Settlement::Again(next_step(lease, due_ms))
+}
+
+/// The progress that [`again`] puts it back with.
+pub fn next_step(lease: &Lease, due_ms: i64) -> Progress {
+    let before = lease.entry.progress;
+    Progress {
+        step: before.step + 1,
+        attempts: before.attempts + 1,
+        due_ms: START_MS + due_ms,
+        retry_at_ms: None,
+        ..before
+    }
+}
+
+/// Ended so many milliseconds after [`START_MS`].
+pub fn end(lease: &Lease, state: State, ended_ms: i64) -> Settlement {
+    let before = lease.entry.progress;
+    Settlement::End {
+        state,
+        cause: (state == State::Dead).then_some(Cause::WindowClosed),
+        progress: Progress {
+            step: before.step + 1,
+            attempts: before.attempts + 1,
+            ..before
+        },
+        ended_ms: START_MS + ended_ms,
+    }
+}
+
+/// How an entry stands after [`end`] where it is remembered.
+pub fn ended(lease: &Lease, state: State, ended_ms: i64) -> Entry {
+    let Settlement::End {
+        state,
+        cause,
+        progress,
+        ended_ms,
+    } = end(lease, state, ended_ms)
+    else {
+        unreachable!("`end` ends");
+    };
+    let mut notification = Notification::clone(&lease.entry.notification);
+    if state != State::Dead {
+        notification.body = Bytes::new();
+    }
+    Entry {
+        state,
+        cause,
+        ended_ms: Some(ended_ms),
+        ..Entry::scheduled(Arc::new(notification), progress)
+    }
+}

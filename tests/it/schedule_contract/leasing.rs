@@ -1,0 +1,248 @@
+//! A claimed entry belongs to one lease until it is settled or the lease expires. The expiry is the
+//! fence: a settlement whose lease is not the one in force changes nothing.
+
+use super::fixture::*;
+use ringback::domain::state::State;
+use ringback::schedule::{Entry, Found, Lease, Limits, Settled, Settlement};
+use std::collections::HashSet;
+
+/// Every way to settle a lease.
+const WAYS: [fn(&Lease) -> Settlement; 5] = [
+    |lease| again(lease, 70),
+    |_| Settlement::Release,
+    |lease| end(lease, State::Delivered, 0),
+    |lease| end(lease, State::Dead, 0),
+    |lease| end(lease, State::Cancelled, 0),
+];
+
+pub async fn a_claimed_entry_belongs_to_one_lease(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    fixture.claim_one().await;
+    let found = Found {
+        entry,
+        in_flight: true,
+    };
+    assert_eq!(fixture.find("1").await, Some(found));
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    assert_eq!(
+        fixture.other.claim(9).await.expect("answered").leases.len(),
+        0
+    );
+    assert_eq!(fixture.lane_in_flight("shop").await, 1);
+}
+
+pub async fn a_lease_expires_after_its_time_and_not_before(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    fixture.turn_to(5);
+    let first = fixture.claim_one().await;
+    assert_eq!(first.expires_ms, START_MS + 5 + LEASE_MS);
+    assert!(!first.entry.interrupted && !first.entry.verify);
+    fixture.turn_to(5 + LEASE_MS - 1);
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(5 + LEASE_MS);
+    let second = fixture.claim_one().await;
+    let returned = Entry {
+        interrupted: true,
+        verify: true,
+        ..entry
+    };
+    assert_eq!(second.entry, returned);
+    assert_eq!(second.expires_ms, START_MS + 5 + 2 * LEASE_MS);
+    assert_eq!(fixture.lane_in_flight("shop").await, 1);
+}
+
+pub async fn an_interruption_is_told_until_an_attempt_is_settled(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    fixture.claim_one().await;
+    fixture.turn_to(LEASE_MS);
+    let lease = fixture.claim_one().await;
+    assert!(fixture.entry("1").await.interrupted);
+    fixture.done(&lease, Settlement::Release).await;
+    let lease = fixture.claim_one().await;
+    assert!(lease.entry.interrupted && lease.entry.verify, "released");
+    fixture.done(&lease, again(&lease, LEASE_MS + 1)).await;
+    fixture.turn_to(LEASE_MS + 1);
+    let lease = fixture.claim_one().await;
+    assert!(!lease.entry.interrupted && !lease.entry.verify, "settled");
+}
+
+pub async fn an_entry_to_verify_stays_so_until_an_attempt_is_settled(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    let entry = Entry {
+        verify: true,
+        ..entry("shop", "1", 0)
+    };
+    fixture.register(entry).await;
+    let lease = fixture.claim_one().await;
+    assert!(lease.entry.verify && !lease.entry.interrupted);
+    fixture.done(&lease, Settlement::Release).await;
+    let lease = fixture.claim_one().await;
+    assert!(lease.entry.verify && !lease.entry.interrupted);
+    fixture.done(&lease, again(&lease, 0)).await;
+    assert!(!fixture.claim_one().await.entry.verify);
+}
+
+pub async fn again_puts_it_back_with_new_progress(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    fixture.done(&lease, again(&lease, 70)).await;
+    let progress = next_step(&lease, 70);
+    let expected = Entry { progress, ..entry };
+    let found = Found {
+        entry: expected.clone(),
+        in_flight: false,
+    };
+    assert_eq!(fixture.find("1").await, Some(found));
+    assert_eq!(fixture.lane_in_flight("shop").await, 0);
+    fixture.turn_to(69);
+    let claimed = fixture.claim(9).await;
+    assert_eq!(ids(&claimed.leases), [""; 0]);
+    assert_eq!(claimed.next_due_ms, Some(START_MS + 70));
+    fixture.turn_to(70);
+    assert_eq!(fixture.claim_one().await.entry, expected);
+}
+
+pub async fn release_puts_it_back_as_it_was(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "2", 0).await;
+    fixture.put("shop", "1", 10).await;
+    fixture.turn_to(20);
+    let lease = fixture.claim_one().await;
+    fixture.done(&lease, Settlement::Release).await;
+    assert_eq!(fixture.entry("2").await, entry);
+    assert_eq!(fixture.lane_in_flight("shop").await, 0);
+    assert_eq!(fixture.claim_ids(9).await, ["2", "1"], "still due longest");
+}
+
+pub async fn a_settlement_after_the_lease_was_returned_changes_nothing(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    for way in WAYS {
+        for limits in [LIMITS, REMEMBERING] {
+            let fixture = open(limits).await;
+            fixture.put("shop", "1", 0).await;
+            let late = fixture.claim_one().await;
+            fixture.turn_to(LEASE_MS);
+            fixture.claim(0).await;
+            let current = fixture.claim_one().await;
+            let before = (fixture.find("1").await, fixture.counts().await);
+            assert_eq!(fixture.settle(&late, way(&late)).await, Settled::Lost);
+            let after = (fixture.find("1").await, fixture.counts().await);
+            assert_eq!(after, before);
+            fixture.done(&current, again(&current, 0)).await;
+            let before = (fixture.find("1").await, fixture.counts().await);
+            for stale in [&late, &current] {
+                assert_eq!(fixture.settle(stale, way(stale)).await, Settled::Lost);
+            }
+            let after = (fixture.find("1").await, fixture.counts().await);
+            assert_eq!(after, before);
+            assert_eq!(fixture.lane_in_flight("shop").await, 0);
+        }
+    }
+}
+
+pub async fn a_lease_that_expired_unnoticed_still_settles(open: impl AsyncFn(Limits) -> Fixture) {
+    for way in WAYS {
+        let fixture = open(LIMITS).await;
+        fixture.put("shop", "1", 0).await;
+        let lease = fixture.claim_one().await;
+        fixture.turn_to(LEASE_MS + 1);
+        assert!(fixture.find("1").await.expect("here").in_flight);
+        fixture.done(&lease, way(&lease)).await;
+        assert_eq!(fixture.lane_in_flight("shop").await, 0);
+        assert_eq!(fixture.counts().await.in_flight, 0);
+    }
+}
+
+pub async fn settling_twice_changes_nothing_the_second_time(open: impl AsyncFn(Limits) -> Fixture) {
+    for way in WAYS {
+        for limits in [LIMITS, REMEMBERING] {
+            let fixture = open(limits).await;
+            fixture.put("shop", "1", 0).await;
+            fixture.put("shop", "2", 0).await;
+            let lease = fixture.claim_one().await;
+            fixture.done(&lease, way(&lease)).await;
+            let before = (fixture.find("1").await, fixture.counts().await);
+            for second in WAYS {
+                assert_eq!(fixture.settle(&lease, second(&lease)).await, Settled::Lost);
+            }
+            let after = (fixture.find("1").await, fixture.counts().await);
+            assert_eq!(after, before);
+            assert_eq!(fixture.lane_in_flight("shop").await, 0);
+        }
+    }
+}
+
+pub async fn a_settlement_needs_the_very_expiry(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    for expires_ms in [lease.expires_ms - 1, lease.expires_ms + 1, 0, i64::MAX] {
+        let forged = Lease {
+            expires_ms,
+            ..lease.clone()
+        };
+        for way in WAYS {
+            assert_eq!(fixture.settle(&forged, way(&forged)).await, Settled::Lost);
+        }
+    }
+    assert!(fixture.find("1").await.expect("here").in_flight);
+    fixture.done(&lease, again(&lease, 0)).await;
+}
+
+pub async fn of_concurrent_settlements_one_is_done(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    let (here, there) = tokio::join!(
+        fixture.schedule.settle(lease.clone(), again(&lease, 70)),
+        fixture
+            .other
+            .settle(lease.clone(), end(&lease, State::Delivered, 0)),
+    );
+    let settled = [here.expect("answered"), there.expect("answered")];
+    assert!(settled.contains(&Settled::Done) && settled.contains(&Settled::Lost));
+    assert_eq!(fixture.lane_in_flight("shop").await, 0);
+}
+
+pub async fn another_instance_can_settle(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    let settled = fixture.other.settle(lease.clone(), again(&lease, 0)).await;
+    assert_eq!(settled.expect("answered"), Settled::Done);
+    assert_eq!(fixture.claim_ids(9).await, ["1"]);
+}
+
+pub async fn many_expired_leases_all_come_back(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    for lane in 0..10 {
+        fixture.put_many(&format!("lane-{lane}"), 60, 0).await;
+    }
+    assert_eq!(fixture.claim_all(600).await.len(), 600);
+    fixture.turn_to(LEASE_MS);
+    let mut seen = HashSet::new();
+    // One call returns a bounded number; as long as there are more it says so.
+    for _ in 0..30 {
+        let claimed = fixture.claim(100).await;
+        assert!(claimed.leases.iter().all(|lease| lease.entry.interrupted));
+        for lease in &claimed.leases {
+            assert!(seen.insert(id(lease)), "{} twice", id(lease));
+        }
+        if claimed
+            .next_due_ms
+            .is_none_or(|next_ms| next_ms > START_MS + LEASE_MS)
+        {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 600);
+}

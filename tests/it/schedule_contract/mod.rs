@@ -1,0 +1,131 @@
+//! The contract of [`ringback::schedule`], put to every implementation: a test per sentence, and a
+//! model that predicts what any sequence of calls does.
+//!
+//! An implementation takes part with a line `schedule_contract!(name, fixture, cases)`: `fixture`
+//! opens a fresh schedule with the given limits, `cases` is how many sequences the model tries.
+
+mod claiming;
+mod ending;
+mod fairness;
+mod fixture;
+mod leasing;
+mod memory;
+mod model;
+mod registering;
+mod steps;
+mod taking;
+mod waking;
+
+/// Puts the whole contract to one implementation.
+macro_rules! schedule_contract {
+    ($suite:ident, $open:expr, $cases:expr) => {
+        mod $suite {
+            use super::*;
+
+            sentences!($open,
+                registering {
+                    an_entry_is_found_as_it_was_registered,
+                    any_content_survives,
+                    registering_again_shows_what_is_there,
+                    of_concurrent_registrations_one_creates,
+                    what_was_never_registered_is_missing,
+                    counts_follow_every_change,
+                    a_working_schedule_says_so,
+                }
+                claiming {
+                    due_exactly_now_is_claimed_and_a_millisecond_later_is_not,
+                    within_a_lane_what_is_due_longest_comes_first_then_by_key,
+                    the_lane_that_is_due_longest_comes_first,
+                    a_claim_takes_as_many_as_were_asked_for,
+                    everything_that_is_due_is_brought_once,
+                    a_claim_says_when_there_is_next_something,
+                    nothing_is_next_once_everything_has_ended,
+                    a_lane_is_never_over_its_cap,
+                    a_cap_below_a_visit_holds,
+                    a_full_lane_goes_on_when_a_lease_is_settled,
+                    an_expired_lease_makes_room_in_a_full_lane,
+                    concurrent_claims_share_nothing,
+                }
+                leasing {
+                    a_claimed_entry_belongs_to_one_lease,
+                    a_lease_expires_after_its_time_and_not_before,
+                    an_interruption_is_told_until_an_attempt_is_settled,
+                    an_entry_to_verify_stays_so_until_an_attempt_is_settled,
+                    again_puts_it_back_with_new_progress,
+                    release_puts_it_back_as_it_was,
+                    a_settlement_after_the_lease_was_returned_changes_nothing,
+                    a_lease_that_expired_unnoticed_still_settles,
+                    settling_twice_changes_nothing_the_second_time,
+                    a_settlement_needs_the_very_expiry,
+                    of_concurrent_settlements_one_is_done,
+                    another_instance_can_settle,
+                    many_expired_leases_all_come_back,
+                }
+                taking {
+                    take_leases_an_entry_due_or_not,
+                    take_disregards_the_cap_and_counts_as_a_lease,
+                    take_finds_an_attempt_under_way,
+                    take_finds_an_ended_entry,
+                    what_was_taken_early_waits_again_for_its_time,
+                    of_concurrent_takes_one_gets_the_lease,
+                    advance_makes_a_waiting_entry_due_at_once,
+                    advance_leaves_a_due_or_leased_entry_alone,
+                    advance_shows_an_ended_entry,
+                }
+                ending {
+                    with_a_journal_an_ended_entry_is_forgotten_at_once,
+                    without_a_journal_an_ended_entry_is_remembered,
+                    an_interruption_ends_with_the_entry,
+                    a_delivered_or_cancelled_entry_is_forgotten_after_its_time,
+                    many_ended_entries_are_forgotten_in_the_end,
+                    a_dead_entry_is_kept_whole_until_somebody_decides,
+                    a_dead_entry_revives_with_new_progress,
+                    a_dead_entry_can_be_given_up,
+                    only_the_dead_revive,
+                    dead_pages_show_the_newest_first,
+                    dead_pages_stay_in_place_while_entries_come_and_go,
+                    dead_pages_show_all_of_one_instant,
+                    a_cursor_that_no_page_gave_is_refused,
+                }
+                fairness {
+                    claims_of_one_go_round,
+                    a_claim_goes_round_while_there_is_room,
+                    a_huge_backlog_costs_another_lane_one_visit,
+                    a_hundred_backlogs_cost_another_lane_one_visit_each,
+                    a_full_lane_holds_nobody_up,
+                    a_lane_that_was_full_comes_behind_those_that_wait,
+                    a_lane_with_nothing_due_takes_no_turn,
+                }
+                waking {
+                    a_registration_rings,
+                    a_registration_elsewhere_rings,
+                    what_becomes_claimable_again_rings,
+                    a_place_in_a_full_lane_rings,
+                    an_attempt_by_hand_rings,
+                    a_revived_entry_rings,
+                    a_lease_taken_by_hand_rings_for_its_expiry,
+                    a_claim_does_not_ring,
+                }
+            );
+
+            #[test]
+            fn any_sequence_of_calls_does_what_the_model_predicts() {
+                model::holds($open, $cases);
+            }
+        }
+    };
+}
+
+/// One test per sentence. A sentence that is left out here is reported as dead code.
+macro_rules! sentences {
+    ($open:expr, $($chapter:ident { $($sentence:ident),+ $(,)? })+) => {
+        $($(
+            #[tokio::test]
+            async fn $sentence() {
+                $chapter::$sentence($open).await;
+            }
+        )+)+
+    };
+}
+
+schedule_contract!(in_memory, memory::open, 256);
