@@ -1,0 +1,211 @@
+//! Who may know whom. The rooms of `src/` and what each may name; the rest is forbidden.
+//!
+//! Reads the sources themselves: comments, strings and unit tests do not count, grouped imports do.
+//! A new room is a line in [`ROOMS`], and the test fails until it is there.
+
+mod paths;
+
+use paths::paths;
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A room: its path under `src/` without `.rs`, the rooms it may name beside itself, and what of
+/// [`RESTRICTED`] it may name. A room inside another has a line of its own; the longest path counts.
+struct Room(&'static str, &'static str, &'static str);
+
+/// What not everybody may name: crates, and the time, chance and surroundings of the process.
+const RESTRICTED: &str = "axum clap getrandom governor hyper rand redis reqwest sqlx tokio tokio_util \
+    tracing std::env std::fs std::net std::process std::thread std::time Uuid::now_v7";
+
+#[rustfmt::skip]
+const ROOMS: &[Room] = &[
+    Room("domain", "", ""),
+    Room("clock", "", "tokio std::time"),
+    Room("batch", "", "tokio"),
+    Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
+    Room("telemetry", "config domain", "tracing std::env std::time"),
+
+    Room("schedule", "domain clock batch", "tokio tracing std::time"),
+    Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time"),
+    Room("journal", "domain clock batch", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
+
+    Room("service", "domain clock batch schedule journal telemetry", "tracing Uuid::now_v7"),
+    Room("delivery", "domain clock batch schedule journal telemetry",
+        "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
+    Room("upkeep", "domain clock batch schedule journal telemetry",
+        "tokio tokio_util tracing std::time"),
+
+    Room("api", "domain clock batch schedule journal service config telemetry",
+        "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
+    Room("dashboard", "domain service api config telemetry", "axum tracing"),
+
+    Room("app", "domain clock batch schedule journal service delivery upkeep api dashboard config \
+        telemetry",
+        "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
+        Uuid::now_v7"),
+    Room("cli", "domain clock batch schedule journal service delivery upkeep api dashboard config \
+        telemetry app",
+        "axum clap getrandom hyper reqwest tokio tokio_util tracing std::env std::fs std::net \
+        std::process std::time Uuid::now_v7"),
+    Room("main", "cli telemetry", "tokio std::process"),
+    // Declares the rooms and knows none.
+    Room("lib", "", ""),
+];
+
+#[test]
+fn no_room_names_what_is_above_it() {
+    let src = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut broken = Vec::new();
+    let mut seen = BTreeSet::new();
+    for path in rust_files(&src) {
+        let module = path.strip_prefix(&src).expect("found there");
+        let module = module.with_extension("");
+        let module = module.to_str().expect("ASCII names");
+        let module = module.strip_suffix("/mod").unwrap_or(module);
+        let Some(room) = room_of(module) else {
+            broken.push(format!("{module} lies in no room"));
+            continue;
+        };
+        seen.insert(room.0);
+        let text = fs::read_to_string(&path).expect("readable");
+        for named in paths(product_code(&text, module)) {
+            if let Some(what) = forbidden(room, module, &named) {
+                let named = named.join("::");
+                broken.push(format!("{module} may not name {what}: {named}"));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    let entries = fs::read_dir(&src).expect("the sources").count();
+    let tops = seen.iter().filter(|room| !room.contains('/')).count();
+    assert_eq!(tops, entries, "a file was seen in every room of src/");
+    let least = [
+        "domain",
+        "schedule",
+        "schedule/redis",
+        "journal",
+        "service",
+        "delivery",
+    ];
+    assert!(seen.is_superset(&BTreeSet::from(least)), "{seen:?}");
+}
+
+#[test]
+fn the_table_names_what_there_is() {
+    let restricted: Vec<&str> = RESTRICTED.split_whitespace().collect();
+    for Room(own, rooms, foreign) in ROOMS {
+        for other in rooms.split_whitespace() {
+            assert!(ROOMS.iter().any(|room| room.0 == other), "{own}: {other}");
+        }
+        for name in foreign.split_whitespace() {
+            assert!(restricted.contains(&name), "{own}: {name}");
+        }
+    }
+}
+
+#[test]
+fn what_is_forbidden_is_found() {
+    fn check(module: &str, code: &str, expected: Option<&str>) {
+        let room = room_of(module).expect("a room");
+        let found = paths(code)
+            .into_iter()
+            .find_map(|path| forbidden(room, module, &path));
+        assert_eq!(found.as_deref(), expected, "{module}: {code}");
+    }
+    check("domain/ack", "use crate::domain::state::State;", None);
+    check("domain/ack", "use crate::clock::Clock;", Some("clock"));
+    check(
+        "domain/ack",
+        "use crate::{domain::a, clock};",
+        Some("clock"),
+    );
+    check(
+        "domain/ack",
+        "use super::super::clock;",
+        Some("the crate by `super`"),
+    );
+    check(
+        "domain",
+        "super::clock::now()",
+        Some("the crate by `super`"),
+    );
+    check("domain/ack", "super::state::named!()", None);
+    check("domain/ack", "use std::time::Instant;", Some("std::time"));
+    check("domain/ack", "std::{time, fmt}", Some("std::time"));
+    check("domain/ack", "Uuid::now_v7()", Some("Uuid::now_v7"));
+    check("schedule/redis/lua", "use redis::Client;", None);
+    check("schedule/memory/book", "use redis::Client;", Some("redis"));
+    check(
+        "schedule/memory/book",
+        "use crate::schedule::redis::X;",
+        None,
+    );
+    check("schedule", "pub mod redis;", None);
+    check("service", "use redis;", Some("redis"));
+    check("service", "crate::delivery::x()", Some("delivery"));
+    check("api/server", "sqlx::query()", Some("sqlx"));
+    check("journal/sqlite", "sqlx::query()", None);
+    check("main", "ringback::api::x()", Some("api"));
+    check("main", "ringback::cli::run()", None);
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The innermost room that a module lies in.
+fn room_of(module: &str) -> Option<&'static Room> {
+    let inside = |room: &&Room| {
+        module
+            .strip_prefix(room.0)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    ROOMS.iter().filter(inside).max_by_key(|room| room.0.len())
+}
+
+/// What a path names that the room may not name.
+fn forbidden(room: &Room, module: &str, path: &[String]) -> Option<String> {
+    let Room(own, rooms, foreign) = room;
+    let first = path.first()?.as_str();
+    if path.len() > 1 && (first == "crate" || first == "ringback") {
+        let other = path[1].as_str();
+        let known = own
+            .split('/')
+            .take(1)
+            .chain(rooms.split_whitespace())
+            .any(|room| room == other);
+        return (!known).then(|| other.to_string());
+    }
+    let supers = path.iter().take_while(|part| *part == "super").count();
+    if supers >= module.split('/').count() {
+        return Some("the crate by `super`".to_string());
+    }
+    let full = path.join("::");
+    let full = full.strip_prefix("uuid::").unwrap_or(&full);
+    let found = RESTRICTED.split_whitespace().find(|name| {
+        full.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with("::") || (rest.is_empty() && path.len() > 1))
+    })?;
+    let allowed = foreign.split_whitespace().any(|name| name == found);
+    (!allowed).then(|| found.to_string())
+}
+
+/// Everything before the unit tests, which stand last in their file.
+fn product_code<'a>(text: &'a str, module: &str) -> &'a str {
+    let Some((code, tests)) = text.split_once("\n#[cfg(test)]\nmod tests {") else {
+        return text;
+    };
+    let after = tests.split_once("\n}\n").map(|(_, after)| after);
+    assert_eq!(after, Some(""), "{module}: the unit tests stand last");
+    code
+}
