@@ -11,6 +11,7 @@ mod fixture;
 mod leasing;
 mod memory;
 mod model;
+mod redis;
 mod registering;
 mod steps;
 mod taking;
@@ -129,3 +130,4 @@ macro_rules! sentences {
 }
 
 schedule_contract!(in_memory, memory::open, 256);
+schedule_contract!(in_redis, redis::open, 24);
