@@ -4,6 +4,7 @@ mod batches;
 mod bounds;
 mod changes;
 mod faulty;
+mod journaled;
 mod lookups;
 mod registrations;
 

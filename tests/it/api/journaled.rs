@@ -1,0 +1,148 @@
+//! What only a journal can tell: lists, history, who asked for what.
+
+use super::{NOTIFICATIONS, NOW_MS, Reply, Server, order};
+use reqwest::Method;
+use ringback::api::ApiSettings;
+use ringback::clock::ManualClock;
+use ringback::journal::recorder::Recorder;
+use ringback::journal::sqlite::SqliteJournal;
+use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::{Limits, Schedule};
+use ringback::service::Service;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// A server over a schedule in memory and a journal in a file of its own.
+struct Journaled {
+    clock: ManualClock,
+    schedule: Arc<MemorySchedule>,
+    server: Server,
+    _directory: TempDir,
+}
+
+impl Journaled {
+    async fn start() -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("journal.db");
+        let journal = SqliteJournal::open(&path, "one").await.expect("opens");
+        let clock = ManualClock::at(NOW_MS);
+        let limits = Limits {
+            lane_cap: 8,
+            lease_ms: 20_000,
+            remember_ms: None,
+        };
+        let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
+        let recorder = Arc::new(Recorder::start(Arc::new(journal)));
+        let service = Service::new(Some(recorder), schedule.clone());
+        Self {
+            clock,
+            schedule,
+            server: Server::start(service, ApiSettings::default()).await,
+            _directory: directory,
+        }
+    }
+
+    /// The ids of a page, and its cursor.
+    async fn page(&self, query: &str) -> (Vec<String>, Option<String>) {
+        let path = format!("{NOTIFICATIONS}?{query}");
+        let page = self.server.get(&path).await.is(200);
+        let ids = page["items"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|item| item["id"].as_str().map(str::to_string))
+            .collect();
+        (ids, page["next_cursor"].as_str().map(str::to_string))
+    }
+}
+
+#[tokio::test]
+async fn lists_come_newest_first_in_pages() {
+    let journaled = Journaled::start().await;
+    for id in ["1", "2", "3"] {
+        journaled.server.register(&order(id)).await.is(201);
+        journaled.clock.advance(1_000);
+    }
+    let (ids, cursor) = journaled.page("limit=2").await;
+    assert_eq!(ids, ["3", "2"]);
+    let cursor = cursor.expect("there is more");
+    let (ids, cursor) = journaled.page(&format!("limit=2&cursor={cursor}")).await;
+    assert_eq!(ids, ["1"]);
+    assert_eq!(cursor, None);
+    let bad = journaled.server.get("/v1/notifications?cursor=x").await;
+    bad.is_problem(400, "parameters");
+    assert_eq!(bad.body["errors"][0]["parameter"], "cursor");
+}
+
+#[tokio::test]
+async fn lists_are_filtered() {
+    let journaled = Journaled::start().await;
+    let mut elsewhere = order("2");
+    elsewhere["topic"] = json!("refund");
+    elsewhere["url"] = json!("https://other.example/");
+    journaled.server.register(&order("1")).await.is(201);
+    journaled.schedule.claim(1).await.expect("claims");
+    journaled.clock.advance(1_000);
+    journaled.server.register(&elsewhere).await.is(201);
+    journaled.clock.advance(1_000);
+    journaled.server.register(&order("3")).await.is(201);
+    let path = "/v1/notifications/payment.succeeded/3";
+    journaled.server.delete(path).await.is(200);
+    let check = async |query: &str, expected: &[&str]| {
+        assert_eq!(journaled.page(query).await.0, expected, "{query}");
+    };
+    check("", &["3", "2", "1"]).await;
+    check("topic=refund", &["2"]).await;
+    check("topic=payment.succeeded", &["3", "1"]).await;
+    check("lane=https://other.example", &["2"]).await;
+    check("state=scheduled", &["2"]).await;
+    check("state=in_flight", &["1"]).await;
+    check("state=cancelled", &["3"]).await;
+    check("state=delivered", &[]).await;
+    check("from=2026-11-20T08:30:01Z", &["3", "2"]).await;
+    check("to=2026-11-20T16:30:01%2B08:00", &["1"]).await;
+    check("from=2026-11-20T08:30:01Z&to=2026-11-20T08:30:02Z", &["2"]).await;
+}
+
+#[tokio::test]
+async fn the_history_says_who_asked() {
+    let journaled = Journaled::start().await;
+    journaled.server.register(&order("1")).await.is(201);
+    let path = "/v1/notifications/payment.succeeded/1";
+    let request = journaled.server.request(Method::DELETE, path);
+    Reply::of(request.header("ringback-actor", "li.lei"))
+        .await
+        .is(200);
+    let view = journaled.server.get(path).await.is(200);
+    assert_eq!(view["state"], "cancelled");
+    let transitions: Vec<(&Value, &Value, &Value)> = view["transitions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| (&one["kind"], &one["actor"], &one["instance"]))
+        .collect();
+    let (registered, cancelled) = (json!("registered"), json!("cancelled"));
+    let (api, li_lei, one) = (json!("api"), json!("li.lei"), json!("one"));
+    assert_eq!(
+        transitions,
+        [(&registered, &api, &one), (&cancelled, &li_lei, &one)]
+    );
+    assert_eq!(view["transitions"][0]["at"], "2026-11-20T08:30:00.000Z");
+}
+
+#[tokio::test]
+async fn a_batch_goes_through_the_journal() {
+    let journaled = Journaled::start().await;
+    let orders: Vec<Value> = (0..600).map(|number| order(&number.to_string())).collect();
+    let batch = json!({ "notifications": orders });
+    let path = "/v1/notifications/batch";
+    for status in [201, 200] {
+        let reply = journaled.server.post_json(path, &batch).await.is(200);
+        let results = reply["results"].as_array().expect("a list");
+        assert_eq!(results.len(), 600);
+        assert!(results.iter().all(|result| result["status"] == status));
+    }
+    let counts = journaled.schedule.counts().await.expect("works");
+    assert_eq!(counts.pending, 600);
+}
