@@ -456,10 +456,7 @@ async fn settle(
 fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Settlement) {
     match settlement {
         Settlement::Release => {
-            command
-                .arg("release")
-                .arg(before.progress.next_due_ms())
-                .arg("");
+            command.arg("release").arg(0).arg("");
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);

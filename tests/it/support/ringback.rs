@@ -157,11 +157,6 @@ impl Api {
         Self { client, url }
     }
 
-    /// Its URL.
-    pub fn url(&self) -> &str {
-        &self.url
-    }
-
     /// One call; status and JSON body (`null` if there is none).
     pub async fn call(&self, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = self.client.request(method, format!("{}{path}", self.url));

@@ -3,7 +3,7 @@
 -- ARGV   4 channel that wakes the other instances
 --        then for each: key, lane, expiry of the lease, verb, instant, bytes
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
---        release   back to its lane as it was, due at the instant
+--        release   back to its lane as it was
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept whole; the bytes are its header
@@ -25,7 +25,7 @@ for i = 5, #ARGV, 6 do
       call('HSET', JOBS, key, bytes)
       call('ZADD', ENDED, at, key)
     elseif verb == 'release' then
-      call('ZADD', LANE .. lane, at, key)
+      call('ZADD', LANE .. lane, next_due(call('HGET', JOBS, key)), key)
     else
       local envelope = call('HGET', JOBS, key)
       call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
