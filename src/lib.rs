@@ -1,4 +1,36 @@
-//! Ringback, a payment-callback dispatcher. (The codemap follows.)
+//! Ringback, a payment-callback dispatcher.
+//!
+//! A service registers a notification (a URL and a body); Ringback POSTs it, signed, on a ladder of
+//! intervals until the receiver acknowledges it, and parks it as a dead letter when the ladder or
+//! its window is used up.
+//!
+//! # Where to find what
+//! | room | what it owns |
+//! |---|---|
+//! | [`domain`] | the rules: ladder, ack rule, signature, and [`domain::decision`], what an answer means |
+//! | [`clock`] | wall time, and a hand-turned clock for tests |
+//! | [`batch`] | natural batching, used before both stores |
+//! | [`config`] | settings of `serve`, from flags, variables and a file |
+//! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua`) |
+//! | [`journal`] | what happened: the only SQL |
+//! | [`delivery`] | the dispatcher's loop, one lease's errand, the HTTP call, the address guard |
+//! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
+//! | [`upkeep`] | keeping the two stores in step |
+//! | [`api`] | HTTP for services and support staff |
+//! | [`cli`] | the commands |
+//! | [`telemetry`] | the log |
+//! | [`app`] | puts the parts together; start and stop order |
+//!
+//! `domain` <- `schedule`, `journal` <- `delivery`, `upkeep`, `service` <- `api` <- `app` <- `cli`,
+//! and never the other way; `tests/it/layers` checks it.
+//!
+//! # What holds the promises
+//! * Nothing accepted is lost: [`service`] writes the journal, then the schedule, then answers.
+//! * Rarely twice: the lease's expiry is its fence ([`schedule`]), and after a crash the journal is
+//!   asked before anything is sent again ([`delivery::errand`]).
+//! * On time: [`domain::ladder`] is exact, and [`schedule::wake`] sleeps until the next due time.
+//! * One merchant's trouble is its own: lanes take turns and have a cap ([`schedule`]).
+
 pub mod api;
 pub mod app;
 pub mod batch;

@@ -100,64 +100,71 @@ impl Errands {
             return Some(lease);
         };
         let key = lease.entry.notification.key.clone();
-        let found = match recorder.journal().find(&key).await {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::warn!(%key, %error, "cannot ask the journal before a delivery");
-                self.release(lease).await;
-                return None;
-            }
-        };
-        match found {
-            Some(Snapshot {
-                state: State::Scheduled,
-                progress,
-                ..
-            }) => {
-                let known = &lease.entry.progress;
-                let same = (known.series, known.attempts) == (progress.series, progress.attempts);
-                if !same {
-                    // The outcome is in the journal; only the settlement was lost.
-                    self.settle(lease, Settlement::Again(progress)).await;
-                    return None;
+        let mut back_off = BackOff::default();
+        let found = loop {
+            match recorder.journal().find(&key).await {
+                Ok(found) => break found,
+                Err(error) => {
+                    if back_off.is_first() {
+                        tracing::warn!(%key, %error, "cannot ask the journal before a delivery");
+                    }
+                    back_off.wait(&self.give_up).await?;
+                    if self.clock.now_ms() >= lease.expires_ms {
+                        return None;
+                    }
                 }
             }
-            Some(snapshot) => {
-                let settlement = self.conform(&snapshot);
-                self.settle(lease, settlement).await;
-                return None;
-            }
-            None => {
-                tracing::error!(%key, "the schedule holds a notification that the journal does not");
-                self.release(lease).await;
-                return None;
-            }
+        };
+        let Some(snapshot) = found else {
+            // Not settled: to drop it might lose it, to release it would bring it back at once. It
+            // comes back when the lease expires.
+            tracing::error!(%key, "the schedule holds a notification that the journal does not");
+            return None;
+        };
+        let known = &lease.entry.progress;
+        let stands = &snapshot.progress;
+        let same = (known.series, known.attempts) == (stands.series, stands.attempts);
+        if snapshot.state != State::Scheduled || !same {
+            // The outcome is in the journal; only the settlement was lost.
+            let settlement = self.conform(&snapshot);
+            self.settle(lease, settlement).await;
+            return None;
         }
-        if lease.entry.interrupted {
-            let before = lease.entry.progress;
-            let attempt = Attempt {
-                series: before.series,
-                number: before.next_number(),
-                due_ms: before.next_due_ms(),
-                started_ms: before.next_due_ms(),
-                duration_ms: 0,
-                answer: without_answer(
-                    Outcome::Interrupted,
-                    "the instance that made this attempt ended before it recorded an outcome; the \
-                     receiver may have got it"
-                        .to_string(),
-                ),
+        if let Some(started_ms) = lease.entry.interrupted_ms {
+            let noted = |attempt: &Attempt| {
+                attempt.answer.outcome == Outcome::Interrupted && attempt.started_ms == started_ms
             };
-            let decision = Decision {
-                state: State::Scheduled,
-                cause: None,
-                progress: before,
-            };
-            self.record(&lease, attempt, decision).await?;
+            if !snapshot.attempts.iter().any(noted) {
+                self.note_interruption(&lease, started_ms).await?;
+            }
         }
         lease.entry.verify = false;
-        lease.entry.interrupted = false;
+        lease.entry.interrupted_ms = None;
         Some(lease)
+    }
+
+    /// Writes down that an attempt began whose outcome nobody recorded.
+    async fn note_interruption(&self, lease: &Lease, started_ms: i64) -> Option<()> {
+        let before = lease.entry.progress;
+        let attempt = Attempt {
+            series: before.series,
+            number: before.next_number(),
+            due_ms: before.next_due_ms(),
+            started_ms,
+            duration_ms: 0,
+            answer: without_answer(
+                Outcome::Interrupted,
+                "the instance that made this attempt ended before it recorded an outcome; the \
+                 receiver may have got it"
+                    .to_string(),
+            ),
+        };
+        let decision = Decision {
+            state: State::Scheduled,
+            cause: None,
+            progress: before,
+        };
+        self.record(lease, attempt, decision).await.map(drop)
     }
 
     /// Writes an outcome to the journal, however long that takes: the outcome of a call that was
@@ -203,9 +210,7 @@ impl Errands {
                     if back_off.is_first() {
                         tracing::warn!(key = %recording.key, %error, "recording waits");
                     }
-                    if back_off.wait(&self.give_up).await.is_none() {
-                        return None;
-                    }
+                    back_off.wait(&self.give_up).await?;
                 }
             }
         }

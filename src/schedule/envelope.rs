@@ -13,12 +13,12 @@
 //!      24     8  deadline_ms
 //!      32     8  due_ms
 //!      40     8  retry_at_ms, 0 for none
-//!      48     8  ended_ms, 0 for none
+//!      48     8  ended_ms; with the flag `interrupted`, when the lease that expired was given
 //!      56     2  length of the lane's name, then the name
 //!       ..    ..  what never changes, as postcard, then the body to the end
 //! ```
-//! Numbers are big-endian. The scripts in `redis/lua` know the offsets of flags, series, due_ms,
-//! retry_at_ms and the lane (one higher there, since Lua counts from 1), and rewrite the header
+//! Numbers are big-endian. The scripts in `redis/lua` know the offsets of state, flags, due_ms,
+//! retry_at_ms, ended_ms and the lane (one higher there, since Lua counts from 1), and rewrite the header
 //! alone, so that a retry moves 56 bytes and not the body.
 
 use super::Entry;
@@ -112,7 +112,7 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
     header[2] = cause_code(entry.cause);
     header[3] = flag(entry.verify, VERIFY)
         | flag(progress.clamped, CLAMPED)
-        | flag(entry.interrupted, INTERRUPTED);
+        | flag(entry.interrupted_ms.is_some(), INTERRUPTED);
     header[4..8].copy_from_slice(&progress.series.to_be_bytes());
     header[8..12].copy_from_slice(&progress.step.to_be_bytes());
     header[12..16].copy_from_slice(&progress.attempts.to_be_bytes());
@@ -120,7 +120,8 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
     header[24..32].copy_from_slice(&progress.deadline_ms.to_be_bytes());
     header[32..40].copy_from_slice(&progress.due_ms.to_be_bytes());
     header[40..48].copy_from_slice(&progress.retry_at_ms.unwrap_or(0).to_be_bytes());
-    header[48..56].copy_from_slice(&entry.ended_ms.unwrap_or(0).to_be_bytes());
+    let at_ms = entry.interrupted_ms.or(entry.ended_ms).unwrap_or(0);
+    header[48..56].copy_from_slice(&at_ms.to_be_bytes());
     header
 }
 
@@ -156,6 +157,8 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         retry_at_ms: Some(instant(&header[40..48])).filter(|at_ms| *at_ms != 0),
         clamped: flags & CLAMPED != 0,
     };
+    let interrupted = flags & INTERRUPTED != 0;
+    let at_ms = Some(instant(&header[48..56])).filter(|at_ms| *at_ms != 0);
     let (lane_len, rest) = rest.split_first_chunk::<2>().ok_or("too short")?;
     let lane_len = usize::from(u16::from_be_bytes(*lane_len));
     let (lane, rest) = rest.split_at_checked(lane_len).ok_or("its lane")?;
@@ -184,9 +187,9 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         progress,
         state,
         cause,
-        ended_ms: Some(instant(&header[48..56])).filter(|at_ms| *at_ms != 0),
+        ended_ms: at_ms.filter(|_| !interrupted),
         verify: flags & VERIFY != 0,
-        interrupted: flags & INTERRUPTED != 0,
+        interrupted_ms: at_ms.filter(|_| interrupted),
     })
 }
 
@@ -284,7 +287,7 @@ mod tests {
         variants.push(Entry {
             progress,
             verify: true,
-            interrupted: true,
+            interrupted_ms: Some(8),
             ..entry()
         });
         for entry in variants {

@@ -9,7 +9,7 @@
 //!
 //! * An entry is registered once; registering it again changes nothing and shows what is there.
 //! * A claimed entry belongs to one lease until it is settled or the lease expires; then the next
-//!   claim returns it to its lane, marked [`Lease::interrupted`].
+//!   claim returns it to its lane, marked [`Entry::interrupted_ms`].
 //! * The expiry is the fence: a settlement whose lease is not the one in force changes nothing.
 //! * A claim never takes a lane over its cap, serves the due lanes in turn, and within a lane takes
 //!   what has been due longest.
@@ -51,8 +51,9 @@ pub struct Entry {
     pub ended_ms: Option<i64>,
     /// The journal must be asked before the next attempt: the schedule may have missed its end.
     pub verify: bool,
-    /// A lease on it expired, so an attempt may have been made that nobody recorded.
-    pub interrupted: bool,
+    /// A lease on it expired, so an attempt may have been made that nobody recorded: when that
+    /// lease was given, in milliseconds since 1970.
+    pub interrupted_ms: Option<i64>,
 }
 
 impl Entry {
@@ -66,7 +67,7 @@ impl Entry {
             cause: None,
             ended_ms: None,
             verify: false,
-            interrupted: false,
+            interrupted_ms: None,
         }
     }
 }

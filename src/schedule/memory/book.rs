@@ -303,7 +303,7 @@ impl Book {
                 Some(lease) if lease.at_ms <= now_ms => self.leases.pop_first(),
                 Some(_) | None => None,
             };
-            let Some(Timed { name, .. }) = expired else {
+            let Some(Timed { name, at_ms }) = expired else {
                 return;
             };
             let job = self
@@ -311,7 +311,7 @@ impl Book {
                 .get_mut(name.key())
                 .expect("invariant: what is leased has its entry here");
             job.lease = None;
-            job.entry.interrupted = true;
+            job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
             job.entry.verify = true;
             let entry = job.entry.clone();
             self.wait(&entry, now_ms);

@@ -26,6 +26,7 @@ mod durability;
 mod listen;
 mod partition;
 mod reply;
+mod writes;
 
 use reply::Reply;
 

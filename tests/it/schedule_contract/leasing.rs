@@ -38,13 +38,13 @@ pub async fn a_lease_expires_after_its_time_and_not_before(open: impl AsyncFn(Li
     fixture.turn_to(5);
     let first = fixture.claim_one().await;
     assert_eq!(first.expires_ms, START_MS + 5 + LEASE_MS);
-    assert!(!first.entry.interrupted && !first.entry.verify);
+    assert!(first.entry.interrupted_ms.is_none() && !first.entry.verify);
     fixture.turn_to(5 + LEASE_MS - 1);
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
     fixture.turn_to(5 + LEASE_MS);
     let second = fixture.claim_one().await;
     let returned = Entry {
-        interrupted: true,
+        interrupted_ms: Some(START_MS + 5),
         verify: true,
         ..entry
     };
@@ -61,14 +61,20 @@ pub async fn an_interruption_is_told_until_an_attempt_is_settled(
     fixture.claim_one().await;
     fixture.turn_to(LEASE_MS);
     let lease = fixture.claim_one().await;
-    assert!(fixture.entry("1").await.interrupted);
+    assert!(fixture.entry("1").await.interrupted_ms.is_some());
     fixture.done(&lease, Settlement::Release).await;
     let lease = fixture.claim_one().await;
-    assert!(lease.entry.interrupted && lease.entry.verify, "released");
+    assert!(
+        lease.entry.interrupted_ms.is_some() && lease.entry.verify,
+        "released"
+    );
     fixture.done(&lease, again(&lease, LEASE_MS + 1)).await;
     fixture.turn_to(LEASE_MS + 1);
     let lease = fixture.claim_one().await;
-    assert!(!lease.entry.interrupted && !lease.entry.verify, "settled");
+    assert!(
+        lease.entry.interrupted_ms.is_none() && !lease.entry.verify,
+        "settled"
+    );
 }
 
 pub async fn an_entry_to_verify_stays_so_until_an_attempt_is_settled(
@@ -81,10 +87,10 @@ pub async fn an_entry_to_verify_stays_so_until_an_attempt_is_settled(
     };
     fixture.register(entry).await;
     let lease = fixture.claim_one().await;
-    assert!(lease.entry.verify && !lease.entry.interrupted);
+    assert!(lease.entry.verify && lease.entry.interrupted_ms.is_none());
     fixture.done(&lease, Settlement::Release).await;
     let lease = fixture.claim_one().await;
-    assert!(lease.entry.verify && !lease.entry.interrupted);
+    assert!(lease.entry.verify && lease.entry.interrupted_ms.is_none());
     fixture.done(&lease, again(&lease, 0)).await;
     assert!(!fixture.claim_one().await.entry.verify);
 }
@@ -233,7 +239,12 @@ pub async fn many_expired_leases_all_come_back(open: impl AsyncFn(Limits) -> Fix
     // One call returns a bounded number; as long as there are more it says so.
     for _ in 0..30 {
         let claimed = fixture.claim(100).await;
-        assert!(claimed.leases.iter().all(|lease| lease.entry.interrupted));
+        assert!(
+            claimed
+                .leases
+                .iter()
+                .all(|lease| lease.entry.interrupted_ms.is_some())
+        );
         for lease in &claimed.leases {
             assert!(seen.insert(id(lease)), "{} twice", id(lease));
         }

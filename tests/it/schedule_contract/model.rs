@@ -504,8 +504,10 @@ impl Model {
                 .lease
                 .is_some_and(|expires_ms| expires_ms <= self.now_ms)
             {
-                kept.lease = None;
-                kept.entry.interrupted = true;
+                kept.entry.interrupted_ms = kept
+                    .lease
+                    .take()
+                    .map(|expires_ms| expires_ms - SHORT_LEASE_MS);
                 kept.entry.verify = true;
             }
         }
@@ -533,7 +535,7 @@ fn comparable(entry: Entry) -> Entry {
         State::Scheduled => entry,
         State::Delivered | State::Dead | State::Cancelled => Entry {
             verify: false,
-            interrupted: false,
+            interrupted_ms: None,
             ..entry
         },
     }

@@ -87,7 +87,7 @@ pub async fn what_was_taken_early_waits_again_for_its_time(open: impl AsyncFn(Li
     assert!(!fixture.find("1").await.expect("here").in_flight);
     fixture.turn_to(due_ms);
     let interrupted = Entry {
-        interrupted: true,
+        interrupted_ms: Some(START_MS + 1),
         verify: true,
         ..entry
     };

@@ -9,7 +9,8 @@
 -- Reply  now, when to claim next (-1: nothing known), the expiry of the leases given, then for each
 --        lease: key, envelope
 -- Keeps  inflight counts the leases of each lane; no lane gets more than the cap; an entry that was
---        returned is marked so that the journal is asked before it is sent again.
+--        returned is marked, with the start of its lease, so that the journal is asked before it
+--        is sent again.
 
 local most, lease_ms, visit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 local remember_ms, bytes_left, upkeep = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -22,15 +23,17 @@ if remember_ms then
   end
 end
 
-local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW, 'LIMIT', 0, upkeep)
-for _, key in ipairs(expired) do
+local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, upkeep)
+for i = 1, #expired, 2 do
+  local key, given = expired[i], tonumber(expired[i + 1]) - lease_ms
   local envelope = call('HGET', JOBS, key)
   call('ZREM', LEASES, key)
   if envelope then
     local lane = lane_of(envelope)
     local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY, INTERRUPTED)
     call('HSET', JOBS, key, string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)
-      .. string.sub(envelope, FLAGS + 1))
+      .. string.sub(envelope, FLAGS + 1, ENDED_AT - 1) .. struct.pack('>i8', given)
+      .. string.sub(envelope, ENDED_AT + 8))
     call('ZADD', LANE .. lane, next_due(envelope), key)
     give_back(lane)
     place(lane, NOW)

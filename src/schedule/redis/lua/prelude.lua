@@ -24,7 +24,7 @@ if not NOW then
 end
 
 -- Envelope offsets, one higher than in envelope.rs.
-local HEADER_BYTES, STATE, FLAGS, DUE, RETRY_AT, LANE_LEN = 56, 2, 4, 33, 41, 57
+local HEADER_BYTES, STATE, FLAGS, DUE, RETRY_AT, ENDED_AT, LANE_LEN = 56, 2, 4, 33, 41, 49, 57
 local VERIFY, INTERRUPTED = 1, 4
 
 local function lane_of(envelope)
