@@ -1,7 +1,9 @@
 //! Putting the parts together: in which order they start and stop.
 //!
-//! Start: claim the port, open the journal, open the schedule and tie it to the journal, fill it
-//! where it is empty, dispatch, answer requests. Whatever is wrong shows before the first request.
+//! Start: claim the port, open the journal, open the schedule and tie it to the journal, dispatch,
+//! answer requests. Whatever is wrong shows before the first request. A schedule in memory is filled
+//! from the journal before anything is dispatched; one in Redis is gone through beside the traffic,
+//! so that what a crash left in the journal alone gets there.
 //!
 //! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
 //! the stores.
@@ -41,8 +43,7 @@ pub struct App {
     service: Arc<Service>,
     journal: Option<Arc<dyn Journal>>,
     stop: CancellationToken,
-    dispatching: JoinHandle<()>,
-    serving: JoinHandle<()>,
+    tasks: Vec<(&'static str, JoinHandle<()>)>,
 }
 
 impl App {
@@ -94,10 +95,15 @@ impl App {
             recorder.clone(),
             config.delivery.concurrency,
         );
-        let dispatching = tokio::spawn(dispatcher.run(Stop {
+        let dispatching = dispatcher.run(Stop {
             drain: stop.clone(),
             drain_timeout: config.delivery.drain_timeout,
-        }));
+        });
+        let mut tasks = vec![("dispatcher", tokio::spawn(dispatching))];
+        if let (Some(journal), Some(_)) = (&journal, &config.schedule.redis) {
+            let mending = mend(journal.clone(), schedule.clone(), stop.clone());
+            tasks.push(("restore", tokio::spawn(mending)));
+        }
         let service = Arc::new(Service::new(recorder, schedule));
         let settings = ApiSettings {
             largest_body_bytes: config.api.largest_body_bytes,
@@ -109,15 +115,15 @@ impl App {
             tracing::warn!(%address, "the API is open to whoever reaches this address; set api-key");
         }
         let router = api::router(service.clone(), settings);
-        let serving = tokio::spawn(server::serve(listener, router, stop.clone()));
+        let serving = server::serve(listener, router, stop.clone());
+        tasks.push(("API", tokio::spawn(serving)));
         tracing::info!(%address, instance, "ready");
         Ok(Self {
             address,
             service,
             journal,
             stop,
-            dispatching,
-            serving,
+            tasks,
         })
     }
 
@@ -136,7 +142,7 @@ impl App {
     /// Stops as described above; returns when everything is settled.
     pub async fn stop(self) {
         self.stop.cancel();
-        for (part, task) in [("dispatcher", self.dispatching), ("API", self.serving)] {
+        for (part, task) in self.tasks {
             if let Err(error) = task.await {
                 tracing::error!(%error, part, "ended by a panic");
             }
@@ -222,24 +228,28 @@ async fn open_schedule(
         owner: journal.map_or("none", Journal::id).to_string(),
     };
     let schedule = Arc::new(RedisSchedule::open(&options, clock)?);
-    let adopted = schedule.adopt().await?;
-    match journal {
-        Some(journal) if adopted == Adopted::New => {
-            let restored = restore(journal, schedule.as_ref(), true).await?;
-            tracing::info!(
-                restored,
-                "the schedule in Redis was empty, filled from the journal"
-            );
-        }
-        Some(_) => {}
-        None => {
-            tracing::info!("no journal: what Redis persists is all that is kept");
-            for warning in schedule.durability_warnings().await {
-                tracing::warn!("{warning}");
-            }
+    if schedule.adopt().await? == Adopted::New {
+        tracing::info!("the schedule in Redis is new");
+    }
+    if journal.is_none() {
+        tracing::info!("no journal: what Redis persists is all that is kept");
+        for warning in schedule.durability_warnings().await {
+            tracing::warn!("{warning}");
         }
     }
     Ok(schedule)
+}
+
+/// Puts into Redis whatever the journal holds pending and Redis does not, beside the traffic.
+async fn mend(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>, stop: CancellationToken) {
+    let restoring = restore(journal.as_ref(), schedule.as_ref(), true);
+    match stop.run_until_cancelled(restoring).await {
+        Some(Ok(pending)) => tracing::info!(pending, "all that is pending is in Redis"),
+        Some(Err(error)) => {
+            tracing::error!(%error, "cannot tell whether all that is pending is in Redis; restart");
+        }
+        None => {}
+    }
 }
 
 /// Names this process in the journal: host and process id.

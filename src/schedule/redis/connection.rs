@@ -75,6 +75,12 @@ impl Connector {
         })
     }
 
+    /// The number of the database that the URL names. Channels are shared by all databases of a
+    /// server, so it belongs into their names.
+    pub fn database(&self) -> i64 {
+        self.client.get_connection_info().redis_settings().db()
+    }
+
     /// A connection that is made at its first use and made again after a failure.
     pub fn connect(&self) -> Result<Connection, ScheduleError> {
         let config = ConnectionManagerConfig::new()

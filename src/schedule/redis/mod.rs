@@ -15,6 +15,8 @@
 //!   ended     ZSET   key -> ended at    (only without a journal)
 //!   epoch     STRING whose data this is
 //! ```
+//! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
+//!
 //! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`.
 //!
 //! A notification's key decides its partition, so that it can be found by its name alone. The lane

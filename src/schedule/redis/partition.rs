@@ -38,13 +38,13 @@ pub struct Keys {
 }
 
 impl Keys {
-    fn of(partition: usize) -> Self {
+    fn of(partition: usize, database: i64) -> Self {
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
             fixed: ["jobs", "lanes", "leases", "inflight", "dead", "ended"].map(key),
             lane_prefix: key("lane:"),
             epoch: key("epoch"),
-            channel: key("wake"),
+            channel: key(&format!("wake:{database}")),
         }
     }
 
@@ -147,7 +147,7 @@ impl Partition {
         // The cap is counted per partition, since a lane's entries are spread over all of them.
         let lane_cap = options.limits.lane_cap.div_ceil(options.partitions).max(1);
         let context = Arc::new(Context {
-            keys: Keys::of(number),
+            keys: Keys::of(number, connector.database()),
             limits: Limits {
                 lane_cap,
                 ..options.limits

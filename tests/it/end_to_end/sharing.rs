@@ -100,6 +100,35 @@ async fn a_server_with_another_journal_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_redis_lost_is_put_back_at_the_next_start() {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    for id in ["a", "b"] {
+        let mut asked = registration(id, &merchant);
+        asked["delay"] = "30m".into();
+        server.register(asked).await;
+    }
+    let url = server.config().schedule.redis.clone().expect("on Redis");
+    let client = redis::Client::open(url.expose()).expect("a URL");
+    let mut redis = client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("connected");
+    let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
+    flush.expect("flushed");
+    let server = server.restart().await;
+    server.clock().advance(30 * 60_000);
+    let mut bodies = [merchant.call().await.body, merchant.call().await.body];
+    bodies.sort_unstable();
+    assert_eq!(bodies, [b"id=a", b"id=b"]);
+    for id in ["a", "b"] {
+        server.until_state(id, "delivered").await;
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_journal_in_use_is_refused() {
     let first = Server::start(Stores::Embedded).await;
     let error = App::start(first.config().clone())

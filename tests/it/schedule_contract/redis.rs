@@ -1,34 +1,201 @@
-//! The Redis schedule under test: two instances on one server of their own, since whoever publishes
-//! is heard in every database of a server.
+//! The Redis schedule under test: two instances on one server, and what only it promises.
 
 use super::fixture::*;
-use crate::support::redis::RedisServer;
+use crate::support::redis::{RedisServer, fresh_database};
+use redis::Cmd;
 use ringback::clock::ManualClock;
-use ringback::schedule::Limits;
-use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::domain::state::State;
+use ringback::schedule::redis::{Adopted, Options, RedisSchedule, Time};
+use ringback::schedule::{Limits, ScheduleError, Settlement};
+use std::any::Any;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-pub async fn open(limits: Limits) -> Fixture {
-    let clock = ManualClock::at(START_MS);
-    let server = RedisServer::start(&[]);
-    let options = Options {
-        url: server.url(0),
+fn options(url: String, limits: Limits) -> Options {
+    Options {
+        url,
         partitions: 1,
         limits,
         time: Time::Clock,
         owner: "none".into(),
-    };
+    }
+}
+
+pub async fn open(limits: Limits) -> Fixture {
+    open_with(&options(fresh_database(), limits), Box::new(())).await
+}
+
+async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
+    let clock = ManualClock::at(START_MS);
     let instance = || {
-        let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
+        let schedule = RedisSchedule::open(options, Arc::new(clock.clone())).expect("a url");
         Arc::new(schedule)
     };
     let (one, other) = (instance(), instance());
-    one.adopt().await.expect("adopted");
-    other.adopt().await.expect("adopted");
+    assert_eq!(one.adopt().await.expect("adopted"), Adopted::New);
+    assert_eq!(other.adopt().await.expect("adopted"), Adopted::Ours);
     Fixture {
         schedule: one,
         other,
         clock,
-        guard: Box::new(server),
+        guard,
+    }
+}
+
+/// A command from outside, as an operator would send it.
+async fn command(url: &str, command: &Cmd) {
+    let client = redis::Client::open(url).expect("a url");
+    let mut connection = client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("connected");
+    command
+        .exec_async(&mut connection)
+        .await
+        .expect("carried out");
+}
+
+#[tokio::test]
+async fn a_full_server_refuses_and_loses_nothing() {
+    let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
+    let url = server.url(0);
+    let memory = async |limit: &str| {
+        let mut set = redis::cmd("CONFIG");
+        command(&url, set.arg(&["SET", "maxmemory", limit])).await;
+    };
+    let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(server)).await;
+    for number in 0..20 {
+        fixture.put("shop", &format!("{number:02}"), 0).await;
+    }
+    let under_way = fixture.claim_all(5).await;
+    fixture.turn_to(1);
+    memory("1").await;
+    let refused = fixture.schedule.register(entry("shop", "new", 0)).await;
+    assert!(
+        matches!(refused, Err(ScheduleError::Unavailable(_))),
+        "{refused:?}"
+    );
+    assert!(fixture.schedule.claim(9).await.is_err());
+    assert!(fixture.schedule.take(&key("10")).await.is_err());
+    assert!(
+        fixture.schedule.advance(&key("10")).await.is_ok(),
+        "it is due already"
+    );
+    for lease in &under_way {
+        let settlement = end(lease, State::Delivered, 1);
+        assert!(
+            fixture
+                .schedule
+                .settle(lease.clone(), settlement)
+                .await
+                .is_err()
+        );
+    }
+    // Also when leases have run out and would be returned.
+    fixture.turn_to(LEASE_MS + 1);
+    assert!(fixture.schedule.claim(9).await.is_err());
+    memory("0").await;
+    let counts = fixture.counts().await;
+    assert_eq!((counts.pending, counts.in_flight), (20, 5));
+    let claimed: BTreeSet<_> = ids(&fixture.claim_all(20).await).into_iter().collect();
+    assert_eq!(claimed.len(), 20);
+    assert_eq!(fixture.lane_in_flight("shop").await, 20);
+}
+
+#[tokio::test]
+async fn a_server_that_forgot_its_scripts_gets_them_again() {
+    let url = fresh_database();
+    let fixture = open_with(&options(url.clone(), LIMITS), Box::new(())).await;
+    fixture.put("shop", "1", 0).await;
+    let mut flush = redis::cmd("SCRIPT");
+    command(&url, flush.arg("FLUSH")).await;
+    let lease = fixture.claim_one().await;
+    command(&url, &flush).await;
+    fixture.done(&lease, Settlement::Release).await;
+}
+
+#[tokio::test]
+async fn several_partitions_are_one_schedule() {
+    let options = Options {
+        partitions: 4,
+        ..options(fresh_database(), REMEMBERING)
+    };
+    let fixture = open_with(&options, Box::new(())).await;
+    for number in 0..40 {
+        fixture
+            .put(&format!("lane-{}", number % 3), &format!("{number:02}"), 0)
+            .await;
+    }
+    assert_eq!(fixture.counts().await.pending, 40);
+    let leases = fixture.claim_all(40).await;
+    let flags = fixture
+        .schedule
+        .in_flight(&[key("07"), key("none")])
+        .await
+        .expect("answered");
+    assert_eq!(flags, [true, false]);
+    assert_eq!(fixture.lane_in_flight("lane-0").await, 14);
+    for (number, lease) in leases.iter().enumerate() {
+        let ended_ms = i64::try_from(number / 2).expect("small");
+        fixture.done(lease, end(lease, State::Dead, ended_ms)).await;
+    }
+    let mut seen = Vec::new();
+    let mut cursor: Option<String> = None;
+    loop {
+        let page = fixture
+            .schedule
+            .dead(cursor.as_deref(), 7)
+            .await
+            .expect("a page");
+        seen.extend(
+            page.entries
+                .into_iter()
+                .map(|entry| (entry.ended_ms, entry)),
+        );
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 40);
+    assert!(
+        seen.is_sorted_by(|one, other| one.0 >= other.0),
+        "newest first"
+    );
+    let next = fixture
+        .schedule
+        .claim(9)
+        .await
+        .expect("answered")
+        .next_due_ms;
+    assert_eq!(next, None);
+}
+
+#[tokio::test]
+async fn a_schedule_of_another_owner_is_refused() {
+    let url = fresh_database();
+    let clock = ManualClock::at(START_MS);
+    let adopt = async |owner: &str, partitions| {
+        let options = Options {
+            owner: owner.into(),
+            partitions,
+            ..options(url.clone(), LIMITS)
+        };
+        let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
+        schedule.adopt().await
+    };
+    assert_eq!(
+        adopt("journal-1", 1).await.expect("it is empty"),
+        Adopted::New
+    );
+    assert_eq!(adopt("journal-1", 1).await.expect("its own"), Adopted::Ours);
+    for (owner, partitions) in [("journal-2", 1), ("none", 1), ("journal-1", 2)] {
+        let refused = adopt(owner, partitions)
+            .await
+            .expect_err("it is not its own");
+        assert!(
+            refused.to_string().contains("belongs to journal journal-1"),
+            "{refused}"
+        );
     }
 }

@@ -27,7 +27,6 @@ local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW, 'WITHSCORES', 'LIMIT'
 for i = 1, #expired, 2 do
   local key, given = expired[i], tonumber(expired[i + 1]) - lease_ms
   local envelope = call('HGET', JOBS, key)
-  call('ZREM', LEASES, key)
   if envelope then
     local lane = lane_of(envelope)
     local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY, INTERRUPTED)
@@ -36,7 +35,10 @@ for i = 1, #expired, 2 do
       .. string.sub(envelope, ENDED_AT + 8))
     call('ZADD', LANE .. lane, next_due(envelope), key)
     give_back(lane)
+    call('ZREM', LEASES, key)
     place(lane, NOW)
+  else
+    call('ZREM', LEASES, key)
   end
 end
 
@@ -58,7 +60,6 @@ while most > 0 and bytes_left > 0 do
     end
     local given = #keys
     if given > 0 then
-      call('ZREM', lane_key, unpack(keys))
       local envelopes = call('HMGET', JOBS, unpack(keys))
       for i = 1, #keys do
         local envelope = envelopes[i]
@@ -72,11 +73,11 @@ while most > 0 and bytes_left > 0 do
         end
       end
       if given > 0 then call('HINCRBY', INFLIGHT, lane, given) end
+      call('ZREM', lane_key, unpack(keys))
       most = most - given
     end
     tail = tail + 1 / 1024
-    call('ZREM', LANES, lane)
-    place(lane, tail)
+    place(lane, tail, true)
   end
 end
 

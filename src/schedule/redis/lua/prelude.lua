@@ -11,6 +11,11 @@
 --       3 most leases out for one lane
 -- All instants are milliseconds since 1970. The lanes' ZSETs are not among KEYS, because a claim
 -- cannot know them beforehand; they carry the same hash tag and so lie in the same slot.
+--
+-- A script is not rolled back when a command in it fails. The one failure to be expected is a full
+-- server, which refuses what may take memory from the script's start; what only frees memory still
+-- works. So each step first writes what may be refused and removes last: a refused step has then
+-- changed nothing.
 
 local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -50,17 +55,19 @@ local function give_back(lane)
 end
 
 -- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
--- come keeps its place; any other stands at its earliest due time, but not before `floor`. A full
--- lane and an empty one stand nowhere.
-local function place(lane, floor)
+-- come keeps its place, unless it was `served`; any other stands at its earliest due time, but not
+-- before `floor`. A full lane and an empty one stand nowhere.
+local function place(lane, floor, served)
   local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   if not head[1] or out_of(lane) >= CAP then
     call('ZREM', LANES, lane)
     return
   end
   local due = tonumber(head[2])
-  local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
-  if stands and stands < NOW + 1 and due <= NOW then return end
+  if not served then
+    local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
+    if stands and stands < NOW + 1 and due <= NOW then return end
+  end
   call('ZADD', LANES, math.max(due, floor), lane)
 end
 

@@ -11,7 +11,7 @@
 local key, verb, at, bytes = ARGV[5], ARGV[6], ARGV[7], ARGV[8]
 local envelope = call('HGET', JOBS, key)
 if not envelope then return { NOW, 0 } end
-if call('ZREM', DEAD, key) == 1 then
+if call('ZSCORE', DEAD, key) then
   if verb == 'again' then
     call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
     local lane = lane_of(envelope)
@@ -22,5 +22,6 @@ if call('ZREM', DEAD, key) == 1 then
     call('HSET', JOBS, key, bytes)
     call('ZADD', ENDED, at, key)
   end
+  call('ZREM', DEAD, key)
 end
 return { NOW, envelope }

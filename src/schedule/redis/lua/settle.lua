@@ -16,7 +16,6 @@ for i = 5, #ARGV, 6 do
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   local in_force = call('ZSCORE', LEASES, key)
   if in_force and tonumber(in_force) == expiry then
-    call('ZREM', LEASES, key)
     give_back(lane)
     touched[lane] = true
     if verb == 'forget' then
@@ -31,6 +30,7 @@ for i = 5, #ARGV, 6 do
       call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
       call('ZADD', verb == 'park' and DEAD or LANE .. lane, at, key)
     end
+    call('ZREM', LEASES, key)
     reply[#reply + 1] = 1
   else
     reply[#reply + 1] = 0

@@ -11,8 +11,8 @@ if not envelope then return { NOW, 0 } end
 if string.byte(envelope, STATE) ~= 0 then return { NOW, 3, envelope } end
 if call('ZSCORE', LEASES, key) then return { NOW, 2 } end
 local lane = lane_of(envelope)
-call('ZREM', LANE .. lane, key)
-call('ZADD', LEASES, NOW + lease_ms, key)
 call('HINCRBY', INFLIGHT, lane, 1)
+call('ZADD', LEASES, NOW + lease_ms, key)
+call('ZREM', LANE .. lane, key)
 place(lane, 0)
 return { NOW, 1, NOW + lease_ms, envelope }
