@@ -4,7 +4,11 @@ use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{SHORT, Server, Stores, registration};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 /// One attempt at a URL; the attempt as the API shows it, and the notification.
 async fn attempt_at(server: &Server, id: &str, url: &str) -> (Value, Value) {
@@ -231,6 +235,40 @@ async fn speaks_no_tls() -> SocketAddr {
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
             let _ = stream.write_all(b"220 mail.example ESMTP\r\n").await;
+        }
+    });
+    address
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_certificate_that_nobody_vouches_for_is_refused() {
+    let server = server().await;
+    let url = format!("https://localhost:{}/", self_signed().await.port());
+    let (attempt, _) = attempt_at(&server, "self-signed", &url).await;
+    assert_eq!(attempt["outcome"], "tls", "{attempt}");
+    let reason = attempt["reason"].as_str().expect("a reason");
+    assert!(reason.contains("certificate"), "{reason}");
+    server.stop().await;
+}
+
+/// A server with a certificate of its own making.
+async fn self_signed() -> SocketAddr {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_string()]).expect("made");
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    crate::support::install_tls();
+    let config = ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .expect("a certificate and its key");
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0")
+        .await
+        .expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            // The handshake fails, which is what is tested.
+            let _ = acceptor.accept(stream).await;
         }
     });
     address

@@ -153,8 +153,14 @@ pub struct Api {
 impl Api {
     /// The API at this URL.
     pub fn at(url: String) -> Self {
+        crate::support::install_tls();
         let client = Client::builder().no_proxy().build().expect("a client");
         Self { client, url }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// One call; status and JSON body (`null` if there is none).

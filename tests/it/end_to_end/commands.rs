@@ -1,0 +1,124 @@
+//! The commands against a real server, as support staff type them, and the demonstration.
+
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::process::Process;
+use crate::support::within;
+use serde_json::Value;
+use std::process::Output;
+use tokio::process::Command;
+
+/// Runs the program with these words and waits for it.
+async fn ringback(words: &[&str]) -> Output {
+    let running = Command::new(env!("CARGO_BIN_EXE_ringback"))
+        .args(words)
+        .env_remove("RINGBACK_SERVER")
+        .env("NO_COLOR", "1")
+        .kill_on_drop(true)
+        .output();
+    within("the command to end", running)
+        .await
+        .expect("it runs")
+}
+
+/// What it printed; it must have succeeded.
+async fn printed(words: &[&str]) -> String {
+    let output = ringback(words).await;
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words:?}: {complaint}");
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    let server = Process::start(dir.path(), &[]).await;
+    let at = ["--server", server.api().url()];
+    let url = merchant.url("/notify");
+    let say = async |words: &[&str]| printed(&[words, &at[..]].concat()).await;
+
+    let one_attempt = r#"{"intervals":[]}"#;
+    say(&[
+        "send",
+        "t",
+        &url,
+        "a=1",
+        "--id",
+        "a",
+        "--ladder",
+        one_attempt,
+    ])
+    .await;
+    assert_eq!(merchant.call().await.body, b"a=1");
+    server.api().until_state("a", "dead").await;
+    let shown = say(&["show", "t", "a"]).await;
+    for wanted in [
+        "dead",
+        "ladder_exhausted",
+        "wrong_answer",
+        "200",
+        "the body is `fail`",
+    ] {
+        assert!(shown.contains(wanted), "{wanted} in\n{shown}");
+    }
+    assert!(say(&["dead"]).await.contains("ladder_exhausted"));
+    let json: Value = serde_json::from_str(&say(&["list", "--json"]).await).expect("JSON");
+    assert_eq!(json["items"][0]["state"], "dead");
+
+    merchant.now_does(Reaction::success());
+    say(&["replay", "t", "a", "--reason", "they mended it"]).await;
+    merchant.call().await;
+    server.api().until_state("a", "delivered").await;
+    let shown = say(&["show", "t", "a"]).await;
+    for wanted in ["delivered", "they mended it", "acknowledged"] {
+        assert!(shown.contains(wanted), "{wanted} in\n{shown}");
+    }
+
+    say(&["send", "t", &url, "later", "--id", "b", "--delay", "30m"]).await;
+    assert!(say(&["show", "t", "b"]).await.contains("scheduled"));
+    say(&["cancel", "t", "b"]).await;
+    assert!(say(&["show", "t", "b"]).await.contains("cancelled"));
+
+    say(&[
+        "send",
+        "t",
+        &url,
+        "now",
+        "--id",
+        "odd / id?%",
+        "--delay",
+        "30m",
+    ])
+    .await;
+    say(&["retry", "t", "odd / id?%"]).await;
+    assert_eq!(merchant.call().await.body, b"now");
+
+    let words = [&["replay", "t", "a", "--reason", "again"][..], &at[..]].concat();
+    let refused = ringback(&words).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        complaint.contains("cannot replay a notification that is delivered"),
+        "{complaint}"
+    );
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_demonstration_shows_every_attempt_and_ends_by_itself() {
+    let shown = printed(&["demo"]).await;
+    for wanted in [
+        "order-2  attempt 3: the merchant said `success`",
+        "order-3  dead (ladder_exhausted)",
+        "order-3  replayed by hand",
+        "order-4  cancelled",
+        "order-5  delivered",
+        "registered 5 = delivered 4 + dead 0 + cancelled 1 + pending 0",
+    ] {
+        assert!(shown.contains(wanted), "{wanted} in\n{shown}");
+    }
+    assert!(
+        !shown.contains('\u{1b}'),
+        "no escape codes where there is no terminal"
+    );
+}
