@@ -43,7 +43,8 @@ pub struct App {
     service: Arc<Service>,
     journal: Option<Arc<dyn Journal>>,
     stop: CancellationToken,
-    tasks: Vec<(&'static str, JoinHandle<()>)>,
+    broken: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl App {
@@ -95,14 +96,19 @@ impl App {
             recorder.clone(),
             config.delivery.concurrency,
         );
+        let broken = CancellationToken::new();
+        let watch = |part, work| tokio::spawn(watched(part, work, stop.clone(), broken.clone()));
         let dispatching = dispatcher.run(Stop {
             drain: stop.clone(),
             drain_timeout: config.delivery.drain_timeout,
         });
-        let mut tasks = vec![("dispatcher", tokio::spawn(dispatching))];
+        let mut tasks = vec![watch("dispatcher", tokio::spawn(dispatching))];
         if let (Some(journal), Some(_)) = (&journal, &config.schedule.redis) {
-            let mending = mend(journal.clone(), schedule.clone(), stop.clone());
-            tasks.push(("restore", tokio::spawn(mending)));
+            tasks.push(tokio::spawn(mend(
+                journal.clone(),
+                schedule.clone(),
+                stop.clone(),
+            )));
         }
         let service = Arc::new(Service::new(recorder, schedule));
         let settings = ApiSettings {
@@ -116,13 +122,14 @@ impl App {
         }
         let router = api::router(service.clone(), settings);
         let serving = server::serve(listener, router, stop.clone());
-        tasks.push(("API", tokio::spawn(serving)));
+        tasks.push(watch("API", tokio::spawn(serving)));
         tracing::info!(%address, instance, "ready");
         Ok(Self {
             address,
             service,
             journal,
             stop,
+            broken,
             tasks,
         })
     }
@@ -139,12 +146,17 @@ impl App {
         &self.service
     }
 
+    /// Completes when a part has ended that should not have: the server is then of no use.
+    pub async fn broken(&self) {
+        self.broken.cancelled().await;
+    }
+
     /// Stops as described above; returns when everything is settled.
     pub async fn stop(self) {
         self.stop.cancel();
-        for (part, task) in self.tasks {
+        for task in self.tasks {
             if let Err(error) = task.await {
-                tracing::error!(%error, part, "ended by a panic");
+                tracing::error!(%error, "a part ended in a panic");
             }
         }
         drop(self.service);
@@ -175,11 +187,30 @@ pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    let signal = signalled().await;
+    let signal = tokio::select! {
+        signal = signalled() => signal,
+        () = app.broken() => bail!("a part of the server ended; see the log"),
+    };
     tracing::info!(signal, "stopping; a second signal ends at once");
     tokio::select! {
         () = app.stop() => Ok(()),
         signal = signalled() => bail!("ended at once by a second signal ({signal})"),
+    }
+}
+
+/// Waits for a part of the server; one that ends without having been stopped breaks the server.
+async fn watched(
+    part: &'static str,
+    work: JoinHandle<()>,
+    stop: CancellationToken,
+    broken: CancellationToken,
+) {
+    let ended = work.await;
+    if let Err(error) = &ended {
+        tracing::error!(%error, part, "ended in a panic; this is a bug");
+    }
+    if ended.is_err() || !stop.is_cancelled() {
+        broken.cancel();
     }
 }
 

@@ -19,7 +19,7 @@ pub struct BatchLimits {
     pub queue: usize,
 }
 
-/// The task that carries out the calls is gone: the process is stopping, or the call panicked.
+/// The process is stopping, or the call panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the batch was not carried out")]
 pub struct BatchLost;
@@ -46,7 +46,7 @@ where
     ) -> Self
     where
         Call: FnMut(Vec<Request>) -> Calling + Send + 'static,
-        Calling: Future<Output = Vec<Reply>> + Send,
+        Calling: Future<Output = Vec<Reply>> + Send + 'static,
     {
         let (queue, mut waiting) = mpsc::channel::<Slot<Request, Reply>>(limits.queue);
         tokio::spawn(async move {
@@ -74,8 +74,9 @@ where
                     requests.push(request);
                     replies.push(reply);
                 }
-                let results = call(requests).await;
-                debug_assert_eq!(results.len(), replies.len());
+                // A task of its own, so that a panic costs one batch (its callers get BatchLost) and
+                // not every batch to come.
+                let results = tokio::spawn(call(requests)).await.unwrap_or_default();
                 for (reply, result) in replies.into_iter().zip(results) {
                     // A caller that has gone away does not want its reply.
                     let _ = reply.send(result);
@@ -88,7 +89,7 @@ where
     /// Hands one request in and waits for its reply.
     ///
     /// # Errors
-    /// [`BatchLost`] if the task has ended; the request may or may not have been carried out.
+    /// [`BatchLost`] if nobody answers; the request may or may not have been carried out.
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
         self.queue
@@ -104,6 +105,25 @@ mod tests {
     use super::*;
     use std::sync::Arc;
     use tokio::sync::Semaphore;
+
+    #[tokio::test]
+    async fn a_panic_costs_one_batch_and_no_more() {
+        let limits = BatchLimits {
+            requests: 1,
+            bytes: 1,
+            queue: 1,
+        };
+        let batcher = Batcher::start(
+            limits,
+            |_: &bool| 0,
+            |requests: Vec<bool>| async move {
+                assert!(!requests[0], "asked to panic");
+                requests
+            },
+        );
+        assert_eq!(batcher.call(true).await, Err(BatchLost));
+        assert_eq!(batcher.call(false).await, Ok(false));
+    }
 
     #[tokio::test]
     async fn what_comes_during_a_call_goes_into_the_next() {

@@ -37,7 +37,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The dispatcher, its API and its page
+    /// The dispatcher and its API
     Serve(serve::ServeArguments),
     /// An embedded dispatcher and a pretend merchant: every attempt shown live
     Demo,

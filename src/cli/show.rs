@@ -164,7 +164,10 @@ fn attempts(attempts: &[Attempt], colours: Colours) -> String {
                 number,
                 attempt.due_at.clone(),
                 attempt.started_at.clone(),
-                duration::display_ms(attempt.duration_ms),
+                match attempt.duration_ms {
+                    0 => "<1ms".to_string(),
+                    took_ms => duration::display_ms(took_ms),
+                },
                 attempt.outcome.clone(),
                 status.unwrap_or_else(|| "-".to_string()),
                 start_of(attempt.answer.as_deref().unwrap_or("-"), SHOWN_CHARACTERS),
