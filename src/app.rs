@@ -76,7 +76,7 @@ impl App {
         let address = listener.local_addr().context("cannot listen")?;
         let instance = instance_name();
         let journal = open_journal(&config, &instance).await?;
-        let schedule = open_schedule(&config, journal.as_deref(), clock, time).await?;
+        let schedule = open_schedule(&config, journal.as_deref(), clock.clone(), time).await?;
         let recorder = journal
             .clone()
             .map(|journal| Arc::new(Recorder::start(journal)));
@@ -94,6 +94,7 @@ impl App {
             courier,
             schedule.clone(),
             recorder.clone(),
+            clock,
             config.delivery.concurrency,
         );
         let broken = CancellationToken::new();

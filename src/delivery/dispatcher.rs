@@ -11,7 +11,7 @@ use crate::journal::recorder::Recorder;
 use crate::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +21,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
+/// How long settlements may take, once the schedule is back, before the next claim.
+const SETTLING_GRACE: Duration = Duration::from_secs(2);
 /// How long interrupted errands may take to record and settle at the end of a stop.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 
@@ -43,12 +45,14 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Puts a dispatcher together that makes at most `concurrency` attempts at a time.
+    /// Puts a dispatcher together that makes at most `concurrency` attempts at a time and signs them
+    /// by `machine_clock`.
     #[must_use]
     pub fn new(
         courier: Courier,
         schedule: Arc<dyn Schedule>,
         recorder: Option<Arc<Recorder>>,
+        machine_clock: Arc<dyn Clock>,
         concurrency: usize,
     ) -> Self {
         let clock = schedule.clock();
@@ -57,6 +61,8 @@ impl Dispatcher {
             schedule: schedule.clone(),
             recorder,
             clock: clock.clone(),
+            machine_clock,
+            unsettled: watch::Sender::new(0),
             hurry: CancellationToken::new(),
             give_up: CancellationToken::new(),
         });
@@ -87,13 +93,25 @@ impl Dispatcher {
                         tracing::warn!(%error, "cannot claim; trying again until it works");
                     }
                     stop.drain
-                        .run_until_cancelled(tokio::time::sleep(back_off))
+                        .run_until_cancelled(self.until_back(back_off))
                         .await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
             }
         }
         self.drain(stop.drain_timeout).await;
+    }
+
+    /// Waits a while, and if the schedule is back then, until what waited for it is settled: leases
+    /// may have run out meanwhile, and a claim would hand out again what was only not settled yet.
+    async fn until_back(&self, back_off: Duration) {
+        tokio::time::sleep(back_off).await;
+        if self.schedule.check().await.is_ok() {
+            let mut unsettled = self.errands.unsettled.subscribe();
+            let all_settled = unsettled.wait_for(|waiting| *waiting == 0);
+            // Not longer, since others wait too; then a repeated delivery is the lesser evil.
+            let _ = tokio::time::timeout(SETTLING_GRACE, all_settled).await;
+        }
     }
 
     async fn permit(&self) -> OwnedSemaphorePermit {

@@ -8,30 +8,31 @@
 //! * between the journal and the settlement: the lease expires, the next claim asks the journal and
 //!   settles without sending.
 
+use super::aftermath::BackOff;
 use super::courier::Courier;
 use super::failure::without_answer;
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
-use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
-use crate::journal::{JournalError, Recorded, Recording};
-use crate::schedule::{Lease, Schedule, ScheduleError, Settled, Settlement};
+use crate::schedule::{Lease, Schedule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-
-/// First wait before a store is asked again, and the longest.
-const BACK_OFF: Duration = Duration::from_millis(50);
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
 
 /// What every errand needs.
 pub struct Errands {
     pub(super) courier: Courier,
     pub(super) schedule: Arc<dyn Schedule>,
     pub(super) recorder: Option<Arc<Recorder>>,
+    /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
+    /// This machine's.
+    pub(super) machine_clock: Arc<dyn Clock>,
+    /// Settlements that wait for the schedule to come back.
+    pub(super) unsettled: watch::Sender<usize>,
     /// Cut short the calls under way: they count as interrupted and are made again.
     pub(super) hurry: CancellationToken,
     /// Give up on stores that do not answer: the process is about to end.
@@ -41,7 +42,7 @@ pub struct Errands {
 impl Errands {
     /// Carries one lease out.
     pub async fn run(&self, lease: Lease) {
-        let Some(lease) = self.confirm(lease).await else {
+        let Some(mut lease) = self.confirm(lease).await else {
             return;
         };
         let latest_start_ms = lease.expires_ms - millis(self.courier.timeout());
@@ -51,12 +52,13 @@ impl Errands {
             self.release(lease).await;
             return;
         }
-        let entry = &lease.entry;
-        let before = entry.progress;
-        let notification = entry.notification.clone();
+        let before = lease.entry.progress;
+        let notification = lease.entry.notification.clone();
+        // Receivers compare the timestamp with their own clocks, so it is ours and not Redis's.
+        let signed_ms = self.machine_clock.now_ms();
         let measured = Instant::now();
         let mut answer = tokio::select! {
-            answer = self.courier.deliver(&notification, before.next_number(), started_ms) => answer,
+            answer = self.courier.deliver(&notification, before.next_number(), signed_ms) => answer,
             () = self.hurry.cancelled() => without_answer(
                 Outcome::Interrupted,
                 "the dispatcher was stopped before an answer came".to_string(),
@@ -82,15 +84,10 @@ impl Errands {
             duration_ms: millis(measured.elapsed()),
             answer,
         };
-        let Some(settlement) = self.record(&lease, attempt, decision).await else {
+        let Some(settlement) = self.record(&mut lease, attempt, decision).await else {
             return;
         };
         self.settle(lease, settlement).await;
-    }
-
-    /// Gives a lease back unused.
-    pub async fn release(&self, lease: Lease) {
-        self.settle(lease, Settlement::Release).await;
     }
 
     /// Asks the journal about a lease whose entry may have missed its own end, and notes an attempt
@@ -135,7 +132,7 @@ impl Errands {
                 attempt.answer.outcome == Outcome::Interrupted && attempt.started_ms == started_ms
             };
             if !snapshot.attempts.iter().any(noted) {
-                self.note_interruption(&lease, started_ms).await?;
+                self.note_interruption(&mut lease, started_ms).await?;
             }
         }
         lease.entry.verify = false;
@@ -144,7 +141,7 @@ impl Errands {
     }
 
     /// Writes down that an attempt began whose outcome nobody recorded.
-    async fn note_interruption(&self, lease: &Lease, started_ms: i64) -> Option<()> {
+    async fn note_interruption(&self, lease: &mut Lease, started_ms: i64) -> Option<()> {
         let before = lease.entry.progress;
         let attempt = Attempt {
             series: before.series,
@@ -165,137 +162,6 @@ impl Errands {
             progress: before,
         };
         self.record(lease, attempt, decision).await.map(drop)
-    }
-
-    /// Writes an outcome to the journal, however long that takes: the outcome of a call that was
-    /// made must not be forgotten while we live. Says how to settle; `None` if we are to end first.
-    async fn record(
-        &self,
-        lease: &Lease,
-        attempt: Attempt,
-        decision: Decision,
-    ) -> Option<Settlement> {
-        let interrupted = attempt.answer.outcome == Outcome::Interrupted;
-        let carried_out = if interrupted {
-            Settlement::Release
-        } else {
-            self.carry(&decision)
-        };
-        let Some(recorder) = &self.recorder else {
-            return Some(carried_out);
-        };
-        let recording = Recording {
-            key: lease.entry.notification.key.clone(),
-            attempt,
-            before: lease.entry.progress,
-            decision,
-            at_ms: self.clock.now_ms(),
-        };
-        let mut back_off = BackOff::default();
-        loop {
-            match recorder.record(recording.clone()).await {
-                Ok(Recorded::Applied) => return Some(carried_out),
-                Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
-                Ok(Recorded::Missing) => {
-                    tracing::error!(key = %recording.key, "the journal lost a notification");
-                    return Some(carried_out);
-                }
-                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    // Trying again cannot help; to send it again would be worse than a gap in the
-                    // record.
-                    tracing::error!(key = %recording.key, %error, "an outcome cannot be recorded");
-                    return Some(carried_out);
-                }
-                Err(error @ JournalError::Unavailable(_)) => {
-                    if back_off.is_first() {
-                        tracing::warn!(key = %recording.key, %error, "recording waits");
-                    }
-                    back_off.wait(&self.give_up).await?;
-                }
-            }
-        }
-    }
-
-    /// Settles a lease, trying again while that may help: the fence makes repeating safe.
-    async fn settle(&self, lease: Lease, settlement: Settlement) {
-        let mut back_off = BackOff::default();
-        loop {
-            match self
-                .schedule
-                .settle(lease.clone(), settlement.clone())
-                .await
-            {
-                Ok(Settled::Done) => return,
-                Ok(Settled::Lost) => {
-                    // Normal after a reply was lost on its way; the call had been carried out.
-                    tracing::debug!(key = %lease.entry.notification.key, "the lease was lost");
-                    return;
-                }
-                Err(error @ ScheduleError::Unavailable(_)) => {
-                    if back_off.is_first() {
-                        let key = &lease.entry.notification.key;
-                        tracing::warn!(%key, %error, "settling waits");
-                    }
-                    if back_off.wait(&self.give_up).await.is_none() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    let key = &lease.entry.notification.key;
-                    tracing::error!(%key, %error, "a lease cannot be settled");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn carry(&self, decision: &Decision) -> Settlement {
-        match decision.state {
-            State::Scheduled => Settlement::Again(decision.progress),
-            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-                state: decision.state,
-                cause: decision.cause,
-                progress: decision.progress,
-                ended_ms: self.clock.now_ms(),
-            },
-        }
-    }
-
-    /// Brings the schedule to where the journal stands.
-    fn conform(&self, snapshot: &Snapshot) -> Settlement {
-        match snapshot.state {
-            State::Scheduled => Settlement::Again(snapshot.progress),
-            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-                state: snapshot.state,
-                cause: snapshot.cause,
-                progress: snapshot.progress,
-                ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
-            },
-        }
-    }
-}
-
-/// Waits that double, up to a second.
-struct BackOff {
-    next: Duration,
-}
-
-impl Default for BackOff {
-    fn default() -> Self {
-        Self { next: BACK_OFF }
-    }
-}
-
-impl BackOff {
-    fn is_first(&self) -> bool {
-        self.next == BACK_OFF
-    }
-
-    /// `None` if `give_up` came first.
-    async fn wait(&mut self, give_up: &CancellationToken) -> Option<()> {
-        let wait = self.next;
-        self.next = (wait * 2).min(LONGEST_BACK_OFF);
-        give_up.run_until_cancelled(tokio::time::sleep(wait)).await
     }
 }
 

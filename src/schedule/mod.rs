@@ -223,6 +223,10 @@ pub trait Schedule: Send + Sync + 'static {
     /// Settles a lease.
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;
 
+    /// Lets a lease that is in force begin anew, and says when it ends now; `None` if it is lost.
+    /// For whoever made an attempt and cannot record its outcome yet: nobody else may make it.
+    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError>;
+
     /// Leases one particular pending entry, due or not and whatever its lane's cap.
     async fn take(&self, key: &Key) -> Result<Taken, ScheduleError>;
 

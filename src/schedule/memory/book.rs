@@ -146,6 +146,20 @@ impl Book {
         Settled::Done
     }
 
+    pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<i64> {
+        let name = Named::of(&lease.entry.notification);
+        let job = self.jobs.get_mut(name.key())?;
+        if job.lease != Some(lease.expires_ms) {
+            return None;
+        }
+        self.leases.remove(&Timed {
+            at_ms: lease.expires_ms,
+            name: name.clone(),
+        });
+        let renewed = self.lease(name, now_ms);
+        Some(renewed.expires_ms)
+    }
+
     pub(super) fn take(&mut self, key: &Key, now_ms: i64) -> Taken {
         let Some(job) = self.jobs.get(key) else {
             return Taken::Missing;

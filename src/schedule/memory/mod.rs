@@ -92,6 +92,10 @@ impl Schedule for MemorySchedule {
         self.change(|book, now_ms| book.settle(&lease, settlement, now_ms))
     }
 
+    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+        self.change(|book, now_ms| book.renew(lease, now_ms))
+    }
+
     async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
         self.change(|book, now_ms| book.take(key, now_ms))
     }

@@ -1,8 +1,9 @@
 //! Connections to one Redis or Valkey, and running scripts over them.
 //!
-//! Every call has a time limit, and none is sent again by itself: after a failure nobody knows
-//! whether the call was carried out, so the caller decides. The one exception is a script that the
-//! server does not know (it was restarted): that call certainly did nothing.
+//! Every call has a time limit. One that found its connection broken is sent once more over a new
+//! one, or the first call after an outage would always fail, on every connection; that it may have
+//! been carried out does no harm, since every script can be repeated. One that timed out is not sent
+//! again: the caller has waited long enough to decide for itself.
 
 use super::Reply;
 use crate::schedule::ScheduleError;
@@ -145,8 +146,15 @@ impl Connection {
     }
 
     async fn send(&self, command: &Cmd) -> Result<Result<Value, RedisError>, ScheduleError> {
-        let mut manager = self.manager.clone();
-        let sending = manager.send_packed_command(command);
+        let sending = async {
+            let mut manager = self.manager.clone();
+            match manager.send_packed_command(command).await {
+                Err(error) if error.is_io_error() && !error.is_timeout() => {
+                    manager.send_packed_command(command).await
+                }
+                sent => sent,
+            }
+        };
         tokio::time::timeout(CALL_TIMEOUT, sending)
             .await
             .map_err(|_| timed_out())

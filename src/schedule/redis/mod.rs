@@ -133,11 +133,7 @@ impl RedisSchedule {
         for partition in &self.partitions {
             let keys = &partition.context.keys;
             let mut command = script.call();
-            command
-                .arg(2)
-                .arg(keys.jobs())
-                .arg(keys.epoch())
-                .arg(&self.owner);
+            command.arg(1).arg(keys.epoch()).arg(&self.owner);
             let found = partition.reads.run_script_text(&script, &command).await?;
             match found.as_str() {
                 "ours" => {}
@@ -159,12 +155,6 @@ fn foreign(found: &str, owner: &str) -> String {
         Some((journal, partitions)) => format!("journal {journal} (partitions: {partitions})"),
         None => format!("`{owner}`"),
     };
-    if found == "orphan" {
-        return format!(
-            "this Redis holds notifications but does not say whose; this server has {}",
-            name(owner)
-        );
-    }
     format!(
         "this Redis schedule belongs to {}, but this server has {}; give each its own Redis \
          database, or start with the journal it belongs to",
@@ -219,6 +209,12 @@ impl Schedule for RedisSchedule {
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
         self.partition(&lease.entry.notification.key)
             .settle(lease, settlement)
+            .await
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+        self.partition(&lease.entry.notification.key)
+            .renew(lease)
             .await
     }
 
@@ -331,6 +327,5 @@ mod tests {
             text.contains("this server has journal 0199 (partitions: 4)"),
             "{text}"
         );
-        assert!(foreign("orphan", "none/1").contains("does not say whose"));
     }
 }

@@ -128,6 +128,7 @@ pub struct Partition {
     pub reads: Connection,
     claims: Connection,
     claim: Script,
+    renew: Script,
     take: Script,
     advance: Script,
     revive: Script,
@@ -160,6 +161,7 @@ impl Partition {
             reads: connector.connect()?,
             claims: connector.connect()?,
             claim: Script::with_prelude(include_str!("lua/claim.lua")),
+            renew: Script::with_prelude(include_str!("lua/renew.lua")),
             take: Script::with_prelude(include_str!("lua/take.lua")),
             advance: Script::with_prelude(include_str!("lua/advance.lua")),
             revive: Script::with_prelude(include_str!("lua/revive.lua")),
@@ -225,6 +227,17 @@ impl Partition {
             leases,
             next_due_ms,
         })
+    }
+
+    /// See [`crate::schedule::Schedule::renew`].
+    pub async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+        let mut command = self.context.call(&self.renew);
+        command
+            .arg(self.context.limits.lease_ms)
+            .arg(lease.entry.notification.key.as_str())
+            .arg(lease.expires_ms);
+        let mut reply = self.context.run(&self.reads, &self.renew, &command).await?;
+        Ok(Some(reply.number()?).filter(|expires_ms| *expires_ms >= 0))
     }
 
     /// See [`crate::schedule::Schedule::take`].

@@ -113,6 +113,11 @@ impl Schedule for Faulty {
         self.inner.settle(lease, settlement).await
     }
 
+    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+        self.meet().await?;
+        self.inner.renew(lease).await
+    }
+
     async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
         self.meet().await?;
         self.inner.take(key).await

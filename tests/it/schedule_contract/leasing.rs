@@ -95,6 +95,41 @@ pub async fn an_entry_to_verify_stays_so_until_an_attempt_is_settled(
     assert!(!fixture.claim_one().await.entry.verify);
 }
 
+pub async fn a_renewed_lease_begins_anew(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    let first = fixture.claim_one().await;
+    fixture.turn_to(LEASE_MS - 1);
+    let renewed = fixture.schedule.renew(&first).await.expect("answered");
+    assert_eq!(renewed, Some(START_MS + 2 * LEASE_MS - 1));
+    fixture.turn_to(2 * LEASE_MS - 2);
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    assert_eq!(
+        fixture.settle(&first, Settlement::Release).await,
+        Settled::Lost
+    );
+    let second = Lease {
+        expires_ms: renewed.expect("it was in force"),
+        ..first
+    };
+    fixture.done(&second, again(&second, 0)).await;
+    assert_eq!(fixture.lane_in_flight("shop").await, 0);
+}
+
+pub async fn a_lost_lease_is_not_renewed(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    let lost = fixture.claim_one().await;
+    fixture.turn_to(LEASE_MS);
+    let held = fixture.claim_one().await;
+    assert_eq!(fixture.schedule.renew(&lost).await.expect("answered"), None);
+    fixture
+        .done(&held, end(&held, State::Delivered, LEASE_MS))
+        .await;
+    assert_eq!(fixture.schedule.renew(&held).await.expect("answered"), None);
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+}
+
 pub async fn again_puts_it_back_with_new_progress(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let entry = fixture.put("shop", "1", 0).await;

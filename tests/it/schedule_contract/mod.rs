@@ -52,6 +52,8 @@ macro_rules! schedule_contract {
                     a_lease_expires_after_its_time_and_not_before,
                     an_interruption_is_told_until_an_attempt_is_settled,
                     an_entry_to_verify_stays_so_until_an_attempt_is_settled,
+                    a_renewed_lease_begins_anew,
+                    a_lost_lease_is_not_renewed,
                     again_puts_it_back_with_new_progress,
                     release_puts_it_back_as_it_was,
                     a_settlement_after_the_lease_was_returned_changes_nothing,

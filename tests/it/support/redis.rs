@@ -4,6 +4,7 @@
 //! with the test process, however that ends: a small shell holds a pipe from us, and when the pipe
 //! closes it ends the server by its process id.
 
+use std::future::Future;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -25,24 +26,35 @@ pub struct RedisServer {
     keeper: Child,
     pipe: Option<ChildStdin>,
     port: u16,
-    _dir: TempDir,
+    arguments: Vec<String>,
+    dir: Option<TempDir>,
 }
 
 impl RedisServer {
     /// Starts a server with further arguments, such as `["--appendonly", "yes"]`.
     pub fn start(arguments: &[&str]) -> Self {
+        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
         for _ in 0..TRIES {
-            if let Some(server) = Self::try_start(arguments) {
+            let dir = tempfile::tempdir().expect("a temporary directory");
+            let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
+            let port = port.expect("a free port").port();
+            if let Some(server) = Self::try_start(port, dir, arguments.clone()) {
                 return server;
             }
         }
         panic!("no private Redis server came up in {TRIES} tries");
     }
 
-    fn try_start(arguments: &[&str]) -> Option<Self> {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
-        let port = port.expect("a free port").port();
+    /// Stops it and starts it again on the same port and files, when `meanwhile` is over.
+    pub async fn restart(mut self, meanwhile: impl Future<Output = ()>) -> Self {
+        self.stop();
+        meanwhile.await;
+        let dir = self.dir.take().expect("held until now");
+        let (port, arguments) = (self.port, std::mem::take(&mut self.arguments));
+        Self::try_start(port, dir, arguments).expect("it comes up again")
+    }
+
+    fn try_start(port: u16, dir: TempDir, arguments: Vec<String>) -> Option<Self> {
         let mut keeper = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
             .arg(binary())
@@ -57,7 +69,7 @@ impl RedisServer {
             .args(["--databases", &DATABASES.to_string(), "--daemonize", "no"])
             .arg("--dir")
             .arg(dir.path())
-            .args(arguments)
+            .args(&arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -69,7 +81,8 @@ impl RedisServer {
             keeper,
             pipe,
             port,
-            _dir: dir,
+            arguments,
+            dir: Some(dir),
         };
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Ready to accept")));

@@ -1,0 +1,207 @@
+//! After the call: its outcome into the journal, its lease settled, however long that takes.
+
+use super::errand::Errands;
+use crate::domain::attempt::{Attempt, Outcome};
+use crate::domain::decision::Decision;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::recorder::Recorder;
+use crate::journal::{JournalError, Recorded, Recording};
+use crate::schedule::{Lease, ScheduleError, Settled, Settlement};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+/// First wait before a store is asked again, and the longest.
+const BACK_OFF: Duration = Duration::from_millis(50);
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
+/// How long before its end a lease is renewed whose outcome is not recorded yet. Less than what a
+/// lease lasts beyond the longest attempt, so that it is never renewed while all is well.
+const RENEW_BEFORE_MS: i64 = 2_000;
+/// Wait after a renewal that failed.
+const RENEW_AGAIN_MS: i64 = 250;
+
+impl Errands {
+    /// Gives a lease back unused.
+    pub(super) async fn release(&self, lease: Lease) {
+        self.settle(lease, Settlement::Release).await;
+    }
+
+    /// Writes an outcome to the journal, however long that takes: the outcome of a call that was
+    /// made must not be forgotten while we live. The lease is renewed meanwhile, so that nobody
+    /// makes the attempt again. Says how to settle; `None` if we are to end first.
+    pub(super) async fn record(
+        &self,
+        lease: &mut Lease,
+        attempt: Attempt,
+        decision: Decision,
+    ) -> Option<Settlement> {
+        let interrupted = attempt.answer.outcome == Outcome::Interrupted;
+        let carried_out = if interrupted {
+            Settlement::Release
+        } else {
+            self.carry(&decision)
+        };
+        let Some(recorder) = &self.recorder else {
+            return Some(carried_out);
+        };
+        let recording = Recording {
+            key: lease.entry.notification.key.clone(),
+            attempt,
+            before: lease.entry.progress,
+            decision,
+            at_ms: self.clock.now_ms(),
+        };
+        let mut keeping = pin!(self.keep(recorder, recording, carried_out));
+        let mut renew_at_ms = lease.expires_ms - RENEW_BEFORE_MS;
+        loop {
+            tokio::select! {
+                biased;
+                settlement = &mut keeping => return settlement,
+                () = self.clock.sleep_until(renew_at_ms) => {}
+            }
+            match self.schedule.renew(lease).await {
+                Ok(Some(expires_ms)) => {
+                    lease.expires_ms = expires_ms;
+                    renew_at_ms = expires_ms - RENEW_BEFORE_MS;
+                }
+                // Somebody else has it; the journal will say which outcome counts.
+                Ok(None) => return keeping.await,
+                // Out of reach, so nobody can claim it either.
+                Err(_) => renew_at_ms = self.clock.now_ms() + RENEW_AGAIN_MS,
+            }
+        }
+    }
+
+    async fn keep(
+        &self,
+        recorder: &Recorder,
+        recording: Recording,
+        carried_out: Settlement,
+    ) -> Option<Settlement> {
+        let mut back_off = BackOff::default();
+        loop {
+            match recorder.record(recording.clone()).await {
+                Ok(Recorded::Applied) => return Some(carried_out),
+                Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
+                Ok(Recorded::Missing) => {
+                    tracing::error!(key = %recording.key, "the journal lost a notification");
+                    return Some(carried_out);
+                }
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    // Trying again cannot help; to send it again would be worse than a gap in the
+                    // record.
+                    tracing::error!(key = %recording.key, %error, "an outcome cannot be recorded");
+                    return Some(carried_out);
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    if back_off.is_first() {
+                        tracing::warn!(key = %recording.key, %error, "recording waits");
+                    }
+                    back_off.wait(&self.give_up).await?;
+                }
+            }
+        }
+    }
+
+    /// Settles a lease, trying again while that may help: the fence makes repeating safe.
+    pub(super) async fn settle(&self, lease: Lease, settlement: Settlement) {
+        let mut back_off = BackOff::default();
+        let mut waiting = None;
+        loop {
+            match self
+                .schedule
+                .settle(lease.clone(), settlement.clone())
+                .await
+            {
+                Ok(Settled::Done) => return,
+                Ok(Settled::Lost) => {
+                    // Normal after a reply was lost on its way; the call had been carried out.
+                    tracing::debug!(key = %lease.entry.notification.key, "the lease was lost");
+                    return;
+                }
+                Err(error @ ScheduleError::Unavailable(_)) => {
+                    if back_off.is_first() {
+                        let key = &lease.entry.notification.key;
+                        tracing::warn!(%key, %error, "settling waits");
+                    }
+                    waiting.get_or_insert_with(|| Waiting::among(&self.unsettled));
+                    if back_off.wait(&self.give_up).await.is_none() {
+                        return;
+                    }
+                }
+                Err(error) => {
+                    let key = &lease.entry.notification.key;
+                    tracing::error!(%key, %error, "a lease cannot be settled");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn carry(&self, decision: &Decision) -> Settlement {
+        match decision.state {
+            State::Scheduled => Settlement::Again(decision.progress),
+            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+                state: decision.state,
+                cause: decision.cause,
+                progress: decision.progress,
+                ended_ms: self.clock.now_ms(),
+            },
+        }
+    }
+
+    /// Brings the schedule to where the journal stands.
+    pub(super) fn conform(&self, snapshot: &Snapshot) -> Settlement {
+        match snapshot.state {
+            State::Scheduled => Settlement::Again(snapshot.progress),
+            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+                state: snapshot.state,
+                cause: snapshot.cause,
+                progress: snapshot.progress,
+                ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
+            },
+        }
+    }
+}
+
+/// Waits that double, up to a second.
+pub(super) struct BackOff {
+    next: Duration,
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self { next: BACK_OFF }
+    }
+}
+
+impl BackOff {
+    pub(super) fn is_first(&self) -> bool {
+        self.next == BACK_OFF
+    }
+
+    /// `None` if `give_up` came first.
+    pub(super) async fn wait(&mut self, give_up: &CancellationToken) -> Option<()> {
+        let wait = self.next;
+        self.next = (wait * 2).min(LONGEST_BACK_OFF);
+        give_up.run_until_cancelled(tokio::time::sleep(wait)).await
+    }
+}
+
+/// One settlement that waits for the schedule to come back, counted as long as it lives.
+struct Waiting<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waiting<'a> {
+    fn among(counter: &'a watch::Sender<usize>) -> Self {
+        counter.send_modify(|waiting| *waiting += 1);
+        Self(counter)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting -= 1);
+    }
+}

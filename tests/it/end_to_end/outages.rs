@@ -1,0 +1,90 @@
+//! A store that is away for a while: nothing accepted is lost, nothing is sent twice.
+
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::redis::RedisServer;
+use crate::support::ringback::{Server, Stores, registration};
+use crate::support::within;
+use reqwest::Method;
+use ringback::config::{JournalConfig, RedisUrl};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Executor as _};
+
+/// A second connection to a server's journal that keeps everybody else from writing.
+async fn lock_journal(server: &Server) -> SqliteConnection {
+    let JournalConfig::Sqlite(path) = &server.config().journal else {
+        panic!("it has a SQLite journal");
+    };
+    let options = SqliteConnectOptions::new().filename(path);
+    let mut connection = options.connect().await.expect("opened");
+    connection.execute("BEGIN IMMEDIATE").await.expect("locked");
+    connection
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_journal_away_for_longer_than_a_lease_doubles_nothing() {
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    let mut lock = lock_journal(&server).await;
+    merchant.release();
+
+    let url = server.config().schedule.redis.clone().expect("on Redis");
+    let client = redis::Client::open(url.expose()).expect("a URL");
+    let mut redis = client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("connected");
+    let mut expiry = async || -> Option<i64> {
+        let command = redis::Cmd::zscore("{rb:0}:leases", "t/a");
+        command.query_async(&mut redis).await.expect("answered")
+    };
+    // The clock goes on by three leases, each time almost to the end of the one in force.
+    for _ in 0..3 {
+        let before = expiry().await.expect("a lease");
+        server.clock().turn_to(before - 1_000);
+        within("the lease to be renewed", async {
+            while expiry().await == Some(before) {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+    }
+    lock.execute("ROLLBACK").await.expect("unlocked");
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(view["attempts_made"], 1);
+    assert_eq!(view["attempts"][0]["outcome"], "acknowledged");
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn once_redis_is_back_the_very_next_registration_is_accepted() {
+    let mut merchant = Merchant::start().await;
+    let redis = RedisServer::start(&["--appendonly", "yes"]);
+    let server = Server::start_as(Stores::RedisOnly, |config| {
+        config.schedule.redis = Some(RedisUrl::parse(&redis.url(0)).expect("a URL"));
+    })
+    .await;
+    let mut early = registration("early", &merchant);
+    early["delay"] = "1s".into();
+    server.register(early).await;
+    let refused = async {
+        let asked = registration("refused", &merchant);
+        let (status, problem) = server
+            .call(Method::POST, "/v1/notifications", Some(asked))
+            .await;
+        assert_eq!(status, 503, "{problem}");
+    };
+    let _redis = redis.restart(refused).await;
+    server.register(registration("late", &merchant)).await;
+    let mut bodies = [merchant.call().await.body, merchant.call().await.body];
+    bodies.sort_unstable();
+    assert_eq!(bodies, [&b"id=early"[..], b"id=late"]);
+    for id in ["early", "late"] {
+        server.until_state(id, "delivered").await;
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
