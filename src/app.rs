@@ -260,7 +260,8 @@ async fn open_schedule(
         owner: journal.map_or("none", Journal::id).to_string(),
     };
     let schedule = Arc::new(RedisSchedule::open(&options, clock)?);
-    if schedule.adopt().await? == Adopted::New {
+    let adopted = schedule.adopt().await;
+    if adopted.with_context(|| format!("--redis {redis}"))? == Adopted::New {
         tracing::info!("the schedule in Redis is new");
     }
     if journal.is_none() {

@@ -55,6 +55,8 @@ struct Problem {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct FieldProblem {
+    /// A JSON pointer into the body, or the name of a query parameter or header.
+    #[serde(alias = "parameter", alias = "header")]
     pointer: String,
     detail: String,
 }
@@ -215,7 +217,8 @@ fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> Fail
     if !problem.title.is_empty() && Some(problem.title.as_str()) != status.canonical_reason() {
         lines[0].push_str(&format!(": {}", clean(&problem.title)));
     }
-    if !problem.detail.is_empty() {
+    // Where there are errors of fields, the detail only sums them up.
+    if !problem.detail.is_empty() && problem.errors.is_empty() {
         lines[0].push_str(&format!(": {}", clean(&problem.detail)));
     }
     for FieldProblem { pointer, detail } in &problem.errors {

@@ -86,18 +86,18 @@ impl Errands {
                 Ok(Recorded::Applied) => return Some(carried_out),
                 Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
                 Ok(Recorded::Missing) => {
-                    tracing::error!(key = %recording.key, "the journal lost a notification");
+                    tracing::error!(notification = %recording.key, "the journal lost a notification");
                     return Some(carried_out);
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     // Trying again cannot help; to send it again would be worse than a gap in the
                     // record.
-                    tracing::error!(key = %recording.key, %error, "an outcome cannot be recorded");
+                    tracing::error!(notification = %recording.key, %error, "an outcome cannot be recorded");
                     return Some(carried_out);
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     if back_off.is_first() {
-                        tracing::warn!(key = %recording.key, %error, "recording waits");
+                        tracing::warn!(notification = %recording.key, %error, "recording waits");
                     }
                     back_off.wait(&self.give_up).await?;
                 }
@@ -118,13 +118,13 @@ impl Errands {
                 Ok(Settled::Done) => return,
                 Ok(Settled::Lost) => {
                     // Normal after a reply was lost on its way; the call had been carried out.
-                    tracing::debug!(key = %lease.entry.notification.key, "the lease was lost");
+                    tracing::debug!(notification = %lease.entry.notification.key, "the lease was lost");
                     return;
                 }
                 Err(error @ ScheduleError::Unavailable(_)) => {
                     if back_off.is_first() {
                         let key = &lease.entry.notification.key;
-                        tracing::warn!(%key, %error, "settling waits");
+                        tracing::warn!(notification = %key, %error, "settling waits");
                     }
                     waiting.get_or_insert_with(|| Waiting::among(&self.unsettled));
                     if back_off.wait(&self.give_up).await.is_none() {
@@ -133,7 +133,7 @@ impl Errands {
                 }
                 Err(error) => {
                     let key = &lease.entry.notification.key;
-                    tracing::error!(%key, %error, "a lease cannot be settled");
+                    tracing::error!(notification = %key, %error, "a lease cannot be settled");
                     return;
                 }
             }

@@ -14,6 +14,7 @@ use super::failure::without_answer;
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
+use crate::domain::notification::Notification;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule};
@@ -75,7 +76,6 @@ impl Errands {
             answer.status,
             draw(),
         );
-        log(&lease, &answer, &decision);
         let attempt = Attempt {
             series: before.series,
             number: before.next_number(),
@@ -84,6 +84,7 @@ impl Errands {
             duration_ms: millis(measured.elapsed()),
             answer,
         };
+        log(&notification, &attempt, &decision);
         let Some(settlement) = self.record(&mut lease, attempt, decision).await else {
             return;
         };
@@ -103,7 +104,7 @@ impl Errands {
                 Ok(found) => break found,
                 Err(error) => {
                     if back_off.is_first() {
-                        tracing::warn!(%key, %error, "cannot ask the journal before a delivery");
+                        tracing::warn!(notification = %key, %error, "cannot ask the journal before a delivery");
                     }
                     back_off.wait(&self.give_up).await?;
                     if self.clock.now_ms() >= lease.expires_ms {
@@ -115,7 +116,7 @@ impl Errands {
         let Some(snapshot) = found else {
             // Not settled: to drop it might lose it, to release it would bring it back at once. It
             // comes back when the lease expires.
-            tracing::error!(%key, "the schedule holds a notification that the journal does not");
+            tracing::error!(notification = %key, "the schedule holds a notification that the journal does not");
             return None;
         };
         let known = &lease.entry.progress;
@@ -174,18 +175,26 @@ fn mark_recovery(answer: &mut Answer) {
     };
 }
 
-fn log(lease: &Lease, answer: &Answer, decision: &Decision) {
-    let notification = &lease.entry.notification;
-    let (key, lane) = (&notification.key, &notification.lane);
-    let (outcome, status) = (answer.outcome, answer.status);
-    let number = lease.entry.progress.next_number();
+fn log(notification: &Notification, attempt: &Attempt, decision: &Decision) {
+    let Attempt {
+        number,
+        duration_ms,
+        answer,
+        ..
+    } = attempt;
+    let Notification { key, lane, .. } = notification;
+    let outcome = answer.outcome;
+    let (status, reason) = (answer.status, &answer.reason);
     match decision.state {
-        State::Delivered => tracing::debug!(%key, %lane, number, status, "delivered"),
+        State::Delivered => tracing::debug!(
+            notification = %key, %lane, attempt = number, duration_ms, status, "delivered"
+        ),
         State::Scheduled | State::Cancelled => tracing::info!(
-            %key, %lane, number, %outcome, status, reason = answer.reason, "attempt failed"
+            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
+            "attempt failed"
         ),
         State::Dead => tracing::info!(
-            %key, %lane, number, %outcome, status, reason = answer.reason,
+            notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
             cause = decision.cause.map(|cause| cause.as_str()), "parked as a dead letter"
         ),
     }

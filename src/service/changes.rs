@@ -189,7 +189,8 @@ impl Service {
             at_ms: self.clock.now_ms(),
         };
         match journal.change(changing).await? {
-            ChangeResult::Done(snapshot) => Ok(*snapshot),
+            // Shown with its attempts, as by a look-up.
+            ChangeResult::Done(snapshot) => Ok(journal.find(key).await?.unwrap_or(*snapshot)),
             ChangeResult::Refused(snapshot) => repeated(change, *snapshot),
             ChangeResult::Missing => Err(ServiceError::Missing),
         }

@@ -163,12 +163,16 @@ impl Board {
                 "every attempt was signed, and began at most {latest_ms} ms after it was due"
             )?;
         }
+        // As it was started, since a program that was just built is hardly on the PATH.
+        let program = std::env::args()
+            .next()
+            .unwrap_or_else(|| "ringback".to_string());
         writeln!(
             out,
             "\nNext, in three shells:\n  \
-             ringback serve --allow-destination 127.0.0.0/8\n  \
-             ringback listen --fail-first 2\n  \
-             ringback send payment.succeeded http://127.0.0.1:9400/ 'out_trade_no=1' --ladder wechat"
+             {program} serve --allow-destination 127.0.0.0/8\n  \
+             {program} listen --fail-first 2\n  \
+             {program} send payment.succeeded http://127.0.0.1:9400/ 'out_trade_no=1' --ladder wechat"
         )?;
         out.flush()?;
         Ok(())

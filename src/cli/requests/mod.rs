@@ -51,7 +51,7 @@ pub struct ReplayArguments {
     #[command(flatten)]
     one: OneArguments,
     /// Why, for the record
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }
 

@@ -280,8 +280,11 @@ async fn the_caller_is_named_and_shows_the_key() {
 async fn a_refusal_is_told_in_a_few_lines() {
     let problem = json!({
         "type": "about:blank", "title": "Unprocessable Content", "status": 422,
-        "detail": "2 fields are wrong\u{1b}[2J",
-        "errors": [{ "pointer": "/url", "detail": "not a URL" }, { "pointer": "/ack" }],
+        "detail": "2 fields are wrong",
+        "errors": [
+            { "pointer": "/url", "detail": "not a URL\u{1b}[2J" }, { "pointer": "/ack" },
+            { "parameter": "state", "detail": "no state" },
+        ],
     });
     let headers = [("content-type", "application/problem+json")];
     let status = StatusCode::UNPROCESSABLE_ENTITY;
@@ -290,8 +293,8 @@ async fn a_refusal_is_told_in_a_few_lines() {
     assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
     assert_eq!(
         finished.stderr,
-        "ringback: 422 Unprocessable Entity: Unprocessable Content: 2 fields are \
-         wrong\\u{1b}[2J\n  /url: not a URL\n  /ack: \n"
+        "ringback: 422 Unprocessable Entity: Unprocessable Content\n  \
+         /url: not a URL\\u{1b}[2J\n  /ack: \n  state: no state\n"
     );
 
     let headers = [("retry-after", "2")];

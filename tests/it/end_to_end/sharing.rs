@@ -92,7 +92,7 @@ async fn a_server_with_another_journal_is_refused() {
         foreign.schedule.redis.clone_from(&redis);
         let error = App::start(foreign).await.err().expect("it is refused");
         assert!(
-            error.to_string().contains("belongs to journal"),
+            format!("{error:#}").contains("belongs to journal"),
             "{error:#}"
         );
     }
