@@ -22,7 +22,7 @@ use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::{Adopted, Options, RedisSchedule, Time};
 use crate::schedule::{Limits, Schedule};
 use crate::service::Service;
-use crate::upkeep::restore::restore;
+use crate::upkeep::restore::{restore, restore_in_time};
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -275,7 +275,7 @@ async fn open_schedule(
 
 /// Puts into Redis whatever the journal holds pending and Redis does not, beside the traffic.
 async fn mend(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>, stop: CancellationToken) {
-    let restoring = restore(journal.as_ref(), schedule.as_ref(), true);
+    let restoring = restore_in_time(journal.as_ref(), schedule.as_ref());
     match stop.run_until_cancelled(restoring).await {
         Some(Ok(pending)) => tracing::info!(pending, "all that is pending is in Redis"),
         Some(Err(error)) => {

@@ -45,6 +45,7 @@ fn unready(error: ServiceError) -> Problem {
         ServiceError::Missing
         | ServiceError::Mismatch(_)
         | ServiceError::Refused { .. }
+        | ServiceError::Unsettled
         | ServiceError::NoJournal
         | ServiceError::BadCursor => Problem::of_service(error),
     }

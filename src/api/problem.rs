@@ -138,6 +138,7 @@ impl Problem {
                 subject: Some(Subject::of(&snapshot)),
                 ..Self::new(Kind::State, detail)
             },
+            ServiceError::Unsettled => Self::new(Kind::Unavailable, detail),
             ServiceError::NoJournal => Self::new(Kind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(Faults::one(Place::Parameter("cursor".to_string()), detail))

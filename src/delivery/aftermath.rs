@@ -7,10 +7,9 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
 use crate::journal::{JournalError, Recorded, Recording};
-use crate::schedule::{Lease, ScheduleError, Settled, Settlement};
+use crate::schedule::{Lease, ScheduleError, Settled, Settlement, Taken};
 use std::pin::pin;
 use std::time::Duration;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// First wait before a store is asked again, and the longest.
@@ -106,9 +105,12 @@ impl Errands {
     }
 
     /// Settles a lease, trying again while that may help: the fence makes repeating safe.
-    pub(super) async fn settle(&self, lease: Lease, settlement: Settlement) {
+    ///
+    /// A lease that is lost may have been claimed again by this very process: then that one is settled
+    /// instead. An end that the journal holds is carried out whoever has the lease.
+    pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
+        let key = lease.entry.notification.key.clone();
         let mut back_off = BackOff::default();
-        let mut waiting = None;
         loop {
             match self
                 .schedule
@@ -118,21 +120,37 @@ impl Errands {
                 Ok(Settled::Done) => return,
                 Ok(Settled::Lost) => {
                     // Normal after a reply was lost on its way; the call had been carried out.
-                    tracing::debug!(notification = %lease.entry.notification.key, "the lease was lost");
-                    return;
+                    tracing::debug!(notification = %key, "the lease was lost");
+                    let newest = match self.under_way.newer(&key) {
+                        Some(newest) => newest,
+                        None if matches!(settlement, Settlement::End { .. })
+                            && self.recorder.is_some() =>
+                        {
+                            match self.schedule.take(&key).await {
+                                Ok(Taken::Leased(newest)) => *newest,
+                                Ok(Taken::InFlight | Taken::Ended(_) | Taken::Missing) => return,
+                                // It comes back when its lease expires; the journal is asked then.
+                                Err(_) => return,
+                            }
+                        }
+                        None => return,
+                    };
+                    let series = |lease: &Lease| lease.entry.progress.series;
+                    if series(&newest) != series(&lease) {
+                        // It was replayed meanwhile: that is none of ours.
+                        settlement = Settlement::Release;
+                    }
+                    lease = newest;
                 }
                 Err(error @ ScheduleError::Unavailable(_)) => {
                     if back_off.is_first() {
-                        let key = &lease.entry.notification.key;
                         tracing::warn!(notification = %key, %error, "settling waits");
                     }
-                    waiting.get_or_insert_with(|| Waiting::among(&self.unsettled));
                     if back_off.wait(&self.give_up).await.is_none() {
                         return;
                     }
                 }
                 Err(error) => {
-                    let key = &lease.entry.notification.key;
                     tracing::error!(notification = %key, %error, "a lease cannot be settled");
                     return;
                 }
@@ -187,21 +205,5 @@ impl BackOff {
         let wait = self.next;
         self.next = (wait * 2).min(LONGEST_BACK_OFF);
         give_up.run_until_cancelled(tokio::time::sleep(wait)).await
-    }
-}
-
-/// One settlement that waits for the schedule to come back, counted as long as it lives.
-struct Waiting<'a>(&'a watch::Sender<usize>);
-
-impl<'a> Waiting<'a> {
-    fn among(counter: &'a watch::Sender<usize>) -> Self {
-        counter.send_modify(|waiting| *waiting += 1);
-        Self(counter)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.send_modify(|waiting| *waiting -= 1);
     }
 }

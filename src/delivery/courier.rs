@@ -7,7 +7,7 @@
 use super::failure::{blocked, classify, without_answer};
 use super::guard::{Guard, Scheme};
 use super::resolver::GuardedResolver;
-use crate::domain::attempt::{Answer, Outcome, READ_ANSWER_BYTES};
+use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES};
 use crate::domain::duration;
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
@@ -146,6 +146,7 @@ impl Courier {
                     }
                 }
                 Err(error) => {
+                    body.truncate(KEPT_ANSWER_BYTES);
                     return Answer {
                         status: Some(status),
                         body,

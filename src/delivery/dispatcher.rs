@@ -6,12 +6,13 @@
 
 use super::courier::Courier;
 use super::errand::Errands;
+use super::under_way::UnderWay;
 use crate::clock::Clock;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,8 +22,6 @@ const POLL: Duration = Duration::from_secs(1);
 /// store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
-/// How long settlements may take, once the schedule is back, before the next claim.
-const SETTLING_GRACE: Duration = Duration::from_secs(2);
 /// How long interrupted errands may take to record and settle at the end of a stop.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 
@@ -62,7 +61,7 @@ impl Dispatcher {
             recorder,
             clock: clock.clone(),
             machine_clock,
-            unsettled: watch::Sender::new(0),
+            under_way: UnderWay::default(),
             hurry: CancellationToken::new(),
             give_up: CancellationToken::new(),
         });
@@ -93,25 +92,13 @@ impl Dispatcher {
                         tracing::warn!(%error, "cannot claim; trying again until it works");
                     }
                     stop.drain
-                        .run_until_cancelled(self.until_back(back_off))
+                        .run_until_cancelled(tokio::time::sleep(back_off))
                         .await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
             }
         }
         self.drain(stop.drain_timeout).await;
-    }
-
-    /// Waits a while, and if the schedule is back then, until what waited for it is settled: leases
-    /// may have run out meanwhile, and a claim would hand out again what was only not settled yet.
-    async fn until_back(&self, back_off: Duration) {
-        tokio::time::sleep(back_off).await;
-        if self.schedule.check().await.is_ok() {
-            let mut unsettled = self.errands.unsettled.subscribe();
-            let all_settled = unsettled.wait_for(|waiting| *waiting == 0);
-            // Not longer, since others wait too; then a repeated delivery is the lesser evil.
-            let _ = tokio::time::timeout(SETTLING_GRACE, all_settled).await;
-        }
     }
 
     async fn permit(&self) -> OwnedSemaphorePermit {

@@ -11,6 +11,7 @@
 use super::aftermath::BackOff;
 use super::courier::Courier;
 use super::failure::without_answer;
+use super::under_way::UnderWay;
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
@@ -20,7 +21,6 @@ use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// What every errand needs.
@@ -32,8 +32,8 @@ pub struct Errands {
     pub(super) clock: Arc<dyn Clock>,
     /// This machine's.
     pub(super) machine_clock: Arc<dyn Clock>,
-    /// Settlements that wait for the schedule to come back.
-    pub(super) unsettled: watch::Sender<usize>,
+    /// The notifications that errands are under way for.
+    pub(super) under_way: UnderWay,
     /// Cut short the calls under way: they count as interrupted and are made again.
     pub(super) hurry: CancellationToken,
     /// Give up on stores that do not answer: the process is about to end.
@@ -43,6 +43,17 @@ pub struct Errands {
 impl Errands {
     /// Carries one lease out.
     pub async fn run(&self, lease: Lease) {
+        let Some((mut entered, lease)) = self.under_way.enter(lease) else {
+            return;
+        };
+        let mut next = Some(lease);
+        while let Some(lease) = next {
+            self.carry_out(lease).await;
+            next = entered.leave();
+        }
+    }
+
+    async fn carry_out(&self, lease: Lease) {
         let Some(mut lease) = self.confirm(lease).await else {
             return;
         };
@@ -65,7 +76,7 @@ impl Errands {
                 "the dispatcher was stopped before an answer came".to_string(),
             ),
         };
-        if is_recovery(&before, started_ms) {
+        if !before.next_is_by_hand() && is_recovery(&before, started_ms) {
             mark_recovery(&mut answer);
         }
         let decision = decide(
@@ -167,7 +178,7 @@ impl Errands {
 }
 
 fn mark_recovery(answer: &mut Answer) {
-    let mark = "recovery attempt: the window closed while the dispatcher was down";
+    let mark = "recovery attempt: the window closed before it could be made";
     answer.reason = if answer.reason.is_empty() {
         mark.to_string()
     } else {

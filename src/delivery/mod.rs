@@ -12,3 +12,4 @@ pub mod errand;
 mod failure;
 pub mod guard;
 mod resolver;
+mod under_way;

@@ -226,27 +226,34 @@ impl Ladder {
     /// jittered ladder looks at it.
     #[must_use]
     pub fn after(&self, failed: Failed, draw: f64) -> Next {
-        let interval_ms = self.interval_ms(failed.step);
-        let over = failed.clamped || failed.started_ms >= failed.deadline_ms;
-        match interval_ms {
-            None if failed.clamped => Next::End(Cause::WindowClosed),
-            None => Next::End(Cause::LadderExhausted),
-            Some(_) if over => Next::End(Cause::WindowClosed),
-            Some(interval_ms) => {
-                let late = failed.started_ms - failed.due_ms > LATE_MS;
-                let anchor_ms = if late {
-                    failed.started_ms
-                } else {
-                    failed.due_ms
-                };
-                let due_ms = anchor_ms + self.spread_ms(interval_ms, draw);
-                let clamped = due_ms > failed.deadline_ms;
-                Next::Attempt {
-                    due_ms: due_ms.min(failed.deadline_ms),
-                    clamped,
-                }
-            }
+        let Some(interval_ms) = self.interval_ms(failed.step) else {
+            return Next::End(if failed.clamped {
+                Cause::WindowClosed
+            } else {
+                Cause::LadderExhausted
+            });
+        };
+        let late = failed.started_ms - failed.due_ms > LATE_MS;
+        let anchor_ms = if late {
+            failed.started_ms
+        } else {
+            failed.due_ms
+        };
+        let due_ms = anchor_ms + self.spread_ms(interval_ms, draw);
+        if due_ms <= failed.deadline_ms {
+            // Also if the last attempt began a little late and so after this: it was on time.
+            return Next::Attempt {
+                due_ms,
+                clamped: false,
+            };
         }
+        if failed.due_ms < failed.deadline_ms && failed.started_ms < failed.deadline_ms {
+            return Next::Attempt {
+                due_ms: failed.deadline_ms,
+                clamped: true,
+            };
+        }
+        Next::End(Cause::WindowClosed)
     }
 
     /// When the attempts of an undisturbed series are due, in milliseconds after the first.
@@ -450,6 +457,25 @@ mod tests {
             ..failed(3, 15_000, 15_002, 15_000)
         };
         assert_eq!(ladder.after(over, 0.0), Next::End(Cause::WindowClosed));
+    }
+
+    #[test]
+    fn a_little_lateness_costs_no_step() {
+        let ladder = ladder(&["20ms", "20ms"], None);
+        assert_eq!(
+            ladder.after(failed(1, 0, 4_000, 40), 0.0),
+            Next::Attempt {
+                due_ms: 20,
+                clamped: false
+            }
+        );
+        assert_eq!(
+            ladder.after(failed(2, 20, 4_100, 40), 0.0),
+            Next::Attempt {
+                due_ms: 40,
+                clamped: false
+            }
+        );
     }
 
     #[test]

@@ -37,13 +37,13 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
         at_ms,
         ..
     } = recording;
-    if attempt.answer.outcome == Outcome::Interrupted {
-        return Effect::Unmoved;
-    }
     let stands = snapshot.progress;
     let in_place = stands.attempts == before.attempts || matches!(decision.state, State::Delivered);
     if snapshot.state != State::Scheduled || stands.series != before.series || !in_place {
         return Effect::Stale;
+    }
+    if attempt.answer.outcome == Outcome::Interrupted {
+        return Effect::Unmoved;
     }
     // A delivery counts even if other attempts were recorded meanwhile: those stay counted.
     let progress = Progress {

@@ -28,6 +28,9 @@ use async_trait::async_trait;
 use std::sync::Arc;
 use thiserror::Error;
 
+/// Most attempts of one notification that are read at a time. A ladder may make thousands.
+pub const MOST_ATTEMPTS_SHOWN: usize = 500;
+
 /// Who asked for a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor(pub Arc<str>);
@@ -70,7 +73,7 @@ pub struct Recording {
     /// How far the notification had come before. The state changes only if it still stands there;
     /// a delivery counts as long as the notification is scheduled in the same series.
     pub before: Progress,
-    /// What follows. For an interrupted attempt: the same as before.
+    /// What follows. For an interrupted attempt: the same as before, and no state changes.
     pub decision: Decision,
     /// When the attempt ended, in milliseconds since 1970.
     pub at_ms: i64,
@@ -218,15 +221,15 @@ pub trait Journal: Send + Sync + 'static {
     fn id(&self) -> &str;
 
     /// Keeps a batch of notifications. A key that occurs twice in it is created once.
-    async fn register(&self, batch: Vec<Registering>) -> Result<Vec<Journaled>, JournalError>;
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError>;
 
     /// Keeps a batch of attempts and carries out their decisions.
-    async fn record(&self, batch: Vec<Recording>) -> Result<Vec<Recorded>, JournalError>;
+    async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
     /// Carries out a change by hand.
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
-    /// One notification with its attempts.
+    /// One notification with its attempts: the last [`MOST_ATTEMPTS_SHOWN`], oldest first.
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
     /// The transitions of one notification, oldest first.

@@ -32,23 +32,11 @@ impl Recorder {
     pub fn start(journal: Arc<dyn Journal>) -> Self {
         let registrations = Batcher::start(REGISTRATIONS, weigh_registering, {
             let journal = journal.clone();
-            move |batch: Vec<Registering>| {
-                let journal = journal.clone();
-                async move {
-                    let many = batch.len();
-                    spread(journal.register(batch).await, many)
-                }
-            }
+            move |batch| register(journal.clone(), batch)
         });
         let recordings = Batcher::start(RECORDINGS, weigh_recording, {
             let journal = journal.clone();
-            move |batch: Vec<Recording>| {
-                let journal = journal.clone();
-                async move {
-                    let many = batch.len();
-                    spread(journal.record(batch).await, many)
-                }
-            }
+            move |batch| record(journal.clone(), batch)
         });
         Self {
             journal,
@@ -98,12 +86,48 @@ fn weigh_recording(recording: &Recording) -> usize {
     recording.attempt.answer.body.len() + 512
 }
 
+async fn register(
+    journal: Arc<dyn Journal>,
+    batch: Vec<Registering>,
+) -> Vec<Result<Journaled, JournalError>> {
+    let all = journal.register(&batch).await;
+    if !is_spoilt(&all, batch.len()) {
+        return spread(all, batch.len());
+    }
+    let mut replies = Vec::with_capacity(batch.len());
+    for one in batch.chunks(1) {
+        replies.extend(spread(journal.register(one).await, 1));
+    }
+    replies
+}
+
+async fn record(
+    journal: Arc<dyn Journal>,
+    batch: Vec<Recording>,
+) -> Vec<Result<Recorded, JournalError>> {
+    let all = journal.record(&batch).await;
+    if !is_spoilt(&all, batch.len()) {
+        return spread(all, batch.len());
+    }
+    let mut replies = Vec::with_capacity(batch.len());
+    for one in batch.chunks(1) {
+        replies.extend(spread(journal.record(one).await, 1));
+    }
+    replies
+}
+
+/// Whether something in a batch cannot be read or kept. It is then carried out again one by one, so
+/// that it costs nobody else anything.
+fn is_spoilt<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
+    many > 1 && matches!(all, Err(JournalError::Corrupt(_)))
+}
+
 /// One reply per request: its own, or the failure that befell the whole batch.
 fn spread<Reply>(
-    result: Result<Vec<Reply>, JournalError>,
+    all: Result<Vec<Reply>, JournalError>,
     many: usize,
 ) -> Vec<Result<Reply, JournalError>> {
-    match result {
+    match all {
         Ok(replies) => replies.into_iter().map(Ok).collect(),
         Err(error) => (0..many).map(|_| Err(error.clone())).collect(),
     }

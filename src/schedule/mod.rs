@@ -100,6 +100,9 @@ pub enum Settlement {
     },
     /// Back to its lane as it was: no attempt was made, or it is made again.
     Release,
+    /// Likewise, but it is not known whether it has ended: the journal must be asked first
+    /// ([`Entry::verify`]).
+    Recheck,
 }
 
 /// What a settlement did.

@@ -6,7 +6,7 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{Actor, ChangeResult, Changing, Journal};
-use crate::schedule::{Entry, Found, Lease, Settlement, Taken};
+use crate::schedule::{Entry, Found, Lease, Settled, Settlement, Taken};
 
 impl Service {
     /// Calls a scheduled notification off. Once this has answered, no attempt begins.
@@ -20,6 +20,7 @@ impl Service {
     /// can no longer be called back, so the caller should ask again when it has ended.
     pub async fn cancel(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Cancel;
+        let _lock = self.locks.lock(key).await;
         match self.schedule.take(key).await? {
             Taken::Leased(lease) => self.cancel_leased(*lease, actor).await,
             Taken::InFlight => {
@@ -39,6 +40,8 @@ impl Service {
             ),
             Taken::Missing => {
                 let journal = self.journal().ok_or(ServiceError::Missing)?;
+                // It has ended, or the schedule has lost it, or another server is registering it.
+                self.in_step(journal, key).await?;
                 self.change(journal, change, key, actor, "").await
             }
         }
@@ -58,21 +61,21 @@ impl Service {
                 })
             }),
         };
-        let stands = match &result {
-            Ok(snapshot) => Some(snapshot),
-            Err(ServiceError::Refused { snapshot, .. }) => Some(snapshot.as_ref()),
-            Err(_) => None,
-        };
-        let settlement = match stands {
-            Some(snapshot) => Settlement::End {
+        let settlement = match stand(&result) {
+            Ok(snapshot) => Settlement::End {
                 state: snapshot.state,
                 cause: snapshot.cause,
                 progress: snapshot.progress,
                 ended_ms: snapshot.ended_ms.unwrap_or(now_ms),
             },
-            None => Settlement::Release,
+            // The journal may have carried it out all the same.
+            Err(_) => Settlement::Recheck,
         };
-        self.schedule.settle(lease, settlement).await?;
+        let settled = self.schedule.settle(lease, settlement).await?;
+        if settled == Settled::Lost && self.journal().is_none() {
+            // It took too long, and somebody else is sending it now.
+            return Err(ServiceError::Unsettled);
+        }
         result
     }
 
@@ -83,7 +86,13 @@ impl Service {
     /// [`ServiceError::Refused`] if it has ended.
     pub async fn retry(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Retry;
+        let _lock = self.locks.lock(key).await;
         if let Some(journal) = self.journal() {
+            let (mut snapshot, found) = self.in_step(journal, key).await?;
+            if found.is_some_and(|found| found.in_flight) {
+                snapshot.in_flight = true;
+                return Ok(snapshot);
+            }
             let mut snapshot = self.change(journal, change, key, actor, "").await?;
             self.ensure_scheduled(journal, key).await?;
             if let Some(found) = self.schedule.advance(key).await? {
@@ -118,7 +127,10 @@ impl Service {
         reason: &str,
     ) -> Result<Snapshot, ServiceError> {
         let change = Change::Replay;
+        let _lock = self.locks.lock(key).await;
         if let Some(journal) = self.journal() {
+            // Not before the schedule has let go of the series that died.
+            self.in_step(journal, key).await?;
             let result = self.change(journal, change, key, actor, reason).await;
             // Also after a refusal: an earlier replay may have died between the two stores.
             if let Ok(Snapshot {
@@ -146,6 +158,7 @@ impl Service {
     /// [`ServiceError::Refused`] if it is not dead.
     pub async fn discard(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Discard;
+        let _lock = self.locks.lock(key).await;
         if let Some(journal) = self.journal() {
             return self.change(journal, change, key, actor, "").await;
         }

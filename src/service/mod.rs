@@ -7,6 +7,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod changes;
+mod locks;
 mod lookup;
 mod register;
 
@@ -17,17 +18,29 @@ use crate::clock::Clock;
 use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
 use crate::journal::{Journal, JournalError};
 use crate::schedule::{Entry, Found, Schedule, ScheduleError};
+use locks::KeyLocks;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thiserror::Error;
+
+/// How long a change waits for an outcome that is just being settled.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Wait before the stores are asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(5);
+/// For how long after it was accepted a registration may be on its way to the schedule, in
+/// milliseconds: longer than any call to the schedule takes until it is given up.
+const REGISTRATION_MS: i64 = 10_000;
 
 /// The operations on notifications.
 pub struct Service {
     recorder: Option<Arc<Recorder>>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
+    locks: KeyLocks,
 }
 
 /// Why a request was not carried out.
@@ -47,6 +60,9 @@ pub enum ServiceError {
         /// How the notification stands.
         snapshot: Box<Snapshot>,
     },
+    /// Something about it is still being written down; nothing was done. Asking again soon helps.
+    #[error("something about this notification is still being written down; ask again")]
+    Unsettled,
     /// A list was asked for, and no journal keeps one.
     #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
     NoJournal,
@@ -70,6 +86,7 @@ impl Service {
             recorder,
             schedule,
             clock,
+            locks: KeyLocks::default(),
         }
     }
 
@@ -98,6 +115,42 @@ impl Service {
 
     fn journal(&self) -> Option<&dyn Journal> {
         self.recorder.as_ref().map(|recorder| recorder.journal())
+    }
+
+    /// Both stores' view of a notification, once they agree on how far it has come. An errand writes
+    /// an outcome to the journal and settles right afterwards; in between, a change would be undone
+    /// by the settlement, so it has to wait.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unsettled`] if they do not agree in time.
+    async fn in_step(
+        &self,
+        journal: &dyn Journal,
+        key: &Key,
+    ) -> Result<(Snapshot, Option<Found>), ServiceError> {
+        let started = Instant::now();
+        loop {
+            let found = self.schedule.find(key).await?;
+            let snapshot = journal.find(key).await?.ok_or(ServiceError::Missing)?;
+            let agree = match (&found, snapshot.state) {
+                (Some(found), State::Scheduled) => {
+                    let (here, there) = (found.entry.progress, snapshot.progress);
+                    (here.series, here.attempts) == (there.series, there.attempts)
+                }
+                // Not there: lost, or its registration has not come that far.
+                (None, State::Scheduled) => {
+                    self.clock.now_ms() - snapshot.registered_ms >= REGISTRATION_MS
+                }
+                (found, State::Delivered | State::Dead | State::Cancelled) => found.is_none(),
+            };
+            if agree {
+                return Ok((snapshot, found));
+            }
+            if started.elapsed() > PATIENCE {
+                return Err(ServiceError::Unsettled);
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
     }
 
     /// Makes sure that a notification which the journal holds pending is in the schedule: a crash

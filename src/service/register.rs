@@ -33,6 +33,7 @@ impl Service {
         let webhook_id = WebhookId::new(Uuid::now_v7());
         let (notification, progress) = registration.accept(webhook_id, self.clock.now_ms());
         let notification = Arc::new(notification);
+        let _lock = self.locks.lock(&notification.key).await;
         let fresh = Snapshot::of_new(&notification, progress);
         let entry = Entry::scheduled(notification.clone(), progress);
         let mut known = match &self.recorder {
@@ -47,7 +48,7 @@ impl Service {
                 {
                     Journaled::Created => {
                         // Dying here leaves it in the journal alone; nobody was answered yet, and
-                        // registering again, a restart or the reconciler puts it here.
+                        // registering again or the next start puts it here.
                         self.schedule.register(entry).await?;
                         return Ok(Intake::Created(fresh));
                     }

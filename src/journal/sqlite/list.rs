@@ -312,7 +312,7 @@ mod tests {
                 actor: Actor("test".into()),
             });
         }
-        journal.register(batch).await.expect("kept");
+        journal.register(&batch).await.expect("kept");
         let filter = Filter {
             topic: Some("rare".into()),
             lane: Some("https://shop.example".into()),

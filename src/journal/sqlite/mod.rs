@@ -42,16 +42,16 @@ impl Journal for SqliteJournal {
         &self.id
     }
 
-    async fn register(&self, batch: Vec<Registering>) -> Result<Vec<Journaled>, JournalError> {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
         let mut transaction = self.writer.begin().await?;
-        let replies = write::register(transaction.connection(), &self.instance, &batch).await?;
+        let replies = write::register(transaction.connection(), &self.instance, batch).await?;
         transaction.commit().await?;
         Ok(replies)
     }
 
-    async fn record(&self, batch: Vec<Recording>) -> Result<Vec<Recorded>, JournalError> {
+    async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
         let mut transaction = self.writer.begin().await?;
-        let replies = write::record(transaction.connection(), &self.instance, &batch).await?;
+        let replies = write::record(transaction.connection(), &self.instance, batch).await?;
         transaction.commit().await?;
         Ok(replies)
     }

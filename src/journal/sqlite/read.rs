@@ -4,7 +4,9 @@ use super::error::failed;
 use super::rows::{self, Fields, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Cursor, JournalCounts, JournalError, Pending, Transition};
+use crate::journal::{
+    Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, Pending, Transition,
+};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{SqliteConnection, SqlitePool};
 
@@ -26,9 +28,11 @@ pub(super) async fn find(
     };
     let attempts = sqlx::query(
         "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason
-         FROM attempts WHERE notification = ? ORDER BY row_id",
+         FROM (SELECT * FROM attempts WHERE notification = ? ORDER BY row_id DESC LIMIT ?)
+         ORDER BY row_id",
     )
     .bind(stored.row_id)
+    .bind(i64::try_from(MOST_ATTEMPTS_SHOWN).unwrap_or(i64::MAX))
     .fetch_all(&mut *reading)
     .await
     .map_err(failed)?;

@@ -123,6 +123,11 @@ impl Book {
                 let entry = job.entry.clone();
                 self.wait(&entry, now_ms);
             }
+            Settlement::Recheck => {
+                job.entry.verify = true;
+                let entry = job.entry.clone();
+                self.wait(&entry, now_ms);
+            }
             Settlement::Release => {
                 let entry = job.entry.clone();
                 self.wait(&entry, now_ms);

@@ -1,7 +1,7 @@
 //! The schedule in Redis or Valkey, shared by any number of instances.
 //!
 //! Owns the keys under `{rb:N}` and the scripts in `lua/`, one file per transition. Every change is
-//! one script, so it happens whole or not at all, and in Redis's own time, so that instances whose
+//! one script, so nobody sees it half done, and runs in Redis's own time, so that instances whose
 //! clocks differ agree on what is due. Needs Redis 6.2 or Valkey, nothing of CONFIG, and no other
 //! client in its keys.
 //!
@@ -196,7 +196,16 @@ impl Schedule for RedisSchedule {
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         for offset in 0..self.partitions.len() {
             let partition = &self.partitions[(first + offset) % self.partitions.len()];
-            let more = partition.claim(most - claimed.leases.len()).await?;
+            let more = match partition.claim(most - claimed.leases.len()).await {
+                Ok(more) => more,
+                Err(error) if claimed.leases.is_empty() => return Err(error),
+                // What was claimed must be carried out; the next claim meets the error again.
+                Err(error) => {
+                    tracing::warn!(%error, "a partition cannot be claimed from");
+                    claimed.next_due_ms = Some(self.clock.now_ms());
+                    return Ok(claimed);
+                }
+            };
             claimed.leases.extend(more.leases);
             claimed.next_due_ms = [claimed.next_due_ms, more.next_due_ms]
                 .into_iter()

@@ -137,6 +137,9 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
         Settlement::Release => {
             command.arg("release").arg(0).arg("");
         }
+        Settlement::Recheck => {
+            command.arg("recheck").arg(0).arg("");
+        }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);
             command.arg("again").arg(progress.next_due_ms());

@@ -23,7 +23,7 @@ pub async fn what_was_answered_is_there_after_an_abrupt_end(store: &dyn Store) {
         .iter()
         .map(|one| (one.notification.clone(), one.progress))
         .collect();
-    journal.register(batch).await.expect("kept");
+    journal.register(&batch).await.expect("kept");
     for (notification, progress) in &notifications[..10] {
         apply(&*journal, failure(notification, *progress)).await;
     }
@@ -83,10 +83,7 @@ pub async fn counts_follow_every_change(store: &dyn Store) {
         let progress = given.progress;
         kept.push((keep(&*journal, given).await, progress));
     }
-    journal
-        .register(vec![registering("1")])
-        .await
-        .expect("kept");
+    journal.register(&[registering("1")]).await.expect("kept");
     check(4, 4, 0, 0, 0).await;
     apply(&*journal, failure(&kept[0].0, kept[0].1)).await;
     check(4, 4, 0, 0, 0).await;
@@ -95,7 +92,7 @@ pub async fn counts_follow_every_change(store: &dyn Store) {
         refusal(&kept[1].0, kept[1].1),
         refusal(&kept[2].0, kept[2].1),
     ];
-    journal.record(ends).await.expect("kept");
+    journal.record(&ends).await.expect("kept");
     check(4, 1, 1, 2, 0).await;
     do_change(&*journal, &key("2"), Change::Replay, START_MS + 90).await;
     do_change(&*journal, &key("3"), Change::Discard, START_MS + 90).await;
@@ -150,7 +147,8 @@ pub async fn a_caller_that_goes_away_disturbs_nobody(store: &dyn Store) {
     // Dropped at every point at which the call can wait.
     for polls in 0..40 {
         let id = format!("gone-{polls}");
-        let mut call = journal.register(vec![registering(&id)]);
+        let batch = [registering(&id)];
+        let mut call = journal.register(&batch);
         for _ in 0..polls {
             let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             if polled.is_ready() {
@@ -187,7 +185,7 @@ pub async fn a_closed_journal_says_so(store: &dyn Store) {
             "{error:?}"
         );
     };
-    unavailable(journal.register(vec![registering("2")]).await.err());
+    unavailable(journal.register(&[registering("2")]).await.err());
     unavailable(journal.check().await.err());
     unavailable(journal.find(&key("1")).await.err());
     unavailable(journal.counts().await.err());

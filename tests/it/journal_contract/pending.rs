@@ -108,7 +108,7 @@ pub async fn large_bodies_make_pages_shorter_and_leave_nothing_out(store: &dyn S
     let journal = store.open().await;
     // 50 MB together: more than a page may hold.
     for batch in 0..5 {
-        let batch = (0..40)
+        let batch: Vec<_> = (0..40)
             .map(|number| {
                 let given = Registration {
                     body: vec![7; 256 * 1024].into(),
@@ -117,7 +117,7 @@ pub async fn large_bodies_make_pages_shorter_and_leave_nothing_out(store: &dyn S
                 registering_at(given, START_MS)
             })
             .collect();
-        journal.register(batch).await.expect("kept");
+        journal.register(&batch).await.expect("kept");
     }
     let pages = pages(&*journal, 1_000).await;
     let sizes: Vec<usize> = pages.iter().map(Vec::len).collect();

@@ -162,7 +162,7 @@ pub async fn two_recordings_in_a_batch_are_carried_out_in_order(store: &dyn Stor
     let second = delivery(&notification, first.decision.progress);
     let third = failure(&notification, start);
     let batch = vec![first.clone(), second.clone(), third];
-    let replies = journal.record(batch).await.expect("kept");
+    let replies = journal.record(&batch).await.expect("kept");
     let snapshot = find(&*journal, &notification.key).await;
     let stands = Snapshot {
         attempts: Vec::new(),
@@ -200,9 +200,9 @@ pub async fn a_recording_of_nothing_is_missing(store: &dyn Store) {
         ..given.clone()
     };
     let batch = vec![of_nothing, given];
-    let replies = journal.record(batch).await.expect("kept");
+    let replies = journal.record(&batch).await.expect("kept");
     assert_eq!(replies, [Recorded::Missing, Recorded::Applied]);
-    assert_eq!(journal.record(Vec::new()).await.expect("kept"), []);
+    assert_eq!(journal.record(&[]).await.expect("kept"), []);
 }
 
 pub async fn an_end_forgets_the_attempt_asked_for_by_hand(store: &dyn Store) {

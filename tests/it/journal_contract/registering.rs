@@ -25,7 +25,7 @@ pub async fn a_key_is_registered_once(store: &dyn Store) {
         START_MS + 5,
     );
     let other = registering("2");
-    let replies = journal.register(vec![second, other]).await.expect("kept");
+    let replies = journal.register(&[second, other]).await.expect("kept");
     let known = Snapshot::of_new(&first.notification, first.progress);
     assert_eq!(
         replies,
@@ -54,7 +54,7 @@ pub async fn the_first_of_two_in_a_batch_wins(store: &dyn Store) {
         START_MS,
     );
     let batch = vec![first.clone(), second.clone(), second];
-    let replies = journal.register(batch).await.expect("kept");
+    let replies = journal.register(&batch).await.expect("kept");
     let known = Snapshot::of_new(&first.notification, first.progress);
     let existing = Journaled::Existing(Box::new(known.clone()));
     assert_eq!(replies, [Journaled::Created, existing.clone(), existing]);
@@ -142,10 +142,10 @@ pub async fn batches_of_any_size_are_kept_whole(store: &dyn Store) {
     let journal = store.open().await;
     let mut registered = 0;
     for size in [0, 1, 7, 8, 9, 64, 73, 256, 1_000] {
-        let batch = (0..size)
+        let batch: Vec<_> = (0..size)
             .map(|number| registering(&format!("{size}-{number}")))
             .collect();
-        let replies = journal.register(batch).await.expect("kept");
+        let replies = journal.register(&batch).await.expect("kept");
         assert_eq!(replies, vec![Journaled::Created; size]);
         registered += size;
     }

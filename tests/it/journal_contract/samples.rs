@@ -55,7 +55,7 @@ pub fn registering(id: &str) -> Registering {
 /// Registers one notification that must be new.
 pub async fn keep(journal: &dyn Journal, registering: Registering) -> Arc<Notification> {
     let notification = registering.notification.clone();
-    let replies = journal.register(vec![registering]).await.expect("kept");
+    let replies = journal.register(&[registering]).await.expect("kept");
     assert_eq!(replies, [Journaled::Created]);
     notification
 }
@@ -111,7 +111,7 @@ pub fn refusal(notification: &Notification, before: Progress) -> Recording {
 }
 
 pub async fn record(journal: &dyn Journal, recording: Recording) -> Recorded {
-    let mut replies = journal.record(vec![recording]).await.expect("kept");
+    let mut replies = journal.record(&[recording]).await.expect("kept");
     assert_eq!(replies.len(), 1);
     replies.remove(0)
 }

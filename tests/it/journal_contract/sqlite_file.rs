@@ -112,7 +112,7 @@ async fn a_batch_that_fails_leaves_nothing_behind() {
     )
     .await;
     let batch = ["1", "poison", "2"].map(registering).to_vec();
-    assert!(journal.register(batch).await.is_err());
+    assert!(journal.register(&batch).await.is_err());
     assert_eq!(journal.find(&key("1")).await.expect("read"), None);
     assert_eq!(journal.counts().await.expect("read").registered, 0);
     keep(&*journal, registering("1")).await;

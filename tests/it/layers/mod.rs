@@ -30,7 +30,7 @@ const ROOMS: &[Room] = &[
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time"),
     Room("journal", "domain clock batch", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
-    Room("service", "domain clock batch schedule journal telemetry", "tracing Uuid::now_v7"),
+    Room("service", "domain clock batch schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
     Room("delivery", "domain clock batch schedule journal telemetry",
         "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("upkeep", "domain clock batch schedule journal telemetry",

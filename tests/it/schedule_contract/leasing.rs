@@ -163,6 +163,18 @@ pub async fn release_puts_it_back_as_it_was(open: impl AsyncFn(Limits) -> Fixtur
     assert_eq!(fixture.claim_ids(9).await, ["2", "1"], "still due longest");
 }
 
+pub async fn recheck_puts_it_back_to_be_verified(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    fixture.done(&lease, Settlement::Recheck).await;
+    let rechecked = Entry {
+        verify: true,
+        ..entry
+    };
+    assert_eq!(fixture.claim_one().await.entry, rechecked);
+}
+
 pub async fn a_settlement_after_the_lease_was_returned_changes_nothing(
     open: impl AsyncFn(Limits) -> Fixture,
 ) {

@@ -56,6 +56,7 @@ macro_rules! schedule_contract {
                     a_lost_lease_is_not_renewed,
                     again_puts_it_back_with_new_progress,
                     release_puts_it_back_as_it_was,
+                    recheck_puts_it_back_to_be_verified,
                     a_settlement_after_the_lease_was_returned_changes_nothing,
                     a_lease_that_expired_unnoticed_still_settles,
                     settling_twice_changes_nothing_the_second_time,

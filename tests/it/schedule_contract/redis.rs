@@ -56,50 +56,40 @@ async fn command(url: &str, command: &Cmd) {
 }
 
 #[tokio::test]
-async fn a_full_server_refuses_and_loses_nothing() {
+async fn a_full_server_refuses_what_is_new_and_drains() {
     let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
     let url = server.url(0);
     let memory = async |limit: &str| {
         let mut set = redis::cmd("CONFIG");
         command(&url, set.arg(&["SET", "maxmemory", limit])).await;
     };
-    let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(server)).await;
+    let fixture = open_with(&options(url.clone(), LIMITS), Box::new(server)).await;
     for number in 0..20 {
         fixture.put("shop", &format!("{number:02}"), 0).await;
     }
     let under_way = fixture.claim_all(5).await;
-    fixture.turn_to(1);
     memory("1").await;
     let refused = fixture.schedule.register(entry("shop", "new", 0)).await;
     assert!(
         matches!(refused, Err(ScheduleError::Unavailable(_))),
         "{refused:?}"
     );
-    assert!(fixture.schedule.claim(9).await.is_err());
-    assert!(fixture.schedule.take(&key("10")).await.is_err());
-    assert!(
-        fixture.schedule.advance(&key("10")).await.is_ok(),
-        "it is due already"
-    );
-    for lease in &under_way {
-        let settlement = end(lease, State::Delivered, 1);
-        assert!(
-            fixture
-                .schedule
-                .settle(lease.clone(), settlement)
-                .await
-                .is_err()
-        );
-    }
-    // Also when leases have run out and would be returned.
-    fixture.turn_to(LEASE_MS + 1);
-    assert!(fixture.schedule.claim(9).await.is_err());
+    assert!(fixture.find("new").await.is_none());
+    fixture
+        .done(&under_way[0], end(&under_way[0], State::Delivered, 1))
+        .await;
+    fixture.done(&under_way[1], again(&under_way[1], 5)).await;
+    fixture.done(&under_way[2], Settlement::Release).await;
+    let taken = fixture.take_lease("19").await;
+    fixture.done(&taken, end(&taken, State::Cancelled, 1)).await;
+    // Leases that have run out are returned all the same, and everything is claimed.
+    fixture.turn_to(LEASE_MS);
+    let claimed: BTreeSet<_> = ids(&fixture.claim_all(18).await).into_iter().collect();
+    assert_eq!(claimed.len(), 18);
+    assert_eq!(fixture.lane_in_flight("shop").await, 18);
     memory("0").await;
-    let counts = fixture.counts().await;
-    assert_eq!((counts.pending, counts.in_flight), (20, 5));
-    let claimed: BTreeSet<_> = ids(&fixture.claim_all(20).await).into_iter().collect();
-    assert_eq!(claimed.len(), 20);
-    assert_eq!(fixture.lane_in_flight("shop").await, 20);
+    fixture.register(entry("shop", "new", 0)).await;
+    assert_eq!(fixture.claim_ids(9).await, ["new"]);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@
 --        5 how long a lease lasts, ms
 --        6 most entries for one visit of a lane
 --        7 how long ended entries are remembered, ms; '' if they are not
---        8 most bytes of envelopes to give
+--        8 most bytes of envelopes to give, and to return
 --        9 most expired leases to return and ended entries to forget
 -- Reply  now, when to claim next (-1: nothing known), the expiry of the leases given, then for each
 --        lease: key, envelope
@@ -23,11 +23,15 @@ if remember_ms then
   end
 end
 
+go_ahead_when_full()
+local returned_bytes = bytes_left
 local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, upkeep)
 for i = 1, #expired, 2 do
+  if returned_bytes <= 0 then break end
   local key, given = expired[i], tonumber(expired[i + 1]) - lease_ms
   local envelope = call('HGET', JOBS, key)
   if envelope then
+    returned_bytes = returned_bytes - #envelope
     local lane = lane_of(envelope)
     local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY, INTERRUPTED)
     call('HSET', JOBS, key, string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)

@@ -13,9 +13,10 @@
 -- cannot know them beforehand; they carry the same hash tag and so lie in the same slot.
 --
 -- A script is not rolled back when a command in it fails. The one failure to be expected is a full
--- server, which refuses what may take memory from the script's start; what only frees memory still
--- works. So each step first writes what may be refused and removes last: a refused step has then
--- changed nothing.
+-- server, which refuses commands that may take memory until the script has written something. So
+-- each step first writes what may be refused and removes last: a refused step has changed nothing.
+-- Scripts that only move and remove what is here begin with `go_ahead_when_full`: refusing them
+-- would keep a full server full for ever.
 
 local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -69,6 +70,23 @@ local function place(lane, floor, served)
     if stands and stands < NOW + 1 and due <= NOW then return end
   end
   call('ZADD', LANES, math.max(due, floor), lane)
+end
+
+local function go_ahead_when_full()
+  call('ZREM', LEASES, '')
+end
+
+-- When the first lane's turn comes, or nil.
+local function earliest()
+  return tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
+end
+
+-- Wakes the other instances if something is to be done earlier than `before` said.
+local function publish_if_earlier(before, channel)
+  local after = earliest()
+  if after and (not before or after < before) then
+    call('PUBLISH', channel, math.floor(after))
+  end
 end
 
 -- When there is next something to claim: a lane's turn, or a lease that runs out. -1 for never.

@@ -6,10 +6,6 @@
 --        whether a lease on it is out (1 or 0)
 -- Keeps  an entry is in jobs and in exactly one of: its lane, leases, dead, ended.
 
-local function earliest()
-  return tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
-end
-
 local before = earliest()
 local reply, touched = { NOW }, {}
 for i = 5, #ARGV, 4 do
@@ -26,8 +22,5 @@ end
 for lane in pairs(touched) do
   place(lane, 0)
 end
-local after = earliest()
-if after and (not before or after < before) then
-  call('PUBLISH', ARGV[4], math.floor(after))
-end
+publish_if_earlier(before, ARGV[4])
 return reply

@@ -11,6 +11,7 @@ if not envelope then return { NOW, 0 } end
 if string.byte(envelope, STATE) ~= 0 then return { NOW, 3, envelope } end
 if call('ZSCORE', LEASES, key) then return { NOW, 2 } end
 local lane = lane_of(envelope)
+go_ahead_when_full()
 call('HINCRBY', INFLIGHT, lane, 1)
 call('ZADD', LEASES, NOW + lease_ms, key)
 call('ZREM', LANE .. lane, key)

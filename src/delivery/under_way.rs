@@ -1,0 +1,141 @@
+//! Which notifications this process has an errand for, so that it never has two for one.
+//!
+//! A lease can run out while its errand waits for a store, and the same process may claim the
+//! notification again. The errand that made the call holds its outcome, so it must be the one to
+//! settle: the newer lease waits here for it, and no second errand begins beside the first.
+
+use crate::domain::key::Key;
+use crate::schedule::Lease;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The notifications under way, each with the newest lease that waits for its errand.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    waiting: Mutex<HashMap<Key, Option<Lease>>>,
+}
+
+/// One notification under way.
+#[derive(Debug)]
+pub struct Entered<'a> {
+    among: &'a UnderWay,
+    key: Key,
+    left: bool,
+}
+
+impl UnderWay {
+    /// Begins an errand with a lease. If one is under way, the lease waits for it, and there is
+    /// nothing to begin.
+    pub fn enter(&self, lease: Lease) -> Option<(Entered<'_>, Lease)> {
+        let key = lease.entry.notification.key.clone();
+        let mut waiting = self.waiting();
+        if let Some(slot) = waiting.get_mut(&key) {
+            *slot = Some(lease);
+            return None;
+        }
+        waiting.insert(key.clone(), None);
+        let entered = Entered {
+            among: self,
+            key,
+            left: false,
+        };
+        Some((entered, lease))
+    }
+
+    /// Takes the newer lease that waits for this notification's errand, if there is one.
+    pub fn newer(&self, key: &Key) -> Option<Lease> {
+        self.waiting().get_mut(key).and_then(Option::take)
+    }
+
+    /// A panic elsewhere leaves the map whole: every change to it is one call.
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Option<Lease>>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entered<'_> {
+    /// Ends the errand, unless a newer lease was waiting for it and has not been taken: then the
+    /// notification was settled and claimed again, and that lease is to be carried out.
+    pub fn leave(&mut self) -> Option<Lease> {
+        let mut waiting = self.among.waiting();
+        let newer = waiting.get_mut(&self.key).and_then(Option::take);
+        if newer.is_none() {
+            waiting.remove(&self.key);
+            self.left = true;
+        }
+        newer
+    }
+}
+
+impl Drop for Entered<'_> {
+    /// After a panic too, or the notification could never be carried out again.
+    fn drop(&mut self) {
+        if !self.left {
+            self.among.waiting().remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ack::AckRule;
+    use crate::domain::destination::Destination;
+    use crate::domain::headers::Headers;
+    use crate::domain::ladder::Ladder;
+    use crate::domain::notification::{Registration, Start};
+    use crate::domain::webhook_id::WebhookId;
+    use crate::schedule::Entry;
+    use bytes::Bytes;
+    use std::sync::Arc;
+
+    fn lease(expires_ms: i64) -> Lease {
+        let registration = Registration {
+            key: Key::new("t", "1").expect("a key"),
+            destination: Destination::parse("https://shop.example/").expect("a url"),
+            body: Bytes::new(),
+            content_type: "text/plain".into(),
+            headers: Headers::default(),
+            start: Start::After(0),
+            ladder: Ladder::standard(),
+            ack: AckRule::Success,
+        };
+        let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0);
+        Lease {
+            entry: Entry::scheduled(Arc::new(notification), progress),
+            expires_ms,
+        }
+    }
+
+    #[test]
+    fn a_newer_lease_waits_for_the_errand_under_way() {
+        let key = Key::new("t", "1").expect("a key");
+        let under_way = UnderWay::default();
+        let (mut first, _) = under_way.enter(lease(10)).expect("nobody is under way");
+        assert!(under_way.newer(&key).is_none());
+        assert!(under_way.enter(lease(20)).is_none());
+        assert!(under_way.enter(lease(30)).is_none());
+        let newer = under_way.newer(&key).map(|lease| lease.expires_ms);
+        assert_eq!(newer, Some(30));
+        assert!(first.leave().is_none());
+        let second = under_way.enter(lease(40)).expect("the first has left");
+        drop(first);
+        assert!(
+            under_way.enter(lease(50)).is_none(),
+            "the second is under way"
+        );
+        drop(second);
+        assert!(under_way.enter(lease(60)).is_some());
+    }
+
+    #[test]
+    fn a_newer_lease_that_nobody_took_is_carried_out_before_leaving() {
+        let under_way = UnderWay::default();
+        let (mut first, _) = under_way.enter(lease(10)).expect("nobody is under way");
+        assert!(under_way.enter(lease(20)).is_none());
+        assert_eq!(first.leave().map(|lease| lease.expires_ms), Some(20));
+        assert!(under_way.enter(lease(30)).is_none(), "still under way");
+        assert_eq!(first.leave().map(|lease| lease.expires_ms), Some(30));
+        assert!(first.leave().is_none());
+    }
+}

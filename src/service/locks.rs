@@ -1,0 +1,38 @@
+//! One change of a notification at a time, across both stores.
+//!
+//! Registering, cancelling, retrying and replaying each touch the journal and then the schedule. If
+//! two of them interleaved, a cancellation could be answered before the registration it overtook
+//! reached the schedule. The locks are this process's own, which suffices where one server has the
+//! journal; between servers, [`super::Service::in_step`] tells that another one is at work.
+
+use crate::domain::key::Key;
+use std::hash::{BuildHasher, RandomState};
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Locks; two keys share one by chance only, and then wait for each other for no harm.
+const STRIPES: usize = 4_096;
+
+/// A lock for every key.
+pub struct KeyLocks {
+    stripes: Vec<Mutex<()>>,
+    hasher: RandomState,
+}
+
+impl Default for KeyLocks {
+    fn default() -> Self {
+        Self {
+            stripes: (0..STRIPES).map(|_| Mutex::new(())).collect(),
+            // Keys come from outside; nobody may choose them to meet in one stripe.
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl KeyLocks {
+    /// Waits for the key's lock. Waiters come in their order.
+    pub async fn lock(&self, key: &Key) -> MutexGuard<'_, ()> {
+        let hash = self.hasher.hash_one(key);
+        let stripe = usize::try_from(hash % STRIPES as u64).expect("invariant: below STRIPES");
+        self.stripes[stripe].lock().await
+    }
+}
