@@ -12,6 +12,7 @@ on_stores!(
     the_same_id_a_hundred_times_at_once_delivers_once,
     cancelled_before_it_is_due_it_is_never_sent,
     while_an_attempt_is_under_way_it_cannot_be_cancelled,
+    a_cancellation_beside_its_registration_holds,
     a_delayed_callback_comes_when_it_is_due,
     parked_then_replayed_it_keeps_its_webhook_id,
     a_discarded_dead_letter_stays_down,
@@ -157,6 +158,49 @@ async fn while_an_attempt_is_under_way_it_cannot_be_cancelled(stores: Stores) {
     merchant.release();
     server.until_state("a", "delivered").await;
     server.stop().await;
+}
+
+async fn a_cancellation_beside_its_registration_holds(stores: Stores) {
+    const MANY: usize = 100;
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..MANY {
+        let id = format!("n{number}");
+        let mut asked = registration(&id, &merchant);
+        asked["delay"] = json!("30m");
+        let api = (*server).clone();
+        asking.spawn(async move {
+            let path = format!("/v1/notifications/t/{id}");
+            let cancelling = api.call(Method::DELETE, &path, None);
+            let registering = api.call(Method::POST, "/v1/notifications", Some(asked));
+            let ((registered, _), (cancelled, _)) = tokio::join!(registering, cancelling);
+            assert_eq!(registered, 201);
+            (id, cancelled)
+        });
+    }
+    let (cancelled, standing): (Vec<_>, Vec<_>) = asking
+        .join_all()
+        .await
+        .into_iter()
+        .partition(|(_, cancelled)| *cancelled == 200);
+    for (id, _) in &cancelled {
+        assert_eq!(server.get(id).await["state"], "cancelled");
+    }
+    server.clock().advance(31 * 60_000);
+    let mut bodies = Vec::new();
+    for (id, _) in &standing {
+        server.until_state(id, "delivered").await;
+        bodies.push(merchant.call().await.body);
+    }
+    for (id, _) in &cancelled {
+        assert!(
+            !bodies.contains(&format!("id={id}").into_bytes()),
+            "{id} was sent"
+        );
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
 }
 
 async fn a_delayed_callback_comes_when_it_is_due(stores: Stores) {

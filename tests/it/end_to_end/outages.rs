@@ -88,3 +88,39 @@ async fn once_redis_is_back_the_very_next_registration_is_accepted() {
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replay_waits_until_the_series_before_is_settled() {
+    let held = Reaction::Held(Box::new(Reaction::Answer(410, vec![])));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let redis = RedisServer::start(&[]);
+    let server = Server::start_as(Stores::Redis, |config| {
+        config.schedule.redis = Some(RedisUrl::parse(&redis.url(0)).expect("a URL"));
+    })
+    .await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    // Redis answers what only reads and holds back what writes, as in a failover.
+    let client = redis::Client::open(redis.url(0)).expect("a URL");
+    let mut connection = client
+        .get_multiplexed_async_connection()
+        .await
+        .expect("connected");
+    let mut pause = redis::cmd("CLIENT");
+    let paused = pause
+        .arg(&["PAUSE", "700", "WRITE"])
+        .exec_async(&mut connection)
+        .await;
+    paused.expect("paused");
+    merchant.release();
+    // The journal has the end; the schedule still has the lease.
+    server.until("a", |view| view["state"] == "dead").await;
+    let path = "/v1/dead-letters/t/a/replay";
+    let (status, view) = server.call(Method::POST, path, None).await;
+    assert_eq!(status, 200, "{view}");
+    assert_eq!(merchant.call().await.attempt(), 2);
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(view["series"], 2);
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
