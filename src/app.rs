@@ -34,6 +34,8 @@ use tokio_util::sync::CancellationToken;
 
 /// What a lease lasts beyond the longest attempt: recording the outcome and settling.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
+/// Open files asked for: more than the API's connections and the largest `concurrency` need.
+const MOST_DESCRIPTORS: u64 = 65_536;
 /// Most requests handled at once.
 const MOST_REQUESTS: usize = 1_024;
 
@@ -173,6 +175,11 @@ impl App {
 /// # Errors
 /// If it cannot start.
 pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
+    // Attempts and callers take a descriptor each, and the usual soft limit is meant for less. Where
+    // it cannot be raised, the limits of the settings may be too high; everything else still works.
+    if let Err(error) = rlimit::increase_nofile_limit(MOST_DESCRIPTORS) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut signalled = async || {

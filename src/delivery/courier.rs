@@ -1,12 +1,15 @@
 //! One HTTP call: signed, sent, and its answer read.
 //!
 //! The whole call has one time limit over connecting, headers and body. Redirects are not followed,
-//! proxies of the environment not used, bodies not decompressed, and nothing is sent again by the
-//! client on its own. Connections are kept and used again.
+//! proxies of the environment not used, bodies not decompressed. Connections are kept and used
+//! again. Nothing is sent twice, but for one case: a kept connection turns out to be closed before a
+//! byte of an answer came ([`reuse`]).
 
-use super::failure::{blocked, classify, without_answer};
+use super::failure::{blocked, classify, is_broken_off, without_answer};
 use super::guard::{Guard, Scheme};
 use super::resolver::GuardedResolver;
+use super::reuse::{self, Watched};
+use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES};
 use crate::domain::duration;
 use crate::domain::notification::Notification;
@@ -42,12 +45,28 @@ pub struct CourierSettings {
 
 /// Makes HTTP calls.
 pub struct Courier {
-    /// One client per scheme, because a resolver does not learn which scheme it resolves for.
-    https: Client,
-    http: Client,
+    /// By scheme, because a resolver does not learn which scheme it resolves for.
+    https: Clients,
+    http: Clients,
     guard: Arc<Guard>,
     secret: SigningSecret,
     timeout: Duration,
+}
+
+/// The clients for one scheme.
+struct Clients {
+    /// Keeps connections and uses them again.
+    pooled: Client,
+    /// Opens a connection for every call.
+    fresh: Client,
+}
+
+/// How a call went.
+enum Called {
+    /// An answer came, or it is known why none did.
+    Answered(Answer),
+    /// The connection broke before an answer began.
+    BrokenOff(Answer),
 }
 
 impl Courier {
@@ -57,26 +76,15 @@ impl Courier {
     /// If the TLS stack cannot be set up.
     pub fn new(settings: CourierSettings) -> Result<Self, reqwest::Error> {
         let guard = Arc::new(settings.guard);
-        let client = |scheme| {
-            Client::builder()
-                .dns_resolver(Arc::new(GuardedResolver {
-                    guard: guard.clone(),
-                    scheme,
-                }))
-                .redirect(reqwest::redirect::Policy::none())
-                .retry(reqwest::retry::never())
-                .no_proxy()
-                .http1_only()
-                .http1_title_case_headers()
-                .tcp_nodelay(true)
-                .pool_idle_timeout(IDLE)
-                .pool_max_idle_per_host(IDLE_PER_HOST)
-                .min_tls_version(reqwest::tls::Version::TLS_1_2)
-                .build()
+        let clients = |scheme| -> Result<Clients, reqwest::Error> {
+            Ok(Clients {
+                pooled: client(&guard, scheme, IDLE_PER_HOST)?,
+                fresh: client(&guard, scheme, 0)?,
+            })
         };
         Ok(Self {
-            https: client(Scheme::Https)?,
-            http: client(Scheme::Http)?,
+            https: clients(Scheme::Https)?,
+            http: clients(Scheme::Http)?,
             guard,
             secret: settings.secret,
             timeout: settings.timeout,
@@ -118,44 +126,26 @@ impl Courier {
         {
             return blocked(&error);
         }
-        let client = match scheme {
+        let clients = match scheme {
             Scheme::Https => &self.https,
             Scheme::Http => &self.http,
         };
         let Some(headers) = self.headers(notification, number, now_ms) else {
             return without_answer(Outcome::Blocked, "a header cannot be sent".to_string());
         };
-        let request = client
-            .post(url)
-            .headers(headers)
-            .body(notification.body.clone());
-        let mut response = match request.send().await {
-            Ok(response) => response,
-            Err(error) => return classify(&error),
+        let request = |client: &Client| {
+            let request = client.post(url.clone()).headers(headers.clone());
+            send(request.body(notification.body.clone()), notification.ack)
         };
-        let status = response.status().as_u16();
-        let mut body = Vec::new();
-        let whole = loop {
-            match response.chunk().await {
-                Ok(None) => break true,
-                Ok(Some(chunk)) => {
-                    let room = READ_ANSWER_BYTES - body.len();
-                    body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                    if chunk.len() > room {
-                        break false;
-                    }
-                }
-                Err(error) => {
-                    body.truncate(KEPT_ANSWER_BYTES);
-                    return Answer {
-                        status: Some(status),
-                        body,
-                        ..classify(&error)
-                    };
-                }
-            }
-        };
-        notification.ack.judge(status, &body, whole)
+        match reuse::watch(request(&clients.pooled)).await {
+            // The other side had closed a connection that we kept: it has not read this call, so
+            // it is made now, once, on a new connection. Without this, servers that close soon
+            // after answering fail a quarter of their calls.
+            (Called::BrokenOff(_), true) => match request(&clients.fresh).await {
+                Called::Answered(answer) | Called::BrokenOff(answer) => answer,
+            },
+            (Called::Answered(answer) | Called::BrokenOff(answer), _) => answer,
+        }
     }
 
     fn headers(&self, notification: &Notification, number: u32, now_ms: i64) -> Option<HeaderMap> {
@@ -190,6 +180,59 @@ impl Courier {
         headers.insert(RINGBACK_ATTEMPT, HeaderValue::from(number));
         Some(headers)
     }
+}
+
+fn client(
+    guard: &Arc<Guard>,
+    scheme: Scheme,
+    idle_per_host: usize,
+) -> Result<Client, reqwest::Error> {
+    let guard = guard.clone();
+    Client::builder()
+        .dns_resolver(Arc::new(GuardedResolver { guard, scheme }))
+        .connector_layer(Watched)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .http1_only()
+        .http1_title_case_headers()
+        .tcp_nodelay(true)
+        .pool_idle_timeout(IDLE)
+        .pool_max_idle_per_host(idle_per_host)
+        .min_tls_version(reqwest::tls::Version::TLS_1_2)
+        .build()
+}
+
+/// Sends one request and reads its answer.
+async fn send(request: reqwest::RequestBuilder, ack: AckRule) -> Called {
+    let mut response = match request.send().await {
+        Ok(response) => response,
+        Err(error) if is_broken_off(&error) => return Called::BrokenOff(classify(&error)),
+        Err(error) => return Called::Answered(classify(&error)),
+    };
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    let whole = loop {
+        match response.chunk().await {
+            Ok(None) => break true,
+            Ok(Some(chunk)) => {
+                let room = READ_ANSWER_BYTES - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if chunk.len() > room {
+                    break false;
+                }
+            }
+            Err(error) => {
+                body.truncate(KEPT_ANSWER_BYTES);
+                return Called::Answered(Answer {
+                    status: Some(status),
+                    body,
+                    ..classify(&error)
+                });
+            }
+        }
+    };
+    Called::Answered(ack.judge(status, &body, whole))
 }
 
 /// The address in a URL that names one instead of a host; odd notations were normalised when the

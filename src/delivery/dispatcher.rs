@@ -22,6 +22,8 @@ const POLL: Duration = Duration::from_secs(1);
 /// store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
+/// How long stopping waits for the reply to the last claim.
+const LAST_CLAIM: Duration = Duration::from_secs(2);
 /// How long interrupted errands may take to record and settle at the end of a stop.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 
@@ -106,8 +108,8 @@ impl Dispatcher {
         permit.expect("invariant: the permits are never closed")
     }
 
-    /// Claims once, as much as there are permits, and starts an errand for each lease. Never cut
-    /// short: a claim whose reply is thrown away leaves leases that nobody carries out.
+    /// Claims once, as much as there are permits, and starts an errand for each lease. Not cut short
+    /// but at the very end: a claim whose reply is thrown away leaves leases that nobody carries out.
     async fn claim(
         &self,
         permit: OwnedSemaphorePermit,
@@ -117,7 +119,13 @@ impl Dispatcher {
         let most = 1 + self.permits.available_permits();
         let wake = self.schedule.wake();
         wake.reset();
-        let claimed = self.schedule.claim(most).await?;
+        let claimed = tokio::select! {
+            claimed = self.schedule.claim(most) => claimed?,
+            () = async {
+                drain.cancelled().await;
+                tokio::time::sleep(LAST_CLAIM).await;
+            } => return Ok(()),
+        };
         let stopping = drain.is_cancelled();
         for lease in claimed.leases {
             let permit = first.take().unwrap_or_else(|| {

@@ -24,6 +24,28 @@ pub fn classify(error: &reqwest::Error) -> Answer {
     without_answer(outcome, reason)
 }
 
+/// Whether the connection broke before a byte of an answer came.
+pub fn is_broken_off(error: &reqwest::Error) -> bool {
+    let mut next: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(cause) = next {
+        if let Some(error) = cause.downcast_ref::<hyper::Error>()
+            && error.is_incomplete_message()
+        {
+            return true;
+        }
+        if let Some(error) = cause.downcast_ref::<io::Error>() {
+            let broken = [
+                io::ErrorKind::ConnectionReset,
+                io::ErrorKind::ConnectionAborted,
+                io::ErrorKind::BrokenPipe,
+            ];
+            return broken.contains(&error.kind());
+        }
+        next = cause.source();
+    }
+    false
+}
+
 /// An answer that never came.
 pub fn without_answer(outcome: Outcome, reason: String) -> Answer {
     Answer {

@@ -12,4 +12,5 @@ pub mod errand;
 mod failure;
 pub mod guard;
 mod resolver;
+mod reuse;
 mod under_way;

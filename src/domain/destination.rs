@@ -42,7 +42,10 @@ impl Destination {
             return Err(BadDestination::Length);
         }
         // The parser drops tabs and newlines and repairs much else; such text is a mistake here.
-        if text.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
+        if text
+            .bytes()
+            .any(|byte| byte <= b' ' || byte == 0x7f || byte == b'\\')
+        {
             return Err(BadDestination::Form);
         }
         let url = Url::parse(text).map_err(|_| BadDestination::Form)?;
@@ -52,7 +55,8 @@ impl Destination {
         if !url.username().is_empty() || url.password().is_some() {
             return Err(BadDestination::Credentials);
         }
-        if !url.has_host() {
+        let slashes = text[url.scheme().len()..].starts_with("://");
+        if !url.has_host() || !slashes || url.port() == Some(0) {
             return Err(BadDestination::Form);
         }
         Ok(Self(text.into()))
@@ -118,6 +122,11 @@ mod tests {
         check("https://shop.example/\nx", Some(Form));
         check("https://[::1", Some(Form));
         check("https://shop.example:99999/", Some(Form));
+        check("https://shop.example:0/", Some(Form));
+        check("http:shop.example", Some(Form));
+        check("http:/shop.example", Some(Form));
+        check("http:\\\\shop.example\\x", Some(Form));
+        check("HTTPS://shop.example/", None);
         check("", Some(Form));
         let at_bound = format!("https://a.example/{}", "a".repeat(LONGEST_URL - 18));
         check(&at_bound, None);

@@ -2,6 +2,7 @@
 
 mod api;
 mod cli;
+mod documents;
 mod end_to_end;
 mod journal_contract;
 mod ladder_tables;

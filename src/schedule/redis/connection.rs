@@ -13,11 +13,14 @@ use redis::{Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorK
 use std::time::Duration;
 
 /// How long one command may take before it counts as failed.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a claim may take. Redis may stand still for a while and then carry out what it was sent;
+/// a claim whose reply nobody waits for leaves leases that nobody carries out until they expire.
+pub const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The library's own limit, as the last resort: command and reconnection together.
-const CALL_TIMEOUT: Duration = Duration::from_secs(4);
+/// What a call may take beyond its command: connecting, and once more after a broken connection.
+const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// Unanswered data fails the socket after this time, or a black-holed peer would never be noticed.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -83,22 +86,24 @@ impl Connector {
     }
 
     /// A connection that is made at its first use and made again after a failure.
-    pub fn connect(&self) -> Result<Connection, ScheduleError> {
+    /// Each of its commands may take `timeout`.
+    pub fn connect(&self, timeout: Duration) -> Result<Connection, ScheduleError> {
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(COMMAND_TIMEOUT))
+            .set_response_timeout(Some(timeout))
             // A failed connection is tried again by the next command; whoever calls has a back-off.
             .set_number_of_retries(0);
         let manager = self
             .client
             .get_connection_manager_lazy(config)
             .map_err(unavailable)?;
-        Ok(Connection { manager })
+        let timeout = timeout + CALL_MARGIN;
+        Ok(Connection { manager, timeout })
     }
 
     /// A connection for listening.
     pub async fn listen(&self) -> Result<PubSub, ScheduleError> {
-        match tokio::time::timeout(CALL_TIMEOUT, self.client.get_async_pubsub()).await {
+        match tokio::time::timeout(CALL_MARGIN, self.client.get_async_pubsub()).await {
             Ok(connected) => connected.map_err(unavailable),
             Err(_) => Err(timed_out()),
         }
@@ -109,6 +114,7 @@ impl Connector {
 #[derive(Clone)]
 pub struct Connection {
     manager: ConnectionManager,
+    timeout: Duration,
 }
 
 impl Connection {
@@ -155,7 +161,7 @@ impl Connection {
                 sent => sent,
             }
         };
-        tokio::time::timeout(CALL_TIMEOUT, sending)
+        tokio::time::timeout(self.timeout, sending)
             .await
             .map_err(|_| timed_out())
             // An error that the server answers with comes as a value.

@@ -3,7 +3,7 @@
 //! Registrations and settlements are collected into batches by themselves (see [`crate::batch`]);
 //! each kind of call has a connection of its own, so that none waits behind another.
 
-use super::connection::{Connection, Connector, Script};
+use super::connection::{CLAIM_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
 use super::reply::{Item, Reply};
 use super::writes::{registrations, settlements};
 use super::{Options, Time};
@@ -158,15 +158,15 @@ impl Partition {
             time: options.time,
         });
         Ok(Self {
-            reads: connector.connect()?,
-            claims: connector.connect()?,
+            reads: connector.connect(COMMAND_TIMEOUT)?,
+            claims: connector.connect(CLAIM_TIMEOUT)?,
             claim: Script::with_prelude(include_str!("lua/claim.lua")),
             renew: Script::with_prelude(include_str!("lua/renew.lua")),
             take: Script::with_prelude(include_str!("lua/take.lua")),
             advance: Script::with_prelude(include_str!("lua/advance.lua")),
             revive: Script::with_prelude(include_str!("lua/revive.lua")),
-            registrations: registrations(context.clone(), connector.connect()?),
-            settlements: settlements(context.clone(), connector.connect()?),
+            registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)?),
+            settlements: settlements(context.clone(), connector.connect(COMMAND_TIMEOUT)?),
             context,
         })
     }
