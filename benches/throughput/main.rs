@@ -3,7 +3,7 @@
 //! One run measures everything on the same machine, one after the other, several rounds of it:
 //!
 //! * `bare`: a loop of the same HTTP client, posting the same signed 512-byte bodies to the same
-//!   receiver. The yardstick.
+//!   receiver. The yardstick, measured before and after each of the others.
 //! * `drain`: 100,000 notifications fall due at the same instant; counted until the last arrives.
 //! * `single`: notifications registered one by one over HTTP, counted from the first registration to
 //!   the last arrival.
@@ -19,7 +19,8 @@ mod receiver;
 mod report;
 mod server;
 
-use report::{Report, Round};
+use receiver::Receiver;
+use report::{Rate, Report, Row};
 use server::{Setup, Stores};
 use std::time::Duration;
 
@@ -88,37 +89,60 @@ async fn measure(options: &Options) {
     let mut report = Report::default();
     for round in 1..=options.rounds {
         let receiver = receiver::Receiver::start(options.lanes).await;
-        let bare = bare::rate(&receiver, options.notifications, options.connections).await;
-        println!("round {round}: bare {bare:.0}/s");
-        let mut results = Round::new(bare);
+        let mut yardstick = Yardstick::start(&receiver, options).await;
         for stores in &options.stores {
             let setup = Setup::start(*stores).await;
             let drain = load::drain(&setup, &receiver, options.notifications).await;
-            println!(
-                "round {round}: {stores} drain {drain:.0}/s, {:.2} of bare",
-                drain / bare
-            );
-            let single = load::single(
-                &setup,
-                &receiver,
-                options.notifications,
-                options.connections,
-            )
-            .await;
-            println!(
-                "round {round}: {stores} single {single:.0}/s, {:.2} of bare",
-                single / bare
-            );
+            let drain = yardstick.share(drain).await;
+            println!("round {round}: {stores} drain {drain}");
+            let many = options.notifications;
+            let single = load::single(&setup, &receiver, many, options.connections).await;
+            let single = yardstick.share(single).await;
+            println!("round {round}: {stores} single {single}");
+            let half = drain.per_second / 2.0;
             let seconds = Duration::from_secs(options.late_seconds);
-            let late = load::late(&setup, &receiver, drain / 2.0, seconds).await;
-            println!(
-                "round {round}: {stores} late at {:.0}/s: {late}",
-                drain / 2.0
-            );
-            results.add(*stores, drain, single, late);
+            let late = load::late(&setup, &receiver, half, seconds).await;
+            println!("round {round}: {stores} late at {half:.0}/s: {late}");
+            report.add(Row {
+                stores: *stores,
+                drain,
+                single,
+                late,
+            });
             setup.stop().await;
         }
-        report.add(results);
     }
     print!("{report}");
+}
+
+/// The bare client's rate, measured right before and right after each figure: shared machines change
+/// their speed by the minute.
+struct Yardstick<'a> {
+    receiver: &'a Receiver,
+    options: &'a Options,
+    last: f64,
+}
+
+impl<'a> Yardstick<'a> {
+    async fn start(receiver: &'a Receiver, options: &'a Options) -> Self {
+        let last = bare::rate(receiver, options.notifications, options.connections).await;
+        Self {
+            receiver,
+            options,
+            last,
+        }
+    }
+
+    /// A rate beside the mean of the bare rates before and after it.
+    async fn share(&mut self, per_second: f64) -> Rate {
+        let Options {
+            notifications,
+            connections,
+            ..
+        } = *self.options;
+        let after = bare::rate(self.receiver, notifications, connections).await;
+        let bare = f64::midpoint(self.last, after);
+        self.last = after;
+        Rate { per_second, bare }
+    }
 }

@@ -49,78 +49,91 @@ impl fmt::Display for Lateness {
     }
 }
 
-/// One round.
-pub struct Round {
-    bare: f64,
-    rows: Vec<(Stores, f64, f64, Lateness)>,
+/// A rate, and the yardstick's beside it.
+#[derive(Debug, Clone, Copy)]
+pub struct Rate {
+    /// Notifications per second.
+    pub per_second: f64,
+    /// Calls per second of the bare client, right before and after.
+    pub bare: f64,
 }
 
-impl Round {
-    /// A round with its yardstick.
-    pub fn new(bare: f64) -> Self {
-        Self {
-            bare,
-            rows: Vec::new(),
-        }
+impl Rate {
+    fn share(self) -> f64 {
+        self.per_second / self.bare
     }
+}
 
-    /// Adds what one set of stores did.
-    pub fn add(&mut self, stores: Stores, drain: f64, single: f64, late: Lateness) {
-        self.rows.push((stores, drain, single, late));
+impl fmt::Display for Rate {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { per_second, bare } = self;
+        write!(
+            out,
+            "{per_second:.0}/s, {:.2} of bare {bare:.0}/s",
+            self.share()
+        )
     }
+}
+
+/// What one set of stores did in one round.
+#[derive(Debug, Clone, Copy)]
+pub struct Row {
+    /// The stores.
+    pub stores: Stores,
+    /// All due at once.
+    pub drain: Rate,
+    /// Registered one by one.
+    pub single: Rate,
+    /// At half the drain's rate.
+    pub late: Lateness,
 }
 
 /// All rounds.
 #[derive(Default)]
 pub struct Report {
-    rounds: Vec<Round>,
+    rows: Vec<Row>,
 }
 
 impl Report {
-    /// Adds a round.
-    pub fn add(&mut self, round: Round) {
-        self.rounds.push(round);
+    /// Adds a row.
+    pub fn add(&mut self, row: Row) {
+        self.rows.push(row);
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Some(first) = self.rounds.first() else {
-            return Ok(());
-        };
-        writeln!(
-            out,
-            "\nmedians of {} rounds (per second; share of bare)",
-            self.rounds.len()
-        )?;
-        writeln!(
-            out,
-            "  bare          {:>7.0}",
-            median(self.rounds.iter().map(|r| r.bare))
-        )?;
-        for (index, (stores, ..)) in first.rows.iter().enumerate() {
-            let rows = || {
-                self.rounds
-                    .iter()
-                    .map(move |round| (round.bare, round.rows[index]))
-            };
-            let rate = |value: fn(&(Stores, f64, f64, Lateness)) -> f64| {
-                let rate = median(rows().map(|(_, row)| value(&row)));
-                let share = median(rows().map(|(bare, row)| value(&row) / bare));
-                (rate, share)
-            };
-            let (drain, drain_share) = rate(|row| row.1);
-            let (single, single_share) = rate(|row| row.2);
-            let late = |value: fn(Lateness) -> u64| {
-                median(rows().map(|(_, row)| value(row.3) as f64)) / 1e3
+        let bare = self
+            .rows
+            .iter()
+            .flat_map(|row| [row.drain.bare, row.single.bare]);
+        writeln!(out, "\nmedians (per second; share of bare)")?;
+        writeln!(out, "  bare          {:>6.0}", median(bare))?;
+        let mut seen = Vec::new();
+        for stores in self.rows.iter().map(|row| row.stores) {
+            if seen.contains(&stores) {
+                continue;
+            }
+            seen.push(stores);
+            let median_of = |value: fn(&Row) -> f64| {
+                median(
+                    self.rows
+                        .iter()
+                        .filter(|row| row.stores == stores)
+                        .map(value),
+                )
             };
             writeln!(
                 out,
-                "  {stores:<13} drain {drain:>6.0} ({drain_share:.2})  single {single:>6.0} \
-                 ({single_share:.2})  late p50 {:.1} p99 {:.1} p99.9 {:.1} ms",
-                late(|late| late.p50_us),
-                late(|late| late.p99_us),
-                late(|late| late.p999_us),
+                "  {stores:<13} drain {:>6.0} ({:.2})  single {:>6.0} ({:.2})  late p50 {:.1} \
+                 p99 {:.1} p99.9 {:.1} ms",
+                median_of(|row| row.drain.per_second),
+                median_of(|row| row.drain.share()),
+                median_of(|row| row.single.per_second),
+                median_of(|row| row.single.share()),
+                median_of(|row| row.late.p50_us as f64 / 1e3),
+                median_of(|row| row.late.p99_us as f64 / 1e3),
+                median_of(|row| row.late.p999_us as f64 / 1e3),
             )?;
         }
         Ok(())

@@ -126,7 +126,15 @@ async fn start_redis(port: u16, dir: &TempDir) -> Child {
             "--save",
             "",
         ])
-        .args(["--appendonly", "yes", "--appendfsync", "everysec", "--dir"])
+        .args([
+            "--appendonly",
+            "yes",
+            "--appendfsync",
+            "everysec",
+            "--auto-aof-rewrite-min-size",
+            "1gb",
+            "--dir",
+        ])
         .arg(dir.path())
         .stdout(Stdio::null())
         .kill_on_drop(true)

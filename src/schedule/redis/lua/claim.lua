@@ -25,7 +25,7 @@ end
 
 go_ahead_when_full()
 local returned_bytes = bytes_left
-local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW, 'WITHSCORES', 'LIMIT', 0, upkeep)
+local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW_TEXT, 'WITHSCORES', 'LIMIT', 0, upkeep)
 for i = 1, #expired, 2 do
   if returned_bytes <= 0 then break end
   local key, given = expired[i], tonumber(expired[i + 1]) - lease_ms
@@ -38,7 +38,7 @@ for i = 1, #expired, 2 do
       .. string.sub(envelope, FLAGS + 1, ENDED_AT - 1) .. struct.pack('>i8', given)
       .. string.sub(envelope, ENDED_AT + 8))
     call('ZADD', LANE .. lane, next_due(envelope), key)
-    give_back(lane)
+    give_back(lane, 1)
     call('ZREM', LEASES, key)
     place(lane, NOW)
   else
@@ -46,13 +46,13 @@ for i = 1, #expired, 2 do
   end
 end
 
-local reply = { NOW, 0, NOW + lease_ms }
+local reply, expiry = { NOW, 0, NOW + lease_ms }, text_of(NOW + lease_ms)
 -- A lane that was served goes behind every lane whose turn has come. Within one millisecond the
 -- order is kept by fractions; at today's instants a double still tells 1/4096 ms apart.
-local last = call('ZREVRANGEBYSCORE', LANES, '(' .. (NOW + 1), '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+local last = call('ZREVRANGEBYSCORE', LANES, NEXT_MS, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local tail = math.max(NOW, tonumber(last[2] or 0))
 while most > 0 and bytes_left > 0 do
-  local lanes = call('ZRANGEBYSCORE', LANES, '-inf', '(' .. (NOW + 1), 'LIMIT', 0, math.min(most, 64))
+  local lanes = call('ZRANGEBYSCORE', LANES, '-inf', NEXT_MS, 'LIMIT', 0, math.min(most, 64))
   if not lanes[1] then break end
   for _, lane in ipairs(lanes) do
     if most <= 0 or bytes_left <= 0 then break end
@@ -60,15 +60,17 @@ while most > 0 and bytes_left > 0 do
     local room = math.min(visit, CAP - out_of(lane), most)
     local keys = {}
     if room > 0 then
-      keys = call('ZRANGEBYSCORE', lane_key, '-inf', NOW, 'LIMIT', 0, room)
+      keys = call('ZRANGEBYSCORE', lane_key, '-inf', NOW_TEXT, 'LIMIT', 0, room)
     end
     local given = #keys
     if given > 0 then
       local envelopes = call('HMGET', JOBS, unpack(keys))
+      local leases = {}
       for i = 1, #keys do
         local envelope = envelopes[i]
         if envelope then
-          call('ZADD', LEASES, NOW + lease_ms, keys[i])
+          leases[#leases + 1] = expiry
+          leases[#leases + 1] = keys[i]
           reply[#reply + 1] = keys[i]
           reply[#reply + 1] = envelope
           bytes_left = bytes_left - #envelope
@@ -76,12 +78,15 @@ while most > 0 and bytes_left > 0 do
           given = given - 1
         end
       end
-      if given > 0 then call('HINCRBY', INFLIGHT, lane, given) end
+      if given > 0 then
+        call('ZADD', LEASES, unpack(leases))
+        call('HINCRBY', INFLIGHT, lane, given)
+      end
       call('ZREM', lane_key, unpack(keys))
       most = most - given
     end
-    tail = tail + 1 / 1024
-    place(lane, tail, true)
+    tail = tail + 0.001
+    place(lane, tail, true, string.format('%.3f', tail))
   end
 end
 

@@ -29,6 +29,13 @@ if not NOW then
   NOW = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
+-- Instants go to Redis as text made here: it writes Lua's numbers with 17 digits, which is slow.
+local function text_of(instant)
+  return string.format('%d', instant)
+end
+
+local NOW_TEXT, NEXT_MS = text_of(NOW), '(' .. text_of(NOW + 1)
+
 -- Envelope offsets, one higher than in envelope.rs.
 local HEADER_BYTES, STATE, FLAGS, DUE, RETRY_AT, ENDED_AT, LANE_LEN = 56, 2, 4, 33, 41, 49, 57
 local VERIFY, INTERRUPTED = 1, 4
@@ -49,8 +56,8 @@ local function out_of(lane)
   return tonumber(call('HGET', INFLIGHT, lane) or 0)
 end
 
-local function give_back(lane)
-  if call('HINCRBY', INFLIGHT, lane, -1) <= 0 then
+local function give_back(lane, many)
+  if call('HINCRBY', INFLIGHT, lane, -many) <= 0 then
     call('HDEL', INFLIGHT, lane)
   end
 end
@@ -58,7 +65,7 @@ end
 -- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
 -- come keeps its place, unless it was `served`; any other stands at its earliest due time, but not
 -- before `floor`. A full lane and an empty one stand nowhere.
-local function place(lane, floor, served)
+local function place(lane, floor, served, floor_text)
   local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   if not head[1] or out_of(lane) >= CAP then
     call('ZREM', LANES, lane)
@@ -69,7 +76,7 @@ local function place(lane, floor, served)
     local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
     if stands and stands < NOW + 1 and due <= NOW then return end
   end
-  call('ZADD', LANES, math.max(due, floor), lane)
+  call('ZADD', LANES, due >= floor and head[2] or floor_text or text_of(floor), lane)
 end
 
 local function go_ahead_when_full()
