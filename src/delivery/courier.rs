@@ -3,7 +3,7 @@
 //! The whole call has one time limit over connecting, headers and body. Redirects are not followed,
 //! proxies of the environment not used, bodies not decompressed. Connections are kept and used
 //! again. Nothing is sent twice, but for one case: a kept connection turns out to be closed before a
-//! byte of an answer came ([`reuse`]).
+//! answer began (`delivery::reuse`).
 
 use super::failure::{blocked, classify, is_broken_off, without_answer};
 use super::guard::{Guard, Scheme};
