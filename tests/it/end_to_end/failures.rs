@@ -1,5 +1,7 @@
-//! Each class of failure, as it is recorded and shown.
+//! Each class of failure, as it is recorded and shown. Where nothing is recorded (Redis alone), the
+//! cause of the dead letter is all that there is to see.
 
+use super::on_journaled_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{SHORT, Server, Stores, registration};
 use serde_json::{Value, json};
@@ -9,6 +11,13 @@ use tokio::io::AsyncWriteExt;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+
+on_journaled_stores!(
+    what_merchants_do_is_told_apart,
+    an_answer_that_drips_is_cut_off_by_the_limit,
+    what_keeps_a_call_from_being_made_is_told_apart,
+    a_certificate_that_nobody_vouches_for_is_refused,
+);
 
 /// One attempt at a URL; the attempt as the API shows it, and the notification.
 async fn attempt_at(server: &Server, id: &str, url: &str) -> (Value, Value) {
@@ -21,13 +30,12 @@ async fn attempt_at(server: &Server, id: &str, url: &str) -> (Value, Value) {
     (view["attempts"][0].clone(), view)
 }
 
-async fn server() -> Server {
-    Server::start_as(Stores::Embedded, |config| config.delivery.timeout = SHORT).await
+async fn server(stores: Stores) -> Server {
+    Server::start_as(stores, |config| config.delivery.timeout = SHORT).await
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_merchants_do_is_told_apart() {
-    let server = server().await;
+async fn what_merchants_do_is_told_apart(stores: Stores) {
+    let server = server(stores).await;
     let page = b"<html>login</html>".to_vec();
     let bom = "\u{feff}success".as_bytes().to_vec();
     let redirect = b"HTTP/1.1 302 Found\r\nLocation: /login\r\nContent-Length: 0\r\n\r\n".to_vec();
@@ -152,9 +160,8 @@ async fn what_merchants_do_is_told_apart() {
     server.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_drips_is_cut_off_by_the_limit() {
-    let server = server().await;
+async fn an_answer_that_drips_is_cut_off_by_the_limit(stores: Stores) {
+    let server = server(stores).await;
     // A head that promises a body which never comes in full.
     let drip = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuc".to_vec();
     let merchant = Merchant::scripted(vec![], Reaction::Raw(drip)).await;
@@ -163,9 +170,8 @@ async fn an_answer_that_drips_is_cut_off_by_the_limit() {
     server.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_keeps_a_call_from_being_made_is_told_apart() {
-    let server = server().await;
+async fn what_keeps_a_call_from_being_made_is_told_apart(stores: Stores) {
+    let server = server(stores).await;
     let merchant = Merchant::start().await;
     let closed = TcpListener::bind("127.0.0.1:0")
         .expect("a free port")
@@ -240,9 +246,8 @@ async fn speaks_no_tls() -> SocketAddr {
     address
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
-    let server = server().await;
+async fn a_certificate_that_nobody_vouches_for_is_refused(stores: Stores) {
+    let server = server(stores).await;
     let url = format!("https://localhost:{}/", self_signed().await.port());
     let (attempt, _) = attempt_at(&server, "self-signed", &url).await;
     assert_eq!(attempt["outcome"], "tls", "{attempt}");

@@ -29,3 +29,12 @@ macro_rules! on_stores {
     };
 }
 use on_stores;
+
+/// Likewise, for the stores that keep attempts.
+macro_rules! on_journaled_stores {
+    ($($name:ident),+ $(,)?) => {
+        $crate::end_to_end::on_stores!(@ embedded Embedded $($name)+);
+        $crate::end_to_end::on_stores!(@ redis Redis $($name)+);
+    };
+}
+use on_journaled_stores;
