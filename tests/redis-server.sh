@@ -96,7 +96,7 @@ as_root() {
 apt_get() {
   type -P apt-get dpkg >/dev/null && can_be_root || return 1
   # One that is installed and was passed over above is in use for something else: leave it alone.
-  ! dpkg -s redis-server >/dev/null 2>&1 || return 1
+  ! dpkg-query -W -f '${db:Status-Status}\n' redis-server 2>/dev/null | grep -qx installed || return 1
   note "installing redis-server with apt-get"
   as_root env DEBIAN_FRONTEND=noninteractive sh -c '
     policy=/usr/sbin/policy-rc.d
