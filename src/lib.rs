@@ -19,6 +19,7 @@
 //! | [`api`] | HTTP for services and support staff |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log |
+//! | [`trust`] | which certificate authorities TLS trusts |
 //! | [`app`] | puts the parts together; start and stop order |
 //!
 //! `domain` <- `schedule`, `journal` <- `delivery`, `upkeep`, `service` <- `api` <- `app` <- `cli`,
@@ -43,4 +44,5 @@ pub mod journal;
 pub mod schedule;
 pub mod service;
 pub mod telemetry;
+pub mod trust;
 pub mod upkeep;

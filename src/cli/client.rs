@@ -4,6 +4,7 @@ use super::Failure;
 use super::terminal::clean;
 use crate::domain::key::Key;
 use crate::journal::Actor;
+use crate::trust;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use reqwest::{Method, Response, StatusCode, header};
@@ -189,12 +190,13 @@ impl Client {
 }
 
 fn http_client() -> anyhow::Result<reqwest::Client> {
-    reqwest::Client::builder()
-        .timeout(TIMEOUT)
-        .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
-        .build()
-        .context("the HTTP client")
+    trust::build(|| {
+        reqwest::Client::builder()
+            .timeout(TIMEOUT)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+    })
+    .context("the HTTP client")
 }
 
 /// An environment variable, unless it is empty.

@@ -14,6 +14,7 @@ use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYT
 use crate::domain::duration;
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
+use crate::trust;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Client, Url};
 use std::net::IpAddr;
@@ -187,20 +188,21 @@ fn client(
     scheme: Scheme,
     idle_per_host: usize,
 ) -> Result<Client, reqwest::Error> {
-    let guard = guard.clone();
-    Client::builder()
-        .dns_resolver(Arc::new(GuardedResolver { guard, scheme }))
-        .connector_layer(Watched)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .http1_only()
-        .http1_title_case_headers()
-        .tcp_nodelay(true)
-        .pool_idle_timeout(IDLE)
-        .pool_max_idle_per_host(idle_per_host)
-        .min_tls_version(reqwest::tls::Version::TLS_1_2)
-        .build()
+    trust::build(|| {
+        let guard = guard.clone();
+        Client::builder()
+            .dns_resolver(Arc::new(GuardedResolver { guard, scheme }))
+            .connector_layer(Watched)
+            .redirect(reqwest::redirect::Policy::none())
+            .retry(reqwest::retry::never())
+            .no_proxy()
+            .http1_only()
+            .http1_title_case_headers()
+            .tcp_nodelay(true)
+            .pool_idle_timeout(IDLE)
+            .pool_max_idle_per_host(idle_per_host)
+            .min_tls_version(reqwest::tls::Version::TLS_1_2)
+    })
 }
 
 /// Sends one request and reads its answer.

@@ -23,6 +23,7 @@ const ROOMS: &[Room] = &[
     Room("domain", "", ""),
     Room("clock", "", "tokio std::time"),
     Room("batch", "", "tokio"),
+    Room("trust", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
     Room("telemetry", "config domain", "tracing std::env std::time"),
 
@@ -31,7 +32,7 @@ const ROOMS: &[Room] = &[
     Room("journal", "domain clock batch", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
     Room("service", "domain clock batch schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
-    Room("delivery", "domain clock batch schedule journal telemetry",
+    Room("delivery", "domain clock batch schedule journal telemetry trust",
         "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("upkeep", "domain clock batch schedule journal telemetry",
         "tokio tokio_util tracing std::time"),
@@ -45,7 +46,7 @@ const ROOMS: &[Room] = &[
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),
     Room("cli", "domain clock batch schedule journal service delivery upkeep api dashboard config \
-        telemetry app",
+        telemetry trust app",
         "axum clap getrandom hyper reqwest tokio tokio_util tracing std::env std::fs std::net \
         std::process std::time Uuid::now_v7"),
     Room("main", "cli telemetry", "tokio std::process"),
