@@ -31,7 +31,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
-        // Before 1970 or beyond year 292 million the machine's clock is broken; 0 fires at once.
+        // Before 1970 or beyond year 292 million the machine's clock is broken; at 0 nothing is due yet.
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .ok()

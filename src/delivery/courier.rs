@@ -131,18 +131,19 @@ impl Courier {
             Scheme::Https => &self.https,
             Scheme::Http => &self.http,
         };
-        let Some(headers) = self.headers(notification, number, now_ms) else {
-            return without_answer(Outcome::Blocked, "a header cannot be sent".to_string());
+        let call = async |client: &Client| {
+            let Some(headers) = self.headers(notification, number, now_ms) else {
+                let reason = "a header cannot be sent".to_string();
+                return Called::Answered(without_answer(Outcome::Blocked, reason));
+            };
+            let request = client.post(url.clone()).headers(headers);
+            send(request.body(notification.body.clone()), notification.ack).await
         };
-        let request = |client: &Client| {
-            let request = client.post(url.clone()).headers(headers.clone());
-            send(request.body(notification.body.clone()), notification.ack)
-        };
-        match reuse::watch(request(&clients.pooled)).await {
+        match reuse::watch(call(&clients.pooled)).await {
             // The other side had closed a connection that we kept: it has not read this call, so
             // it is made now, once, on a new connection. Without this, servers that close soon
             // after answering fail a quarter of their calls.
-            (Called::BrokenOff(_), true) => match request(&clients.fresh).await {
+            (Called::BrokenOff(_), true) => match call(&clients.fresh).await {
                 Called::Answered(answer) | Called::BrokenOff(answer) => answer,
             },
             (Called::Answered(answer) | Called::BrokenOff(answer), _) => answer,

@@ -26,24 +26,20 @@ pub fn classify(error: &reqwest::Error) -> Answer {
 
 /// Whether the connection broke before a byte of an answer came.
 pub fn is_broken_off(error: &reqwest::Error) -> bool {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(cause) = next {
-        if let Some(error) = cause.downcast_ref::<hyper::Error>()
-            && error.is_incomplete_message()
-        {
-            return true;
-        }
-        if let Some(error) = cause.downcast_ref::<io::Error>() {
-            let broken = [
-                io::ErrorKind::ConnectionReset,
-                io::ErrorKind::ConnectionAborted,
-                io::ErrorKind::BrokenPipe,
-            ];
-            return broken.contains(&error.kind());
-        }
-        next = cause.source();
-    }
-    false
+    causes(error).any(|cause| {
+        let incomplete = cause
+            .downcast_ref::<hyper::Error>()
+            .is_some_and(hyper::Error::is_incomplete_message);
+        let broken = cause.downcast_ref::<io::Error>().is_some_and(|error| {
+            matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::BrokenPipe
+            )
+        });
+        incomplete || broken
+    })
 }
 
 /// An answer that never came.
@@ -63,21 +59,22 @@ pub fn blocked(blocked: &Blocked) -> Answer {
 
 /// Looks through the chain of causes for one that says what happened.
 fn find(error: &reqwest::Error) -> Option<(Outcome, String)> {
-    let mut next: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(cause) = next {
-        if let Some(found) = recognise(cause, error.is_connect()) {
-            return Some(found);
-        }
-        next = match cause
+    causes(error).find_map(|cause| recognise(cause, error.is_connect()))
+}
+
+/// An error, its cause, the cause of that, and so on.
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    let first: &(dyn Error + 'static) = error;
+    std::iter::successors(Some(first), |&cause| {
+        let wrapped = cause
             .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref)
-        {
+            .and_then(io::Error::get_ref);
+        match wrapped {
             // An io::Error hides the error it wraps from `source`.
             Some(inner) => Some(inner),
             None => cause.source(),
-        };
-    }
-    None
+        }
+    })
 }
 
 fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome, String)> {
@@ -122,10 +119,8 @@ fn broken_off() -> (Outcome, String) {
     (Outcome::Protocol, reason.to_string())
 }
 
-fn deepest(error: &dyn Error) -> String {
-    let mut deepest = error;
-    while let Some(source) = deepest.source() {
-        deepest = source;
-    }
-    deepest.to_string()
+fn deepest(error: &reqwest::Error) -> String {
+    causes(error)
+        .last()
+        .map_or_else(String::new, ToString::to_string)
 }

@@ -1,7 +1,7 @@
 //! A store that is away for a while: nothing accepted is lost, nothing is sent twice.
 
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::redis::RedisServer;
+use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::{Server, Stores, registration};
 use crate::support::within;
 use reqwest::Method;
@@ -31,11 +31,7 @@ async fn a_journal_away_for_longer_than_a_lease_doubles_nothing() {
     merchant.release();
 
     let url = server.config().schedule.redis.clone().expect("on Redis");
-    let client = redis::Client::open(url.expose()).expect("a URL");
-    let mut redis = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("connected");
+    let mut redis = connect(url.expose()).await;
     let mut expiry = async || -> Option<i64> {
         let command = redis::Cmd::zscore("{rb:0}:leases", "t/a");
         command.query_async(&mut redis).await.expect("answered")
@@ -101,11 +97,7 @@ async fn a_replay_waits_until_the_series_before_is_settled() {
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
     // Redis answers what only reads and holds back what writes, as in a failover.
-    let client = redis::Client::open(redis.url(0)).expect("a URL");
-    let mut connection = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("connected");
+    let mut connection = connect(&redis.url(0)).await;
     let mut pause = redis::cmd("CLIENT");
     let paused = pause
         .arg(&["PAUSE", "700", "WRITE"])

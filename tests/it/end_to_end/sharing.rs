@@ -1,6 +1,7 @@
 //! Several servers on one Redis, and servers that do not belong together.
 
 use crate::support::merchant::{Call, Merchant};
+use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
 use ringback::app::App;
 use ringback::domain::signature::SigningSecret;
@@ -109,11 +110,7 @@ async fn what_redis_lost_is_put_back_at_the_next_start() {
         server.register(asked).await;
     }
     let url = server.config().schedule.redis.clone().expect("on Redis");
-    let client = redis::Client::open(url.expose()).expect("a URL");
-    let mut redis = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("connected");
+    let mut redis = connect(url.expose()).await;
     let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
     flush.expect("flushed");
     let server = server.restart().await;

@@ -1,7 +1,7 @@
 //! The Redis schedule under test: two instances on one server, and what only it promises.
 
 use super::fixture::*;
-use crate::support::redis::{RedisServer, fresh_database};
+use crate::support::redis::{RedisServer, connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
@@ -44,11 +44,7 @@ async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
 
 /// A command from outside, as an operator would send it.
 async fn command(url: &str, command: &Cmd) {
-    let client = redis::Client::open(url).expect("a url");
-    let mut connection = client
-        .get_multiplexed_async_connection()
-        .await
-        .expect("connected");
+    let mut connection = connect(url).await;
     command
         .exec_async(&mut connection)
         .await

@@ -121,6 +121,15 @@ pub fn fresh_database() -> String {
     SHARED.get_or_init(|| RedisServer::start(&[])).url(database)
 }
 
+/// A connection beside the server under test, as an operator would have.
+pub async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
+    let client = redis::Client::open(url).expect("a URL");
+    let connecting = client.get_multiplexed_async_connection();
+    super::within("a Redis connection", connecting)
+        .await
+        .expect("connected")
+}
+
 /// The server program. Tests that need Redis fail without one; they are never skipped.
 fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("RINGBACK_TEST_REDIS") {
