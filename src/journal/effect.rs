@@ -3,7 +3,7 @@
 //! Pure. A journal reads the notification within its transaction, asks here, and writes down what
 //! has become of it.
 
-use super::{Changing, Recording};
+use super::{Changing, Recorded, Recording};
 use crate::domain::attempt::Outcome;
 use crate::domain::change::Changed;
 use crate::domain::progress::Progress;
@@ -72,6 +72,23 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
             let cause = decision.cause.map_or("", |cause| cause.as_str());
             line("parked", cause.to_string())
         }
+    }
+}
+
+/// What to answer to a recording whose attempt is kept already: the reply to the first one was lost
+/// on its way.
+pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
+    let Recording {
+        attempt, decision, ..
+    } = recording;
+    let stands = snapshot.progress;
+    let there = snapshot.state == decision.state
+        && stands.series == decision.progress.series
+        && stands.attempts == decision.progress.attempts;
+    if there || attempt.answer.outcome == Outcome::Interrupted {
+        Recorded::Applied
+    } else {
+        Recorded::Stale(Box::new(snapshot.clone()))
     }
 }
 

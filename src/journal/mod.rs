@@ -10,9 +10,12 @@
 //! * A key is registered once; a second registration shows the first and changes nothing.
 //! * Ended states change only by [`Change`]; a recording that comes too late changes no state, but
 //!   its attempt is kept, since support staff must see what was sent.
+//! * An attempt is kept once, also if it is recorded again because the first reply was lost: one of
+//!   the same series, number, start and outcome is the same attempt.
 //! * A batch is one transaction: all of it is kept, or the call fails and nothing is.
 
 mod effect;
+mod history;
 pub mod recorder;
 pub mod sqlite;
 
@@ -30,6 +33,8 @@ use thiserror::Error;
 
 /// Most attempts of one notification that are read at a time. A ladder may make thousands.
 pub const MOST_ATTEMPTS_SHOWN: usize = 500;
+/// Most lines of one notification's history that are read at a time. It may be replayed for ever.
+pub const MOST_TRANSITIONS_SHOWN: usize = 500;
 
 /// Who asked for a transition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -120,7 +125,8 @@ pub enum ChangeResult {
 /// One line of a notification's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed` or `retried`.
+    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed`, `retried` or
+    /// `restored`.
     pub kind: String,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
@@ -130,6 +136,52 @@ pub struct Transition {
     pub instance: String,
     /// Its cause or reason; may be empty.
     pub detail: String,
+}
+
+/// A line to be added to a notification's history without any change.
+#[derive(Debug, Clone)]
+pub struct Noting {
+    /// Whose history.
+    pub key: Key,
+    /// What happened, such as `restored`.
+    pub kind: &'static str,
+    /// Who did it.
+    pub actor: Actor,
+    /// Why; may be empty.
+    pub detail: String,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// The schedule is being rebuilt from the journal.
+#[derive(Debug, Clone)]
+pub struct Rebuild {
+    /// When it began, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Who asked for it, or noticed that it was needed.
+    pub actor: Actor,
+    /// Why.
+    pub reason: String,
+}
+
+/// What may be forgotten. All instants are milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prune {
+    /// The bodies and headers of what was delivered or cancelled before.
+    pub payloads_before_ms: i64,
+    /// All of what was delivered or cancelled before: the notification with its history.
+    pub records_before_ms: i64,
+    /// All of the dead letters parked before; `None` keeps them for ever.
+    pub dead_before_ms: Option<i64>,
+}
+
+/// What was forgotten.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Bodies with their headers.
+    pub payloads: u64,
+    /// Whole notifications, dead letters included.
+    pub records: u64,
 }
 
 /// Which notifications to list. What is `None` does not matter.
@@ -232,7 +284,11 @@ pub trait Journal: Send + Sync + 'static {
     /// One notification with its attempts: the last [`MOST_ATTEMPTS_SHOWN`], oldest first.
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
-    /// The transitions of one notification, oldest first.
+    /// How these stand, in order and without attempts; `None` for each that is not here.
+    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
+
+    /// The transitions of one notification: the last [`MOST_TRANSITIONS_SHOWN`], oldest first. A
+    /// rebuild shows as `restored` in the history of all that were pending when it began.
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
 
     /// One notification as the schedule needs it, if it is pending.
@@ -255,6 +311,36 @@ pub trait Journal: Send + Sync + 'static {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<Page, JournalError>;
+
+    /// What was changed by hand from `from_ms` on and before `until_ms`, oldest change first,
+    /// `limit` at most, after `cursor`. One that was changed twice comes twice. Only a page without
+    /// a cursor is the end.
+    async fn changes(
+        &self,
+        from_ms: i64,
+        until_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError>;
+
+    /// Adds lines to histories; skips those of keys that are not here.
+    async fn note(&self, notes: &[Noting]) -> Result<(), JournalError>;
+
+    /// Writes down that the schedule is being rebuilt.
+    async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError>;
+
+    /// Forgets what is oldest: at most `limit` bodies and `limit` whole notifications.
+    async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError>;
+
+    /// Takes on a duty that one instance at a time sees to, or keeps it, for `ttl_ms` from now;
+    /// `false` if another instance has it.
+    async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError>;
+
+    /// What was last remembered under a name.
+    async fn recall(&self, name: &str) -> Result<Option<String>, JournalError>;
+
+    /// Keeps a small value under a name: where upkeep has got to.
+    async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError>;
 
     /// How many notifications are in which state.
     async fn counts(&self) -> Result<JournalCounts, JournalError>;

@@ -11,6 +11,7 @@ mod recording;
 mod registering;
 mod samples;
 mod sqlite_file;
+mod upkeep;
 
 use async_trait::async_trait;
 use ringback::journal::Journal;
@@ -66,6 +67,7 @@ macro_rules! contract {
             registering::batches_of_any_size_are_kept_whole,
             recording::a_failed_attempt_moves_on_and_is_kept,
             recording::a_delivery_ends_it,
+            recording::a_recording_that_is_repeated_is_kept_once,
             recording::a_last_failure_parks_it_with_its_cause,
             recording::an_interrupted_attempt_is_kept_and_changes_nothing,
             recording::an_attempt_after_a_cancellation_is_kept_and_changes_nothing,
@@ -89,6 +91,15 @@ macro_rules! contract {
             pending::what_has_ended_is_not_pending,
             pending::an_attempt_by_hand_comes_forward,
             pending::large_bodies_make_pages_shorter_and_leave_nothing_out,
+            upkeep::many_are_looked_up_at_once_in_order,
+            upkeep::changes_by_hand_are_found_by_their_time,
+            upkeep::a_note_stands_in_the_history,
+            upkeep::a_rebuild_stands_in_the_history_of_what_was_pending,
+            upkeep::payloads_go_first_and_records_later,
+            upkeep::dead_letters_stay_unless_asked_for,
+            upkeep::pruning_goes_in_steps_and_skips_the_pending,
+            upkeep::a_pruned_key_can_be_registered_again,
+            upkeep::a_value_is_remembered_under_its_name,
             keeping::what_was_answered_is_there_after_an_abrupt_end,
             keeping::counts_follow_every_change,
             keeping::many_tasks_can_write_at_once,

@@ -11,12 +11,14 @@ mod open;
 mod read;
 mod rows;
 mod statements;
+mod upkeep;
 mod write;
 mod writer;
 
 use super::{
-    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled, Order,
-    Page, Pending, Recorded, Recording, Registering, Transition,
+    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled,
+    Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording, Registering,
+    Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -70,6 +72,10 @@ impl Journal for SqliteJournal {
         read::find(&self.readers, key).await
     }
 
+    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        read::standing(&self.readers, keys).await
+    }
+
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
         read::transitions(&self.readers, key).await
     }
@@ -95,6 +101,51 @@ impl Journal for SqliteJournal {
     ) -> Result<Page, JournalError> {
         let most = list::MOST_SCANNED;
         list::list(&self.readers, filter, order, cursor, limit, most).await
+    }
+
+    async fn changes(
+        &self,
+        from_ms: i64,
+        until_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        upkeep::changes(&self.readers, from_ms, until_ms, cursor, limit).await
+    }
+
+    async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        write::note(transaction.connection(), &self.instance, notes).await?;
+        transaction.commit().await
+    }
+
+    async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        upkeep::rebuilding(transaction.connection(), &self.instance, rebuild).await?;
+        transaction.commit().await
+    }
+
+    async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        let pruned = upkeep::prune(transaction.connection(), prune, limit).await?;
+        transaction.commit().await?;
+        Ok(pruned)
+    }
+
+    /// Nobody else has the file open, so every duty is this instance's.
+    async fn duty(&self, _name: &str, _ttl_ms: i64) -> Result<bool, JournalError> {
+        Ok(true)
+    }
+
+    async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(error::failed)?;
+        upkeep::recall(&mut reading, name).await
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
+        let mut transaction = self.writer.begin().await?;
+        upkeep::remember(transaction.connection(), name, value).await?;
+        transaction.commit().await
     }
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {

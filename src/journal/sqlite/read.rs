@@ -5,7 +5,8 @@ use super::rows::{self, Fields, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{
-    Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, Pending, Transition,
+    Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending,
+    Transition, history,
 };
 use sqlx::sqlite::SqliteRow;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -32,7 +33,7 @@ pub(super) async fn find(
          ORDER BY row_id",
     )
     .bind(stored.row_id)
-    .bind(i64::try_from(MOST_ATTEMPTS_SHOWN).unwrap_or(i64::MAX))
+    .bind(limit_of(MOST_ATTEMPTS_SHOWN))
     .fetch_all(&mut *reading)
     .await
     .map_err(failed)?;
@@ -45,21 +46,55 @@ pub(super) async fn find(
     }))
 }
 
+/// How these stand, in order.
+pub(super) async fn standing(
+    readers: &SqlitePool,
+    keys: &[Key],
+) -> Result<Vec<Option<Snapshot>>, JournalError> {
+    let mut reading = readers.acquire().await.map_err(failed)?;
+    let wanted: Vec<&Key> = keys.iter().collect();
+    let known = rows::load(&mut reading, &wanted).await?;
+    let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
+    Ok(keys.iter().map(stands).collect())
+}
+
 pub(super) async fn transitions(
     readers: &SqlitePool,
     key: &Key,
 ) -> Result<Vec<Transition>, JournalError> {
-    let found = sqlx::query(
-        "SELECT kind, at_ms, actor, instance, detail FROM transitions
-         WHERE notification = (SELECT row_id FROM notifications WHERE topic = ? AND id = ?)
+    let mut reading = readers.begin().await.map_err(failed)?;
+    let own = sqlx::query(
+        "SELECT kind, at_ms, actor, instance, detail
+         FROM (SELECT * FROM transitions
+               WHERE notification = (SELECT row_id FROM notifications WHERE topic = ? AND id = ?)
+               ORDER BY row_id DESC LIMIT ?)
          ORDER BY row_id",
     )
     .bind(key.topic())
     .bind(key.id())
-    .fetch_all(readers)
+    .bind(limit_of(MOST_TRANSITIONS_SHOWN))
+    .fetch_all(&mut *reading)
     .await
     .map_err(failed)?;
-    found.iter().map(rows::transition).collect()
+    let own: Vec<Transition> = own.iter().map(rows::transition).collect::<Result<_, _>>()?;
+    let Some(first) = own.first() else {
+        return Ok(own);
+    };
+    let rebuilds = sqlx::query(
+        "SELECT 'restored', at_ms, actor, instance, reason
+         FROM (SELECT * FROM rebuilds WHERE at_ms >= ? ORDER BY row_id DESC LIMIT ?)
+         ORDER BY row_id",
+    )
+    .bind(first.at_ms)
+    .bind(limit_of(MOST_TRANSITIONS_SHOWN))
+    .fetch_all(&mut *reading)
+    .await
+    .map_err(failed)?;
+    let rebuilds = rebuilds
+        .iter()
+        .map(rows::transition)
+        .collect::<Result<_, _>>()?;
+    Ok(history::with_rebuilds(own, rebuilds))
 }
 
 pub(super) async fn pending(

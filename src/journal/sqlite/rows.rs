@@ -94,6 +94,12 @@ impl<'row> Fields<'row> {
         value
     }
 
+    /// Reads `topic, id`.
+    pub(super) fn key(&mut self) -> Result<Key, JournalError> {
+        let (topic, id): (&str, &str) = (self.take()?, self.take()?);
+        Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
+    }
+
     fn count(&mut self) -> Result<u32, JournalError> {
         let number: i64 = self.take()?;
         u32::try_from(number).map_err(|_| corrupt("count", &number))
@@ -124,11 +130,10 @@ fn corrupt(what: &str, found: &dyn std::fmt::Display) -> JournalError {
 /// Reads [`stored_columns`].
 pub(super) fn stored(fields: &mut Fields<'_>) -> Result<Stored, JournalError> {
     let row_id = fields.take()?;
-    let (topic, id): (&str, &str) = (fields.take()?, fields.take()?);
     Ok(Stored {
         row_id,
         snapshot: Snapshot {
-            key: Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))?,
+            key: fields.key()?,
             webhook_id: WebhookId::from_bytes(fields.bytes()?),
             lane: Lane::from_name(fields.take()?),
             destination: Destination::from_stored(fields.take()?),

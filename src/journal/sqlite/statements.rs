@@ -1,6 +1,7 @@
 //! The statements that write, and how values go into them.
 
 use super::bulk::{Bulk, Statement};
+use super::error::failed;
 use super::rows::Stored;
 use crate::domain::attempt::Attempt;
 use crate::domain::notification::Notification;
@@ -100,6 +101,26 @@ pub(super) async fn insert_attempts(
     INSERT_ATTEMPTS
         .execute(connection, rows, bind_attempt)
         .await
+}
+
+/// Whether this attempt is in the journal.
+pub(super) async fn is_kept(
+    connection: &mut SqliteConnection,
+    row: &AttemptRow<'_>,
+) -> Result<bool, JournalError> {
+    sqlx::query_scalar(
+        "SELECT EXISTS (SELECT 1 FROM attempts
+         WHERE notification = ? AND series = ? AND number = ? AND started_ms = ?
+           AND outcome = ?)",
+    )
+    .bind(row.notification)
+    .bind(i64::from(row.attempt.series))
+    .bind(i64::from(row.attempt.number))
+    .bind(row.attempt.started_ms)
+    .bind(row.attempt.answer.outcome.as_str())
+    .fetch_one(connection)
+    .await
+    .map_err(failed)
 }
 
 /// Adds lines of history.

@@ -3,7 +3,7 @@
 use super::error::failed;
 use super::rows::{Stored, load};
 use super::statements::{
-    AttemptRow, HistoryRow, insert_attempts, insert_history, insert_notifications,
+    AttemptRow, HistoryRow, insert_attempts, insert_history, insert_notifications, is_kept,
     update_notifications,
 };
 use crate::domain::key::Key;
@@ -11,7 +11,8 @@ use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::effect::{self, Effect, Line};
 use crate::journal::{
-    Actor, ChangeResult, Changing, JournalError, Journaled, Recorded, Recording, Registering,
+    Actor, ChangeResult, Changing, JournalError, Journaled, Noting, Recorded, Recording,
+    Registering,
 };
 use sqlx::SqliteConnection;
 use std::collections::hash_map::Entry;
@@ -91,13 +92,26 @@ pub(super) async fn record(
             replies.push(Recorded::Missing);
             continue;
         };
-        attempts.push(AttemptRow {
+        let row = AttemptRow {
             notification: stored.row_id,
             attempt: &recording.attempt,
             instance: instance.clone(),
             at_ms: recording.at_ms,
-        });
-        replies.push(match effect::record(&mut stored.snapshot, recording) {
+        };
+        let effect = effect::record(&mut stored.snapshot, recording);
+        // One that moved the notification on cannot have been kept before.
+        let repeated = match effect {
+            Effect::Moved(_) => false,
+            Effect::Unmoved | Effect::Stale => {
+                attempts.iter().any(|kept| is_same(kept, &row)) || is_kept(connection, &row).await?
+            }
+        };
+        if repeated {
+            replies.push(effect::repeated(&stored.snapshot, recording));
+            continue;
+        }
+        attempts.push(row);
+        replies.push(match effect {
             Effect::Unmoved => Recorded::Applied,
             Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
             Effect::Moved(line) => {
@@ -118,6 +132,46 @@ pub(super) async fn record(
     update_notifications(connection, &moved).await?;
     insert_history(connection, &history).await?;
     Ok(replies)
+}
+
+fn is_same(one: &AttemptRow<'_>, other: &AttemptRow<'_>) -> bool {
+    let name = |row: &AttemptRow<'_>| {
+        let attempt = row.attempt;
+        (
+            row.notification,
+            attempt.series,
+            attempt.number,
+            attempt.started_ms,
+            attempt.answer.outcome,
+        )
+    };
+    name(one) == name(other)
+}
+
+/// Adds lines to histories.
+pub(super) async fn note(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    notes: &[Noting],
+) -> Result<(), JournalError> {
+    let keys: Vec<&Key> = notes.iter().map(|note| &note.key).collect();
+    let known = load(connection, &keys).await?;
+    let lines: Vec<HistoryRow> = notes
+        .iter()
+        .filter_map(|note| {
+            Some(HistoryRow {
+                notification: known.get(&note.key)?.row_id,
+                at_ms: note.at_ms,
+                line: Line {
+                    kind: note.kind,
+                    detail: note.detail.clone(),
+                },
+                actor: note.actor.clone(),
+                instance: instance.clone(),
+            })
+        })
+        .collect();
+    insert_history(connection, &lines).await
 }
 
 /// Carries out a change by hand.

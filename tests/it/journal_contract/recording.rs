@@ -79,7 +79,45 @@ pub async fn a_delivery_ends_it(store: &dyn Store) {
     };
     assert_eq!((&*line.kind, line.at_ms), ("delivered", given.at_ms));
     assert_eq!((&*line.actor, &*line.instance), ("dispatcher", INSTANCE));
-    check_stale(&*journal, given).await;
+    check_stale(&*journal, later(given)).await;
+}
+
+/// The same attempt made again a moment later.
+fn later(mut recording: Recording) -> Recording {
+    recording.attempt.started_ms += 1;
+    recording
+}
+
+pub async fn a_recording_that_is_repeated_is_kept_once(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let check = async |given: &Recording, expected: &[(u32, u32, Outcome)]| {
+        apply(&*journal, given.clone()).await;
+        apply(&*journal, given.clone()).await;
+        let twice = [given.clone(), given.clone()];
+        let replies = journal.record(&twice).await.expect("kept");
+        assert_eq!(replies, [Recorded::Applied, Recorded::Applied]);
+        let snapshot = find(&*journal, &notification.key).await;
+        assert_eq!(attempts(&snapshot), expected);
+        assert_eq!(snapshot.progress, given.decision.progress);
+        assert_eq!(snapshot.state, given.decision.state);
+    };
+    let mut interrupted = recording(&notification, start, Outcome::Interrupted, None);
+    interrupted.attempt.started_ms -= 1;
+    let interruption = (1, 1, Outcome::Interrupted);
+    check(&interrupted, &[interruption]).await;
+    let failed = failure(&notification, start);
+    let failure = (1, 1, Outcome::HttpStatus);
+    check(&failed, &[interruption, failure]).await;
+    let delivered = delivery(&notification, failed.decision.progress);
+    let delivery = (1, 2, Outcome::Acknowledged);
+    check(&delivered, &[interruption, failure, delivery]).await;
+    // Long after, when it stands elsewhere.
+    let reply = record(&*journal, failed).await;
+    assert!(matches!(reply, Recorded::Stale(_)), "{reply:?}");
+    let snapshot = find(&*journal, &notification.key).await;
+    assert_eq!(attempts(&snapshot), [interruption, failure, delivery]);
+    let lines = history(&*journal, &notification.key).await;
+    assert_eq!(lines, ["registered", "delivered"]);
 }
 
 pub async fn a_last_failure_parks_it_with_its_cause(store: &dyn Store) {
@@ -126,8 +164,8 @@ pub async fn an_attempt_after_a_cancellation_is_kept_and_changes_nothing(store: 
 pub async fn an_attempt_that_was_overtaken_is_kept_and_changes_nothing(store: &dyn Store) {
     let (journal, notification, start) = with_one(store).await;
     apply(&*journal, failure(&notification, start)).await;
-    check_stale(&*journal, failure(&notification, start)).await;
-    check_stale(&*journal, refusal(&notification, start)).await;
+    check_stale(&*journal, later(failure(&notification, start))).await;
+    check_stale(&*journal, later(later(refusal(&notification, start)))).await;
 }
 
 pub async fn a_delivery_that_was_overtaken_counts_all_the_same(store: &dyn Store) {
@@ -153,14 +191,14 @@ pub async fn an_attempt_of_an_earlier_series_is_kept_and_changes_nothing(store: 
         attempts: 1,
         ..start
     };
-    check_stale(&*journal, failure(&notification, of_its_attempts)).await;
+    check_stale(&*journal, later(failure(&notification, of_its_attempts))).await;
 }
 
 pub async fn two_recordings_in_a_batch_are_carried_out_in_order(store: &dyn Store) {
     let (journal, notification, start) = with_one(store).await;
     let first = failure(&notification, start);
     let second = delivery(&notification, first.decision.progress);
-    let third = failure(&notification, start);
+    let third = later(failure(&notification, start));
     let batch = vec![first.clone(), second.clone(), third];
     let replies = journal.record(&batch).await.expect("kept");
     let snapshot = find(&*journal, &notification.key).await;

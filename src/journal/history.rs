@@ -1,0 +1,71 @@
+//! The lines of a notification's history, put together: its own and those of the rebuilds that it
+//! was part of. Pure.
+
+use super::Transition;
+
+/// Adds the rebuilds, given newest last, that began while the notification was pending.
+pub(super) fn with_rebuilds(own: Vec<Transition>, rebuilds: Vec<Transition>) -> Vec<Transition> {
+    let mut lines: Vec<Transition> = Vec::with_capacity(own.len() + rebuilds.len());
+    let mut rebuilds = rebuilds.into_iter().peekable();
+    let mut pending = false;
+    for line in own {
+        while let Some(rebuild) = rebuilds.next_if(|rebuild| rebuild.at_ms < line.at_ms) {
+            lines.extend(Some(rebuild).filter(|_| pending));
+        }
+        pending = !matches!(
+            line.kind.as_str(),
+            "delivered" | "parked" | "cancelled" | "discarded"
+        );
+        lines.push(line);
+    }
+    lines.extend(rebuilds.filter(|_| pending));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rebuild_shows_while_a_notification_is_pending() {
+        fn check(own: &[(&str, i64)], rebuilds: &[i64], expected: &[(&str, i64)]) {
+            let line = |kind: &str, at_ms| Transition {
+                kind: kind.to_string(),
+                at_ms,
+                actor: String::new(),
+                instance: String::new(),
+                detail: String::new(),
+            };
+            let own = own.iter().map(|(kind, at_ms)| line(kind, *at_ms)).collect();
+            let rebuilds = rebuilds
+                .iter()
+                .map(|at_ms| line("restored", *at_ms))
+                .collect();
+            let shown = with_rebuilds(own, rebuilds);
+            let shown: Vec<(&str, i64)> = shown.iter().map(|l| (&*l.kind, l.at_ms)).collect();
+            assert_eq!(shown, expected);
+        }
+        let registered = ("registered", 10);
+        check(&[registered], &[], &[registered]);
+        check(&[registered], &[5, 9], &[registered]);
+        check(&[registered], &[11], &[registered, ("restored", 11)]);
+        let delivered = ("delivered", 20);
+        check(
+            &[registered, delivered],
+            &[20, 30],
+            &[registered, delivered],
+        );
+        check(
+            &[registered, ("parked", 20), ("replayed", 30), ("parked", 40)],
+            &[15, 25, 35, 45],
+            &[
+                registered,
+                ("restored", 15),
+                ("parked", 20),
+                ("replayed", 30),
+                ("restored", 35),
+                ("parked", 40),
+            ],
+        );
+    }
+}
