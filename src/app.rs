@@ -19,10 +19,11 @@ use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::redis::{Adopted, Options, RedisSchedule, Time};
+use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use crate::schedule::{Limits, Schedule};
 use crate::service::Service;
-use crate::upkeep::restore::{restore, restore_in_time};
+use crate::upkeep::fill::fill;
+use crate::upkeep::rebuild::Keeper;
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -79,6 +80,12 @@ impl App {
         let instance = instance_name();
         let journal = open_journal(&config, &instance).await?;
         let schedule = open_schedule(&config, journal.as_deref(), clock.clone(), time).await?;
+        let keeper = Keeper::new(journal.clone(), schedule.clone());
+        let found = keeper.first_look().await;
+        let found = found.with_context(|| match &config.schedule.redis {
+            Some(redis) => format!("--redis {redis}"),
+            None => "the schedule in memory".to_string(),
+        })?;
         let recorder = journal
             .clone()
             .map(|journal| Arc::new(Recorder::start(journal)));
@@ -106,12 +113,9 @@ impl App {
             drain_timeout: config.delivery.drain_timeout,
         });
         let mut tasks = vec![watch("dispatcher", tokio::spawn(dispatching))];
-        if let (Some(journal), Some(_)) = (&journal, &config.schedule.redis) {
-            tasks.push(tokio::spawn(mend(
-                journal.clone(),
-                schedule.clone(),
-                stop.clone(),
-            )));
+        if schedule.shared().is_some() {
+            let keeping = keeper.run(found, stop.clone());
+            tasks.push(watch("keeper", tokio::spawn(keeping)));
         }
         let service = Arc::new(Service::new(recorder, schedule));
         let settings = ApiSettings {
@@ -251,9 +255,10 @@ async fn open_schedule(
     let Some(redis) = &config.schedule.redis else {
         let schedule = Arc::new(MemorySchedule::new(clock, limits));
         if let Some(journal) = journal {
-            let restored = restore(journal, schedule.as_ref(), false).await?;
+            let filled = fill(journal, schedule.as_ref()).await?;
+            let pending = filled.read;
             tracing::info!(
-                restored,
+                pending,
                 "the schedule is in memory, filled from the journal"
             );
         }
@@ -264,13 +269,9 @@ async fn open_schedule(
         partitions: config.schedule.partitions.into(),
         limits,
         time,
-        owner: journal.map_or("none", Journal::id).to_string(),
+        owner: journal.map_or(NO_JOURNAL, Journal::id).to_string(),
     };
     let schedule = Arc::new(RedisSchedule::open(&options, clock)?);
-    let adopted = schedule.adopt().await;
-    if adopted.with_context(|| format!("--redis {redis}"))? == Adopted::New {
-        tracing::info!("the schedule in Redis is new");
-    }
     if journal.is_none() {
         tracing::info!("no journal: what Redis persists is all that is kept");
         for warning in schedule.durability_warnings().await {
@@ -278,18 +279,6 @@ async fn open_schedule(
         }
     }
     Ok(schedule)
-}
-
-/// Puts into Redis whatever the journal holds pending and Redis does not, beside the traffic.
-async fn mend(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>, stop: CancellationToken) {
-    let restoring = restore_in_time(journal.as_ref(), schedule.as_ref());
-    match stop.run_until_cancelled(restoring).await {
-        Some(Ok(pending)) => tracing::info!(pending, "all that is pending is in Redis"),
-        Some(Err(error)) => {
-            tracing::error!(%error, "cannot tell whether all that is pending is in Redis; restart");
-        }
-        None => {}
-    }
 }
 
 /// Names this process in the journal: host and process id.

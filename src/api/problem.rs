@@ -152,6 +152,10 @@ impl Problem {
             ServiceError::Schedule(
                 ScheduleError::Unavailable(reason) | ScheduleError::Foreign(reason),
             ) => Self::unavailable("schedule", &reason),
+            ServiceError::Schedule(ScheduleError::Rebuilding) => Self::new(
+                Kind::Unavailable,
+                format!("{detail}; send the same request again"),
+            ),
             ServiceError::Schedule(ScheduleError::Corrupt(reason)) => {
                 Self::corrupt("schedule", &reason)
             }

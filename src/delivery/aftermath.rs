@@ -142,7 +142,7 @@ impl Errands {
                     }
                     lease = newest;
                 }
-                Err(error @ ScheduleError::Unavailable(_)) => {
+                Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                     if back_off.is_first() {
                         tracing::warn!(notification = %key, %error, "settling waits");
                     }

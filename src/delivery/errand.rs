@@ -111,7 +111,12 @@ impl Errands {
         let key = lease.entry.notification.key.clone();
         let mut back_off = BackOff::default();
         let found = loop {
-            match recorder.journal().find(&key).await {
+            // Only an interruption has to be looked for among the attempts.
+            let looked_up = match lease.entry.interrupted_ms {
+                Some(_) => recorder.journal().find(&key).await,
+                None => recorder.standing(key.clone()).await,
+            };
+            match looked_up {
                 Ok(found) => break found,
                 Err(error) => {
                     if back_off.is_first() {

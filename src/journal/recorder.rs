@@ -6,6 +6,8 @@
 
 use super::{Journal, JournalError, Journaled, Recorded, Recording, Registering};
 use crate::batch::{BatchLimits, Batcher};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
 use std::sync::Arc;
 
 const REGISTRATIONS: BatchLimits = BatchLimits {
@@ -19,11 +21,18 @@ const RECORDINGS: BatchLimits = BatchLimits {
     queue: 4_096,
 };
 
-/// A journal with its writes grouped.
+const LOOK_UPS: BatchLimits = BatchLimits {
+    requests: 256,
+    bytes: usize::MAX,
+    queue: 16_384,
+};
+
+/// A journal with its writes grouped, and its look-ups of single notifications.
 pub struct Recorder {
     journal: Arc<dyn Journal>,
     registrations: Batcher<Registering, Result<Journaled, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
+    look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
 }
 
 impl Recorder {
@@ -38,10 +47,15 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| record(journal.clone(), batch)
         });
+        let look_ups = Batcher::start(LOOK_UPS, |_| 0, {
+            let journal = journal.clone();
+            move |batch| look_up(journal.clone(), batch)
+        });
         Self {
             journal,
             registrations,
             recordings,
+            look_ups,
         }
     }
 
@@ -69,6 +83,17 @@ impl Recorder {
     pub async fn record(&self, recording: Recording) -> Result<Recorded, JournalError> {
         self.recordings
             .call(recording)
+            .await
+            .unwrap_or_else(|lost| Err(gone(lost)))
+    }
+
+    /// How one notification stands, without its attempts.
+    ///
+    /// # Errors
+    /// Whatever the journal says of the batch it went in.
+    pub async fn standing(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
+        self.look_ups
+            .call(key)
             .await
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
@@ -112,6 +137,21 @@ async fn record(
     let mut replies = Vec::with_capacity(batch.len());
     for one in batch.chunks(1) {
         replies.extend(spread(journal.record(one).await, 1));
+    }
+    replies
+}
+
+async fn look_up(
+    journal: Arc<dyn Journal>,
+    batch: Vec<Key>,
+) -> Vec<Result<Option<Snapshot>, JournalError>> {
+    let all = journal.standing(&batch).await;
+    if !is_spoilt(&all, batch.len()) {
+        return spread(all, batch.len());
+    }
+    let mut replies = Vec::with_capacity(batch.len());
+    for one in batch.chunks(1) {
+        replies.extend(spread(journal.standing(one).await, 1));
     }
     replies
 }

@@ -141,22 +141,9 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
     let (header, rest) = bytes
         .split_first_chunk::<HEADER_BYTES>()
         .ok_or("too short")?;
-    if header[0] != VERSION {
-        return Err("written in another format version");
-    }
-    let state = decode_state(header[1]).ok_or("its state")?;
+    let (state, progress) = decode_header_parts(header)?;
     let cause = decode_cause(header[2]).ok_or("its cause")?;
     let flags = header[3];
-    let progress = Progress {
-        series: number(&header[4..8]),
-        step: number(&header[8..12]),
-        attempts: number(&header[12..16]),
-        first_due_ms: instant(&header[16..24]),
-        deadline_ms: instant(&header[24..32]),
-        due_ms: instant(&header[32..40]),
-        retry_at_ms: Some(instant(&header[40..48])).filter(|at_ms| *at_ms != 0),
-        clamped: flags & CLAMPED != 0,
-    };
     let interrupted = flags & INTERRUPTED != 0;
     let at_ms = Some(instant(&header[48..56])).filter(|at_ms| *at_ms != 0);
     let (lane_len, rest) = rest.split_first_chunk::<2>().ok_or("too short")?;
@@ -191,6 +178,38 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         verify: flags & VERIFY != 0,
         interrupted_ms: at_ms.filter(|_| interrupted),
     })
+}
+
+/// Reads the header alone.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_header(key: &str, bytes: &[u8]) -> Result<(State, Progress), BadEnvelope> {
+    let header = bytes.first_chunk::<HEADER_BYTES>().ok_or("too short");
+    header
+        .and_then(decode_header_parts)
+        .map_err(|what| BadEnvelope {
+            key: key.to_string(),
+            what,
+        })
+}
+
+fn decode_header_parts(header: &[u8; HEADER_BYTES]) -> Result<(State, Progress), &'static str> {
+    if header[0] != VERSION {
+        return Err("written in another format version");
+    }
+    let state = decode_state(header[1]).ok_or("its state")?;
+    let progress = Progress {
+        series: number(&header[4..8]),
+        step: number(&header[8..12]),
+        attempts: number(&header[12..16]),
+        first_due_ms: instant(&header[16..24]),
+        deadline_ms: instant(&header[24..32]),
+        due_ms: instant(&header[32..40]),
+        retry_at_ms: Some(instant(&header[40..48])).filter(|at_ms| *at_ms != 0),
+        clamped: header[3] & CLAMPED != 0,
+    };
+    Ok((state, progress))
 }
 
 fn number(bytes: &[u8]) -> u32 {

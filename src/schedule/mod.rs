@@ -18,6 +18,7 @@
 pub mod envelope;
 pub mod memory;
 pub mod redis;
+pub mod shared;
 pub mod wake;
 
 use crate::clock::Clock;
@@ -27,6 +28,7 @@ use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use async_trait::async_trait;
+use shared::Shared;
 use std::sync::Arc;
 use thiserror::Error;
 use wake::Wake;
@@ -132,6 +134,35 @@ pub struct Found {
     pub in_flight: bool,
 }
 
+/// What is known of an entry without its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// Scheduled, or ended and remembered.
+    pub state: State,
+    /// How far it has come.
+    pub progress: Progress,
+    /// Whether a lease on it is out.
+    pub in_flight: bool,
+}
+
+/// A stretch of all that is here, and where to go on.
+#[derive(Debug, Clone, Default)]
+pub struct Scanned {
+    /// What was found.
+    pub holdings: Vec<(Key, Holding)>,
+    /// Pass this to go on; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// What putting entries back did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Entries that were missing.
+    pub missing: u64,
+    /// Entries that were here with other progress.
+    pub moved: u64,
+}
+
 /// What a claim brought.
 #[derive(Debug, Clone, Default)]
 pub struct Claimed {
@@ -193,13 +224,17 @@ pub enum ScheduleError {
     /// carried out all the same.
     #[error("the schedule is unavailable: {0}")]
     Unavailable(String),
+    /// It has lost what it held, and nothing was done. It is being filled from the journal, and can
+    /// be worked with again as soon as that has begun; worth trying again.
+    #[error("the schedule has lost what it held and is being rebuilt from the journal")]
+    Rebuilding,
     /// It holds something that this version cannot read.
     #[error("the schedule holds something unreadable: {0}")]
     Corrupt(String),
     /// It belongs to another journal.
     #[error("{0}")]
     Foreign(String),
-    /// The cursor is not one that [`Schedule::dead`] gave.
+    /// The cursor is not one that [`Schedule::dead`] or [`Schedule::scan`] gave.
     #[error("the cursor is not one that a list of this server gave")]
     BadCursor,
 }
@@ -242,6 +277,21 @@ pub trait Schedule: Send + Sync + 'static {
 
     /// Which of these have a lease out.
     async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError>;
+
+    /// What is here of these, in order.
+    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError>;
+
+    /// A stretch of all that is here, about `limit` entries in no order, after `cursor`. What is
+    /// here all the while comes at least once.
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError>;
+
+    /// Puts pending entries in that are missing, and gives those that wait the progress that these
+    /// have. What has a lease out is left alone. For whoever has just read them in the journal; it
+    /// should be asked again before they are sent ([`Entry::verify`]).
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
+
+    /// What it has to say of itself if it outlives this process and others work with it too.
+    fn shared(&self) -> Option<&dyn Shared>;
 
     /// Turns a remembered dead entry into a pending one with new progress, or into a cancelled one
     /// (`None`). Shows what was there before; nothing happens to one that is not dead.

@@ -27,7 +27,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
-/// How long a change waits for an outcome that is just being settled.
+/// How long a request waits for what passes in a moment: an outcome that is just being settled, a
+/// schedule that is about to be rebuilt.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);

@@ -1,12 +1,12 @@
 //! Taking notifications in.
 
-use super::{Service, ServiceError, snapshot_of};
+use super::{PATIENCE, Service, ServiceError, snapshot_of};
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Actor, Journaled, Registering};
-use crate::schedule::{Entry, Registered};
+use crate::schedule::{Entry, Registered, ScheduleError};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -49,13 +49,13 @@ impl Service {
                     Journaled::Created => {
                         // Dying here leaves it in the journal alone; nobody was answered yet, and
                         // registering again or the next start puts it here.
-                        self.schedule.register(entry).await?;
+                        self.schedule_new(entry).await?;
                         return Ok(Intake::Created(fresh));
                     }
                     Journaled::Existing(snapshot) => *snapshot,
                 }
             }
-            None => match self.schedule.register(entry).await? {
+            None => match self.schedule_new(entry).await? {
                 Registered::Created => return Ok(Intake::Created(fresh)),
                 Registered::Existing(found) => snapshot_of(*found),
             },
@@ -67,5 +67,21 @@ impl Service {
             known.in_flight = self.ensure_scheduled(journal, &known.key).await?;
         }
         Ok(Intake::Existing(known))
+    }
+
+    /// Puts a new entry into the schedule. One that has lost what it held takes entries again as soon
+    /// as its rebuild has begun, which is worth a moment's patience.
+    async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        match (
+            self.schedule.register(entry.clone()).await,
+            self.schedule.shared(),
+        ) {
+            (Err(ScheduleError::Rebuilding), Some(shared)) => {
+                // What comes of waiting, registering again will tell.
+                let _ = tokio::time::timeout(PATIENCE, shared.regained()).await;
+                self.schedule.register(entry).await
+            }
+            (registered, _) => registered,
+        }
     }
 }

@@ -1,3 +1,4 @@
-//! Keeping the two stores in step, beside the traffic: one file per duty.
+//! Keeping the journal and the schedule in step.
 
-pub mod restore;
+pub mod fill;
+pub mod rebuild;

@@ -12,10 +12,11 @@ use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, ScheduleCounts, ScheduleError,
-    Settled, Settlement, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
+    ScheduleCounts, ScheduleError, Settled, Settlement, Taken,
 };
 use bytes::Bytes;
+use slab::Slab;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -30,6 +31,8 @@ struct Job {
     entry: Entry,
     /// The expiry of the lease that is out.
     lease: Option<i64>,
+    /// Its place among all entries.
+    place: usize,
     /// The expiry of the last lease there was. The next one differs, though it be taken within the
     /// same millisecond: the expiry is the fence.
     last_fence: i64,
@@ -48,6 +51,8 @@ struct End {
 pub(super) struct Book {
     limits: Limits,
     jobs: HashMap<Named, Job>,
+    /// All entries, each in a place that it keeps, to be leafed through.
+    places: Slab<Named>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
     ended: Ended,
@@ -58,6 +63,7 @@ impl Book {
         Self {
             limits,
             jobs: HashMap::new(),
+            places: Slab::new(),
             lanes: Lanes::new(limits.lane_cap),
             leases: BTreeSet::new(),
             ended: Ended::default(),
@@ -68,16 +74,73 @@ impl Book {
         if let Some(found) = self.find(&entry.notification.key) {
             return Registered::Existing(Box::new(found));
         }
-        self.wait(&entry, now_ms);
-        self.jobs.insert(
-            Named::of(&entry.notification),
-            Job {
-                entry,
-                lease: None,
-                last_fence: i64::MIN,
-            },
-        );
+        self.add(entry, now_ms);
         Registered::Created
+    }
+
+    fn add(&mut self, entry: Entry, now_ms: i64) {
+        self.wait(&entry, now_ms);
+        let name = Named::of(&entry.notification);
+        let job = Job {
+            entry,
+            lease: None,
+            place: self.places.insert(name.clone()),
+            last_fence: i64::MIN,
+        };
+        self.jobs.insert(name, job);
+    }
+
+    pub(super) fn restore(&mut self, entries: &[Entry], now_ms: i64) -> Restored {
+        let mut restored = Restored::default();
+        for entry in entries {
+            match self.jobs.get_mut(&entry.notification.key) {
+                None => {
+                    self.add(entry.clone(), now_ms);
+                    restored.missing += 1;
+                }
+                Some(job)
+                    if job.lease.is_none()
+                        && job.entry.state == State::Scheduled
+                        && job.entry.progress != entry.progress =>
+                {
+                    let due_ms = job.entry.progress.next_due_ms();
+                    job.entry = entry.clone();
+                    let lane = &entry.notification.lane;
+                    let name = Named::of(&entry.notification);
+                    self.lanes.withdraw(lane, name, due_ms, now_ms);
+                    self.wait(entry, now_ms);
+                    restored.moved += 1;
+                }
+                Some(_) => {}
+            }
+        }
+        restored
+    }
+
+    pub(super) fn holding(&self, key: &Key) -> Option<Holding> {
+        self.jobs.get(key).map(|job| Holding {
+            state: job.entry.state,
+            progress: job.entry.progress,
+            in_flight: job.lease.is_some(),
+        })
+    }
+
+    pub(super) fn scan(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Scanned, ScheduleError> {
+        let start: usize = match cursor {
+            Some(text) => text.parse().map_err(|_| ScheduleError::BadCursor)?,
+            None => 0,
+        };
+        let end = start.saturating_add(limit.max(1));
+        let holdings = (start..end.min(self.places.capacity()))
+            .filter_map(|place| self.places.get(place))
+            .filter_map(|name| Some((name.key().clone(), self.holding(name.key())?)))
+            .collect();
+        let next = (end < self.places.capacity()).then(|| end.to_string());
+        Ok(Scanned { holdings, next })
     }
 
     pub(super) fn claim(&mut self, most: usize, now_ms: i64) -> Claimed {
@@ -343,7 +406,9 @@ impl Book {
             let Some(key) = self.ended.forget(now_ms) else {
                 return;
             };
-            self.jobs.remove(&key);
+            if let Some(job) = self.jobs.remove(&key) {
+                self.places.remove(job.place);
+            }
         }
     }
 
@@ -353,6 +418,7 @@ impl Book {
             return;
         };
         let Some(remember_ms) = self.limits.remember_ms else {
+            self.places.remove(job.place);
             return;
         };
         let mut notification = job.entry.notification;
@@ -369,7 +435,9 @@ impl Book {
             ended_ms: Some(end.ended_ms),
             ..Entry::scheduled(notification.clone(), end.progress)
         };
-        self.jobs.insert(Named::of(&notification), job);
+        let name = Named::of(&notification);
+        self.places[job.place] = name.clone();
+        self.jobs.insert(name, job);
     }
 }
 

@@ -16,8 +16,8 @@ use crate::domain::lane::Lane;
 use crate::domain::progress::Progress;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts,
-    ScheduleError, Settled, Settlement, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
+    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Shared, Taken,
 };
 use async_trait::async_trait;
 use book::Book;
@@ -111,6 +111,23 @@ impl Schedule for MemorySchedule {
     async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
         let book = self.book()?;
         Ok(keys.iter().map(|key| book.in_flight(key)).collect())
+    }
+
+    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        let book = self.book()?;
+        Ok(keys.iter().map(|key| book.holding(key)).collect())
+    }
+
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        self.book()?.scan(cursor, limit)
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        self.change(|book, now_ms| book.restore(entries, now_ms))
+    }
+
+    fn shared(&self) -> Option<&dyn Shared> {
+        None
     }
 
     async fn revive(

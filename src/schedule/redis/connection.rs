@@ -3,20 +3,22 @@
 //! Every call has a time limit. One that found its connection broken is sent once more over a new
 //! one, or the first call after an outage would always fail, on every connection; that it may have
 //! been carried out does no harm, since every script can be repeated. One that timed out is not sent
-//! again: the caller has waited long enough to decide for itself.
+//! again: the caller has waited long enough to decide for itself. The next one then goes over a new
+//! connection, since the old one may lead nowhere any more; likewise after the server said that it
+//! may not be written to, since the name may stand for another server by now.
 
-use super::Reply;
+use super::reply::Reply;
 use crate::schedule::ScheduleError;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, PubSub};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// How long one command may take before it counts as failed.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a claim may take. Redis may stand still for a while and then carry out what it was sent;
-/// a claim whose reply nobody waits for leaves leases that nobody carries out until they expire.
-pub const CLAIM_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a command about many entries may take.
+pub const BULK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// What a call may take beyond its command: connecting, and once more after a broken connection.
@@ -93,12 +95,13 @@ impl Connector {
             .set_response_timeout(Some(timeout))
             // A failed connection is tried again by the next command; whoever calls has a back-off.
             .set_number_of_retries(0);
-        let manager = self
-            .client
-            .get_connection_manager_lazy(config)
-            .map_err(unavailable)?;
-        let timeout = timeout + CALL_MARGIN;
-        Ok(Connection { manager, timeout })
+        let connection = Connection {
+            client: self.client.clone(),
+            manager: Arc::new(RwLock::new((0, open(&self.client, &config)?))),
+            timeout: timeout + CALL_MARGIN,
+            config,
+        };
+        Ok(connection)
     }
 
     /// A connection for listening.
@@ -110,14 +113,41 @@ impl Connector {
     }
 }
 
+/// One that connects at its first use.
+fn open(
+    client: &Client,
+    config: &ConnectionManagerConfig,
+) -> Result<ConnectionManager, ScheduleError> {
+    client
+        .get_connection_manager_lazy(config.clone())
+        .map_err(unavailable)
+}
+
 /// One multiplexed connection. Clones share it.
 #[derive(Clone)]
 pub struct Connection {
-    manager: ConnectionManager,
+    client: Client,
+    config: ConnectionManagerConfig,
+    /// With how often it was replaced.
+    manager: Arc<RwLock<(u64, ConnectionManager)>>,
     timeout: Duration,
 }
 
 impl Connection {
+    fn current(&self) -> (u64, ConnectionManager) {
+        let current = self.manager.read().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+
+    /// Lets the next command connect anew, unless somebody else has seen to that. What is under way
+    /// over the old connection goes on there.
+    fn replace(&self, used: u64) {
+        let mut current = self.manager.write().unwrap_or_else(PoisonError::into_inner);
+        if let (true, Ok(manager)) = (current.0 == used, open(&self.client, &self.config)) {
+            *current = (used + 1, manager);
+        }
+    }
+
     /// Runs one command.
     pub async fn run(&self, command: &Cmd) -> Result<Value, ScheduleError> {
         self.send(command).await?.map_err(unavailable)
@@ -126,17 +156,6 @@ impl Connection {
     /// Runs a script that `command` calls; hands it to the server first if that does not know it.
     pub async fn run_script(&self, script: &Script, command: &Cmd) -> Result<Reply, ScheduleError> {
         Reply::of(self.eval(script, command).await?)
-    }
-
-    /// Like [`Connection::run_script`], for a script that answers with a text.
-    pub async fn run_script_text(
-        &self,
-        script: &Script,
-        command: &Cmd,
-    ) -> Result<String, ScheduleError> {
-        let value = self.eval(script, command).await?;
-        redis::from_redis_value(value)
-            .map_err(|_| ScheduleError::Corrupt("a script did not answer with a text".to_string()))
     }
 
     async fn eval(&self, script: &Script, command: &Cmd) -> Result<Value, ScheduleError> {
@@ -152,8 +171,8 @@ impl Connection {
     }
 
     async fn send(&self, command: &Cmd) -> Result<Result<Value, RedisError>, ScheduleError> {
+        let (used, mut manager) = self.current();
         let sending = async {
-            let mut manager = self.manager.clone();
             match manager.send_packed_command(command).await {
                 Err(error) if error.is_io_error() && !error.is_timeout() => {
                     manager.send_packed_command(command).await
@@ -161,11 +180,18 @@ impl Connection {
                 sent => sent,
             }
         };
-        tokio::time::timeout(self.timeout, sending)
-            .await
-            .map_err(|_| timed_out())
-            // An error that the server answers with comes as a value.
-            .map(|sent| sent.and_then(Value::extract_error))
+        let Ok(sent) = tokio::time::timeout(self.timeout, sending).await else {
+            self.replace(used);
+            return Err(timed_out());
+        };
+        // An error that the server answers with comes as a value.
+        let sent = sent.and_then(Value::extract_error);
+        if let Err(error) = &sent
+            && (error.is_timeout() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly))
+        {
+            self.replace(used);
+        }
+        Ok(sent)
     }
 }
 
@@ -174,5 +200,8 @@ fn timed_out() -> ScheduleError {
 }
 
 fn unavailable(error: RedisError) -> ScheduleError {
+    if error.code() == Some("REBUILDING") {
+        return ScheduleError::Rebuilding;
+    }
     ScheduleError::Unavailable(format!("Redis: {error}"))
 }

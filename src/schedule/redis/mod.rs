@@ -14,6 +14,9 @@
 //!   dead      ZSET   key -> parked at   (only without a journal)
 //!   ended     ZSET   key -> ended at    (only without a journal)
 //!   epoch     STRING whose data this is
+//!   marks     HASH   instance -> how many changes it has made; since when the data is here
+//!   rebuild   STRING which instance is filling it, while it does
+//!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
 //! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
 //!
@@ -22,15 +25,16 @@
 //! A notification's key decides its partition, so that it can be found by its name alone. The lane
 //! cap is counted per partition and therefore divided by their number.
 
+mod bulk;
 mod connection;
 mod dead;
 mod durability;
+mod epoch;
 mod listen;
+mod marks;
 mod partition;
 mod reply;
 mod writes;
-
-use reply::Reply;
 
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
@@ -38,16 +42,18 @@ use crate::domain::lane::Lane;
 use crate::domain::progress::Progress;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts,
-    ScheduleError, Settled, Settlement, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
+    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Shared, Taken,
 };
 use async_trait::async_trait;
-use connection::{Connector, Script};
+use connection::Connector;
 use listen::Listener;
+use marks::{Loss, Marks, Witness};
 use partition::Partition;
 use redis::Value;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use uuid::Uuid;
 
 /// Whose clock decides what is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,18 +76,12 @@ pub struct Options {
     pub limits: Limits,
     /// Whose clock decides.
     pub time: Time,
-    /// The journal's id, or `none`.
+    /// The journal's id, or [`NO_JOURNAL`].
     pub owner: String,
 }
 
-/// What was found under the keys when they were taken over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Adopted {
-    /// The data of this owner.
-    Ours,
-    /// Nothing, in at least one partition: it is new, or was flushed or replaced.
-    New,
-}
+/// The owner of a schedule that has no journal.
+pub const NO_JOURNAL: &str = "none";
 
 /// The schedule in Redis.
 pub struct RedisSchedule {
@@ -90,13 +90,19 @@ pub struct RedisSchedule {
     wake: Arc<Wake>,
     limits: Limits,
     owner: String,
+    /// Whether there is a journal that it can be filled from.
+    journaled: bool,
+    scripts: epoch::Scripts,
+    loss: Arc<Loss>,
+    /// What an earlier instance knew of each partition.
+    recalled: Mutex<Vec<Witness>>,
     /// Where the next claim begins, so that no partition is always the last.
     turn: AtomicUsize,
     _listener: Listener,
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. [`RedisSchedule::adopt`] comes next.
+    /// Prepares the schedule; connects at the first call. [`Shared::look`] comes next.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is none.
@@ -104,8 +110,20 @@ impl RedisSchedule {
         let connector = Connector::new(&options.url)?;
         let clock = Arc::new(OffsetClock::new(clock));
         let wake = Arc::new(Wake::default());
+        let loss = Arc::new(Loss::default());
+        let instance = Uuid::now_v7().simple().to_string();
         let partitions = (0..options.partitions.max(1))
-            .map(|number| Partition::open(number, &connector, options, clock.clone(), wake.clone()))
+            .map(|number| {
+                let marks = Marks::new(&instance, loss.clone());
+                Partition::open(
+                    number,
+                    &connector,
+                    options,
+                    clock.clone(),
+                    wake.clone(),
+                    marks,
+                )
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let channels = partitions
             .iter()
@@ -118,30 +136,12 @@ impl RedisSchedule {
             wake,
             limits: options.limits,
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
+            journaled: options.owner != NO_JOURNAL,
+            scripts: epoch::Scripts::default(),
+            loss,
+            recalled: Mutex::default(),
             turn: AtomicUsize::new(0),
         })
-    }
-
-    /// Ties the keys to their owner, unless they belong to another: two journals on one schedule
-    /// would deliver each other's notifications and lose track of them.
-    ///
-    /// # Errors
-    /// [`ScheduleError::Foreign`] names both owners.
-    pub async fn adopt(&self) -> Result<Adopted, ScheduleError> {
-        let script = Script::new(include_str!("lua/adopt.lua"));
-        let mut adopted = Adopted::Ours;
-        for partition in &self.partitions {
-            let keys = &partition.context.keys;
-            let mut command = script.call();
-            command.arg(1).arg(keys.epoch()).arg(&self.owner);
-            let found = partition.reads.run_script_text(&script, &command).await?;
-            match found.as_str() {
-                "ours" => {}
-                "new" => adopted = Adopted::New,
-                other => return Err(ScheduleError::Foreign(foreign(other, &self.owner))),
-            }
-        }
-        Ok(adopted)
     }
 
     fn partition(&self, key: &Key) -> &Partition {
@@ -256,6 +256,22 @@ impl Schedule for RedisSchedule {
         Ok(flags)
     }
 
+    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        bulk::holds(&self.partitions, keys).await
+    }
+
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        bulk::scan(&self.partitions, cursor, limit).await
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        bulk::restore(&self.partitions, entries).await
+    }
+
+    fn shared(&self) -> Option<&dyn Shared> {
+        Some(self)
+    }
+
     async fn revive(
         &self,
         key: &Key,
@@ -293,7 +309,7 @@ impl Schedule for RedisSchedule {
 
     async fn check(&self) -> Result<(), ScheduleError> {
         for partition in &self.partitions {
-            partition.reads.run(&redis::cmd("PING")).await?;
+            partition.check().await?;
         }
         Ok(())
     }

@@ -3,7 +3,8 @@
 //! Registrations and settlements are collected into batches by themselves (see [`crate::batch`]);
 //! each kind of call has a connection of its own, so that none waits behind another.
 
-use super::connection::{CLAIM_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
+use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
+use super::marks::Marks;
 use super::reply::{Item, Reply};
 use super::writes::{registrations, settlements};
 use super::{Options, Time};
@@ -21,6 +22,7 @@ use crate::schedule::{
 use bytes::Bytes;
 use redis::{Cmd, Value};
 use std::sync::Arc;
+use tokio::sync::Mutex;
 
 /// Most leases in one claim: a script must not hold Redis up for much longer than a millisecond.
 const MOST_CLAIMED: usize = 128;
@@ -31,19 +33,26 @@ const UPKEEP: usize = 256;
 
 /// The names of a partition's keys.
 pub struct Keys {
-    fixed: [String; 6],
+    fixed: [String; 7],
     lane_prefix: String,
     epoch: String,
+    rebuild: String,
+    claim: String,
     channel: String,
 }
 
 impl Keys {
-    fn of(partition: usize, database: i64) -> Self {
+    fn of(partition: usize, database: i64, instance: &str) -> Self {
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
-            fixed: ["jobs", "lanes", "leases", "inflight", "dead", "ended"].map(key),
+            fixed: [
+                "jobs", "lanes", "leases", "inflight", "dead", "ended", "marks",
+            ]
+            .map(key),
             lane_prefix: key("lane:"),
             epoch: key("epoch"),
+            rebuild: key("rebuild"),
+            claim: key(&format!("claim:{instance}")),
             channel: key(&format!("wake:{database}")),
         }
     }
@@ -68,8 +77,25 @@ impl Keys {
         &self.fixed[5]
     }
 
+    /// The keys that every script gets.
+    pub fn fixed(&self) -> &[String] {
+        &self.fixed
+    }
+
+    pub fn lane_prefix(&self) -> &str {
+        &self.lane_prefix
+    }
+
+    pub fn marks(&self) -> &str {
+        &self.fixed[6]
+    }
+
     pub fn epoch(&self) -> &str {
         &self.epoch
+    }
+
+    pub fn rebuild(&self) -> &str {
+        &self.rebuild
     }
 
     pub fn channel(&self) -> &str {
@@ -83,6 +109,7 @@ pub struct Context {
     pub limits: Limits,
     pub clock: Arc<OffsetClock>,
     pub wake: Arc<Wake>,
+    pub marks: Marks,
     time: Time,
 }
 
@@ -100,12 +127,31 @@ impl Context {
         };
         command
             .arg(&self.keys.lane_prefix)
-            .arg(self.limits.lane_cap);
+            .arg(self.limits.lane_cap)
+            .arg(self.marks.instance())
+            .arg(self.marks.seen());
         command
     }
 
-    /// Runs a script and takes in the server's clock from the first item of its reply.
+    /// Runs a script that changes something; takes in the server's clock and the mark of the change
+    /// from the first items of its reply.
     pub async fn run(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        command: &Cmd,
+    ) -> Result<Reply, ScheduleError> {
+        let result = self.read(connection, script, command).await;
+        if matches!(result, Err(ScheduleError::Rebuilding)) {
+            self.marks.report_loss();
+        }
+        let mut reply = result?;
+        self.marks.observe(reply.number()?);
+        Ok(reply)
+    }
+
+    /// Runs a script that only reads; takes in the server's clock.
+    pub async fn read(
         &self,
         connection: &Connection,
         script: &Script,
@@ -128,10 +174,18 @@ pub struct Partition {
     pub reads: Connection,
     claims: Connection,
     claim: Script,
+    /// The number of the last claim, and whether it was answered.
+    last_claim: Mutex<(u64, bool)>,
+    check: Script,
     renew: Script,
     take: Script,
     advance: Script,
     revive: Script,
+    /// For calls about many entries, so that none of the others waits behind them.
+    pub bulk: Connection,
+    pub holds: Script,
+    pub scan: Script,
+    pub restore: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Batcher<(Lease, Settlement), Result<Settled, ScheduleError>>,
 }
@@ -144,27 +198,35 @@ impl Partition {
         options: &Options,
         clock: Arc<OffsetClock>,
         wake: Arc<Wake>,
+        marks: Marks,
     ) -> Result<Self, ScheduleError> {
         // The cap is counted per partition, since a lane's entries are spread over all of them.
         let lane_cap = options.limits.lane_cap.div_ceil(options.partitions).max(1);
         let context = Arc::new(Context {
-            keys: Keys::of(number, connector.database()),
+            keys: Keys::of(number, connector.database(), marks.instance()),
             limits: Limits {
                 lane_cap,
                 ..options.limits
             },
             clock,
             wake,
+            marks,
             time: options.time,
         });
         Ok(Self {
             reads: connector.connect(COMMAND_TIMEOUT)?,
-            claims: connector.connect(CLAIM_TIMEOUT)?,
+            claims: connector.connect(COMMAND_TIMEOUT)?,
             claim: Script::with_prelude(include_str!("lua/claim.lua")),
+            last_claim: Mutex::new((0, true)),
+            check: Script::with_prelude(include_str!("lua/check.lua")),
             renew: Script::with_prelude(include_str!("lua/renew.lua")),
             take: Script::with_prelude(include_str!("lua/take.lua")),
             advance: Script::with_prelude(include_str!("lua/advance.lua")),
             revive: Script::with_prelude(include_str!("lua/revive.lua")),
+            bulk: connector.connect(BULK_TIMEOUT)?,
+            holds: Script::with_prelude(include_str!("lua/holds.lua")),
+            scan: Script::with_prelude(include_str!("lua/scan.lua")),
+            restore: Script::with_prelude(include_str!("lua/restore.lua")),
             registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)?),
             settlements: settlements(context.clone(), connector.connect(COMMAND_TIMEOUT)?),
             context,
@@ -192,7 +254,16 @@ impl Partition {
     }
 
     /// See [`crate::schedule::Schedule::claim`]; at most [`MOST_CLAIMED`] at a time.
+    ///
+    /// A claim that was not answered may have been carried out all the same, and its leases would
+    /// be nobody's until they expire. So it is repeated under its number, and gives them again.
     pub async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        let mut last = self.last_claim.lock().await;
+        let (number, repeated) = match *last {
+            (number, true) => (number + 1, false),
+            (number, false) => (number, true),
+        };
+        *last = (number, false);
         let limits = &self.context.limits;
         let mut command = self.context.call(&self.claim);
         command
@@ -206,11 +277,15 @@ impl Partition {
                     .unwrap_or_default(),
             )
             .arg(MOST_CLAIMED_BYTES)
-            .arg(UPKEEP);
+            .arg(UPKEEP)
+            .arg(&self.context.keys.claim)
+            .arg(number)
+            .arg(u8::from(repeated));
         let mut reply = self
             .context
             .run(&self.claims, &self.claim, &command)
             .await?;
+        *last = (number, true);
         let next_due_ms = Some(reply.number()?).filter(|at_ms| *at_ms >= 0);
         let expires_ms = reply.number()?;
         let mut leases = Vec::new();
@@ -227,6 +302,13 @@ impl Partition {
             leases,
             next_due_ms,
         })
+    }
+
+    /// See [`crate::schedule::Schedule::check`].
+    pub async fn check(&self) -> Result<(), ScheduleError> {
+        let command = self.context.call(&self.check);
+        let checked = self.context.run(&self.reads, &self.check, &command);
+        checked.await.map(drop)
     }
 
     /// See [`crate::schedule::Schedule::renew`].

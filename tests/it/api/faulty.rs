@@ -8,10 +8,11 @@ use ringback::domain::key::Key;
 use ringback::domain::lane::Lane;
 use ringback::domain::progress::Progress;
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
-    Claimed, DeadPage, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts,
-    ScheduleError, Settled, Settlement, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
+    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Taken,
 };
 use ringback::service::Service;
 use serde_json::json;
@@ -136,6 +137,25 @@ impl Schedule for Faulty {
     async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
         self.meet().await?;
         self.inner.in_flight(keys).await
+    }
+
+    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        self.meet().await?;
+        self.inner.holds(keys).await
+    }
+
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        self.meet().await?;
+        self.inner.scan(cursor, limit).await
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        self.meet().await?;
+        self.inner.restore(entries).await
+    }
+
+    fn shared(&self) -> Option<&dyn Shared> {
+        self.inner.shared()
     }
 
     async fn revive(

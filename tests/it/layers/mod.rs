@@ -28,7 +28,7 @@ const ROOMS: &[Room] = &[
     Room("telemetry", "config domain", "tracing std::env std::time"),
 
     Room("schedule", "domain clock batch", "tokio tracing std::time"),
-    Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time"),
+    Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),
     Room("journal", "domain clock batch", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
     Room("service", "domain clock batch schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),

@@ -9,10 +9,12 @@ mod ending;
 mod fairness;
 mod fixture;
 mod leasing;
+mod losing;
 mod memory;
 mod model;
 mod redis;
 mod registering;
+mod restoring;
 mod steps;
 mod taking;
 mod waking;
@@ -75,6 +77,16 @@ macro_rules! schedule_contract {
                     advance_makes_a_waiting_entry_due_at_once,
                     advance_leaves_a_due_or_leased_entry_alone,
                     advance_shows_an_ended_entry,
+                }
+                restoring {
+                    what_is_missing_is_put_back,
+                    what_stands_elsewhere_is_moved,
+                    what_is_leased_or_right_is_left_alone,
+                    any_number_is_restored,
+                    what_is_held_is_told_in_order,
+                    a_scan_shows_everything_that_stays,
+                    a_cursor_that_no_scan_gave_is_refused,
+                    what_was_restored_rings,
                 }
                 ending {
                     with_a_journal_an_ended_entry_is_forgotten_at_once,

@@ -5,19 +5,20 @@ use crate::support::redis::{RedisServer, connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
-use ringback::schedule::redis::{Adopted, Options, RedisSchedule, Time};
+use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{Limits, ScheduleError, Settlement};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-fn options(url: String, limits: Limits) -> Options {
+pub fn options(url: String, limits: Limits) -> Options {
     Options {
         url,
         partitions: 1,
         limits,
         time: Time::Clock,
-        owner: "none".into(),
+        owner: NO_JOURNAL.into(),
     }
 }
 
@@ -32,8 +33,14 @@ async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
         Arc::new(schedule)
     };
     let (one, other) = (instance(), instance());
-    assert_eq!(one.adopt().await.expect("adopted"), Adopted::New);
-    assert_eq!(other.adopt().await.expect("adopted"), Adopted::Ours);
+    for schedule in [&one, &other] {
+        let found = schedule.look(false).await.expect("looked");
+        if found == Found::ToFill(Reason::New) {
+            assert!(schedule.finish().await.expect("heard"));
+        } else {
+            assert_eq!(found, Found::Whole);
+        }
+    }
     Fixture {
         schedule: one,
         other,
@@ -43,7 +50,7 @@ async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
 }
 
 /// A command from outside, as an operator would send it.
-async fn command(url: &str, command: &Cmd) {
+pub async fn command(url: &str, command: &Cmd) {
     let mut connection = connect(url).await;
     command
         .exec_async(&mut connection)
@@ -161,22 +168,19 @@ async fn several_partitions_are_one_schedule() {
 async fn a_schedule_of_another_owner_is_refused() {
     let url = fresh_database();
     let clock = ManualClock::at(START_MS);
-    let adopt = async |owner: &str, partitions| {
+    let look = async |owner: &str, partitions| {
         let options = Options {
             owner: owner.into(),
             partitions,
             ..options(url.clone(), LIMITS)
         };
         let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
-        schedule.adopt().await
+        schedule.look(false).await
     };
-    assert_eq!(
-        adopt("journal-1", 1).await.expect("it is empty"),
-        Adopted::New
-    );
-    assert_eq!(adopt("journal-1", 1).await.expect("its own"), Adopted::Ours);
-    for (owner, partitions) in [("journal-2", 1), ("none", 1), ("journal-1", 2)] {
-        let refused = adopt(owner, partitions)
+    let found = look("journal-1", 1).await.expect("it is empty");
+    assert_eq!(found, Found::ToFill(Reason::New));
+    for (owner, partitions) in [("journal-2", 1), (NO_JOURNAL, 1), ("journal-1", 2)] {
+        let refused = look(owner, partitions)
             .await
             .expect_err("it is not its own");
         assert!(

@@ -28,6 +28,8 @@ pub struct RedisServer {
     port: u16,
     arguments: Vec<String>,
     dir: Option<TempDir>,
+    /// Its process id, once it was paused.
+    paused: OnceLock<String>,
 }
 
 impl RedisServer {
@@ -52,6 +54,34 @@ impl RedisServer {
         let dir = self.dir.take().expect("held until now");
         let (port, arguments) = (self.port, std::mem::take(&mut self.arguments));
         Self::try_start(port, dir, arguments).expect("it comes up again")
+    }
+
+    /// Stops it in its tracks: it keeps its connections and answers nobody.
+    pub async fn pause(&self) {
+        let mut connection = connect(&self.url(0)).await;
+        let info: String = (redis::cmd("INFO").arg("server"))
+            .query_async(&mut connection)
+            .await
+            .expect("answered");
+        let id = info
+            .lines()
+            .find_map(|line| line.strip_prefix("process_id:"))
+            .expect("its process id");
+        self.paused.get_or_init(|| id.trim().to_string());
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn resume(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let Some(id) = self.paused.get() else { return };
+        let sent = Command::new("kill")
+            .args([&format!("-{name}"), id])
+            .status();
+        assert!(sent.expect("kill").success());
     }
 
     fn try_start(port: u16, dir: TempDir, arguments: Vec<String>) -> Option<Self> {
@@ -83,6 +113,7 @@ impl RedisServer {
             port,
             arguments,
             dir: Some(dir),
+            paused: OnceLock::new(),
         };
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Ready to accept")));
@@ -101,6 +132,10 @@ impl RedisServer {
     }
 
     fn stop(&mut self) {
+        // A paused one would not hear that it is to end.
+        if self.paused.get().is_some() {
+            self.signal("CONT");
+        }
         drop(self.pipe.take());
         let _ = self.keeper.wait();
     }

@@ -1,14 +1,17 @@
 -- advance: makes one pending entry due at once, as an attempt by hand.
 --
--- ARGV   4 channel that wakes the other instances
---        5 key
--- Reply  now, then 0 missing | envelope, whether a lease on it is out (1 or 0)
+-- ARGV   6 channel that wakes the other instances
+--        7 key
+-- Reply  now, mark, then 0 missing | envelope, whether a lease on it is out (1 or 0)
 -- Keeps  one that is due already, in flight or ended stays as it is.
 
-local key = ARGV[5]
+local lost = check_in()
+if lost then return lost end
+
+local key = ARGV[7]
 local envelope = call('HGET', JOBS, key)
-if not envelope then return { NOW, 0 } end
-if call('ZSCORE', LEASES, key) then return { NOW, envelope, 1 } end
+if not envelope then return { NOW, MARK, 0 } end
+if call('ZSCORE', LEASES, key) then return { NOW, MARK, envelope, 1 } end
 if string.byte(envelope, STATE) == 0 and next_due(envelope) > NOW then
   envelope = string.sub(envelope, 1, RETRY_AT - 1) .. struct.pack('>i8', NOW)
     .. string.sub(envelope, RETRY_AT + 8)
@@ -16,6 +19,6 @@ if string.byte(envelope, STATE) == 0 and next_due(envelope) > NOW then
   local lane = lane_of(envelope)
   call('ZADD', LANE .. lane, NOW, key)
   place(lane, 0)
-  call('PUBLISH', ARGV[4], NOW)
+  call('PUBLISH', ARGV[6], NOW)
 end
-return { NOW, envelope, 0 }
+return { NOW, MARK, envelope, 0 }

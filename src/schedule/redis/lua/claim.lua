@@ -1,19 +1,44 @@
 -- claim: returns expired leases to their lanes, then leases due entries, lane by lane in turn.
 --
--- ARGV   4 most leases to give
---        5 how long a lease lasts, ms
---        6 most entries for one visit of a lane
---        7 how long ended entries are remembered, ms; '' if they are not
---        8 most bytes of envelopes to give, and to return
---        9 most expired leases to return and ended entries to forget
--- Reply  now, when to claim next (-1: nothing known), the expiry of the leases given, then for each
---        lease: key, envelope
+-- ARGV   6 most leases to give
+--        7 how long a lease lasts, ms
+--        8 most entries for one visit of a lane
+--        9 how long ended entries are remembered, ms; '' if they are not
+--       10 most bytes of envelopes to give, and to return
+--       11 most expired leases to return and ended entries to forget
+--       12 where this instance's last claim is written down
+--       13 the number of this claim
+--       14 '1' if the reply to this claim got lost: what it gave is given again
+-- Reply  now, mark, when to claim next (-1: nothing known), the expiry of the leases given, then for
+--        each lease: key, envelope
 -- Keeps  inflight counts the leases of each lane; no lane gets more than the cap; an entry that was
 --        returned is marked, with the start of its lease, so that the journal is asked before it
 --        is sent again.
 
-local most, lease_ms, visit = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
-local remember_ms, bytes_left, upkeep = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+go_ahead_when_full()
+local lost = check_in()
+if lost then return lost end
+
+local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local remember_ms, bytes_left, upkeep = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local RECORD, number = ARGV[12], ARGV[13]
+
+if ARGV[14] == '1' then
+  local record = call('GET', RECORD)
+  record = record and cmsgpack.unpack(record)
+  if record and record.number == number then
+    local in_force = call('ZMSCORE', LEASES, unpack(record.keys))
+    local envelopes = call('HMGET', JOBS, unpack(record.keys))
+    local reply = { NOW, MARK, next_claim(), record.expiry }
+    for i, key in ipairs(record.keys) do
+      if envelopes[i] and in_force[i] and tonumber(in_force[i]) == record.expiry then
+        reply[#reply + 1] = key
+        reply[#reply + 1] = envelopes[i]
+      end
+    end
+    return reply
+  end
+end
 
 if remember_ms then
   local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, upkeep)
@@ -23,7 +48,6 @@ if remember_ms then
   end
 end
 
-go_ahead_when_full()
 local returned_bytes = bytes_left
 local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW_TEXT, 'WITHSCORES', 'LIMIT', 0, upkeep)
 for i = 1, #expired, 2 do
@@ -46,7 +70,8 @@ for i = 1, #expired, 2 do
   end
 end
 
-local reply, expiry = { NOW, 0, NOW + lease_ms }, text_of(NOW + lease_ms)
+local reply, expiry = { NOW, MARK, 0, NOW + lease_ms }, text_of(NOW + lease_ms)
+local record = { number = number, expiry = NOW + lease_ms, keys = {} }
 -- A lane that was served goes behind every lane whose turn has come. Within one millisecond the
 -- order is kept by fractions; at today's instants a double still tells 1/4096 ms apart.
 local last = call('ZREVRANGEBYSCORE', LANES, NEXT_MS, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -73,6 +98,7 @@ while most > 0 and bytes_left > 0 do
           leases[#leases + 1] = keys[i]
           reply[#reply + 1] = keys[i]
           reply[#reply + 1] = envelope
+          record.keys[#record.keys + 1] = keys[i]
           bytes_left = bytes_left - #envelope
         else
           given = given - 1
@@ -90,5 +116,8 @@ while most > 0 and bytes_left > 0 do
   end
 end
 
-reply[2] = next_claim()
+if record.keys[1] then
+  call('SET', RECORD, cmsgpack.pack(record), 'PX', lease_ms)
+end
+reply[3] = next_claim()
 return reply

@@ -6,9 +6,12 @@
 --       4 inflight  HASH  lane -> leases out
 --       5 dead      ZSET  key -> parked at      (only where ended entries are remembered)
 --       6 ended     ZSET  key -> ended at       (likewise)
+--       7 marks     HASH  instance -> how many changes it has made here
 -- ARGV  1 now in ms, or '' for this server's own clock
 --       2 prefix of the lanes' own ZSETs (key -> due)
 --       3 most leases out for one lane
+--       4 the instance that calls
+--       5 the highest mark of its own that it has seen
 -- All instants are milliseconds since 1970. The lanes' ZSETs are not among KEYS, because a claim
 -- cannot know them beforehand; they carry the same hash tag and so lie in the same slot.
 --
@@ -17,10 +20,15 @@
 -- each step first writes what may be refused and removes last: a refused step has changed nothing.
 -- Scripts that only move and remove what is here begin with `go_ahead_when_full`: refusing them
 -- would keep a full server full for ever.
+--
+-- Every script that changes something then calls `check_in`, which counts the changes of each
+-- instance. An instance knows how many of its own were answered: a server that counts fewer has
+-- been flushed, replaced or set back to an older copy, and must not be worked with until it has
+-- been filled from the journal again.
 
-local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local LANE, CAP = ARGV[2], tonumber(ARGV[3])
+local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED, MARKS =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local LANE, CAP, INSTANCE, SEEN = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 local call = redis.call
 
 local NOW = tonumber(ARGV[1])
@@ -37,7 +45,8 @@ end
 local NOW_TEXT, NEXT_MS = text_of(NOW), '(' .. text_of(NOW + 1)
 
 -- Envelope offsets, one higher than in envelope.rs.
-local HEADER_BYTES, STATE, FLAGS, DUE, RETRY_AT, ENDED_AT, LANE_LEN = 56, 2, 4, 33, 41, 49, 57
+local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
+local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED = 1, 4
 
 local function lane_of(envelope)
@@ -81,6 +90,16 @@ end
 
 local function go_ahead_when_full()
   call('ZREM', LEASES, '')
+end
+
+-- The mark of this change, and what to answer instead if this server has lost what it held.
+local MARK
+local function check_in()
+  MARK = call('HINCRBY', MARKS, INSTANCE, 1)
+  if MARK <= SEEN then
+    call('HDEL', MARKS, INSTANCE) -- or refused calls would count it up to where it was
+    return redis.error_reply('REBUILDING this schedule has lost what it held')
+  end
 end
 
 -- When the first lane's turn comes, or nil.

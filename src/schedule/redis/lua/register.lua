@@ -1,14 +1,17 @@
 -- register: adds entries, each unless one of its key is here.
 --
--- ARGV   4 channel that wakes the other instances
+-- ARGV   6 channel that wakes the other instances
 --        then for each entry: key, lane, due, envelope
--- Reply  now, then for each entry: 0 if it was added, else the envelope that is here and
+-- Reply  now, mark, then for each entry: 0 if it was added, else the envelope that is here and
 --        whether a lease on it is out (1 or 0)
 -- Keeps  an entry is in jobs and in exactly one of: its lane, leases, dead, ended.
 
+local lost = check_in()
+if lost then return lost end
+
 local before = earliest()
-local reply, touched = { NOW }, {}
-for i = 5, #ARGV, 4 do
+local reply, touched = { NOW, MARK }, {}
+for i = 7, #ARGV, 4 do
   local key, lane, due, envelope = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   if call('HSETNX', JOBS, key, envelope) == 1 then
     call('ZADD', LANE .. lane, due, key)
@@ -22,5 +25,5 @@ end
 for lane in pairs(touched) do
   place(lane, 0)
 end
-publish_if_earlier(before, ARGV[4])
+publish_if_earlier(before, ARGV[6])
 return reply

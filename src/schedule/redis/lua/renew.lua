@@ -1,13 +1,17 @@
 -- renew: lets a lease that is in force begin anew.
 --
--- ARGV   4 how long it lasts from now, ms
---        5 key
---        6 expiry of the lease
--- Reply  now, then the new expiry, or -1 if the lease is not the one in force
+-- ARGV   6 how long it lasts from now, ms
+--        7 key
+--        8 expiry of the lease
+-- Reply  now, mark, then the new expiry, or -1 if the lease is not the one in force
 -- Keeps  a lost lease changes nothing.
 
-local lease_ms, key, expiry = tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+go_ahead_when_full()
+local lost = check_in()
+if lost then return lost end
+
+local lease_ms, key, expiry = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
 local in_force = call('ZSCORE', LEASES, key)
-if not in_force or tonumber(in_force) ~= expiry then return { NOW, -1 } end
+if not in_force or tonumber(in_force) ~= expiry then return { NOW, MARK, -1 } end
 call('ZADD', LEASES, NOW + lease_ms, key)
-return { NOW, NOW + lease_ms }
+return { NOW, MARK, NOW + lease_ms }

@@ -1,6 +1,6 @@
 -- settle: what becomes of leased entries; each only if its lease is the one in force.
 --
--- ARGV   4 channel that wakes the other instances
+-- ARGV   6 channel that wakes the other instances
 --        then for each: key, lane, expiry of the lease, verb, instant, bytes
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        release   back to its lane as it was
@@ -8,24 +8,28 @@
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept whole; the bytes are its header
--- Reply  now, when to claim next (-1: nothing known), then for each: 1 done, 0 lost
+-- Reply  now, mark, when to claim next (-1: nothing known), then for
+--        each: 1 done, 0 lost
 -- Keeps  inflight counts the leases of each lane; a lost lease changes nothing.
 --
 -- What can be said to Redis at once for the whole batch is: most of the time here is spent between
 -- Lua and Redis. No list gets longer than two per item of a batch, far below what unpack can take.
 
 go_ahead_when_full()
+local lost = check_in()
+if lost then return lost end
+
 local before = earliest()
-local reply, back = { NOW, 0 }, {}
+local reply, back = { NOW, MARK, 0 }, {}
 local given, gone, written, ended = {}, {}, {}, {}
 
 local asked = {}
-for i = 5, #ARGV, 6 do asked[#asked + 1] = ARGV[i] end
+for i = 7, #ARGV, 6 do asked[#asked + 1] = ARGV[i] end
 local in_force = call('ZMSCORE', LEASES, unpack(asked))
 local settled = {}
 
 for n = 1, #asked do
-  local i = 5 + (n - 1) * 6
+  local i = 7 + (n - 1) * 6
   local key, lane, expiry = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   if in_force[n] and not settled[key] and tonumber(in_force[n]) == expiry then
@@ -66,6 +70,6 @@ for lane, many in pairs(back) do
   give_back(lane, many)
   place(lane, NOW)
 end
-publish_if_earlier(before, ARGV[4])
-reply[2] = next_claim()
+publish_if_earlier(before, ARGV[6])
+reply[3] = next_claim()
 return reply

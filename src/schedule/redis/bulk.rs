@@ -1,0 +1,172 @@
+//! Many entries at a time: looking them up, leafing through them, putting them back.
+
+use super::partition::Partition;
+use super::reply::{Item, Reply};
+use super::slot;
+use crate::domain::key::Key;
+use crate::schedule::envelope;
+use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use redis::Cmd;
+
+/// Most keys looked up by one script.
+const MOST_LOOKED_UP: usize = 500;
+/// Most entries put back by one script, and most bytes of them: a script must not hold Redis up for
+/// much longer than a millisecond.
+const MOST_RESTORED: usize = 200;
+const MOST_RESTORED_BYTES: usize = 512 * 1024;
+/// Scripts that put entries back under way at once: while Redis is at one, the next is on its way.
+const AT_ONCE: usize = 3;
+
+/// Where in `keys` those of each partition are.
+fn by_partition<'key>(keys: impl Iterator<Item = &'key Key>, partitions: usize) -> Vec<Vec<usize>> {
+    let mut places = vec![Vec::new(); partitions];
+    for (place, key) in keys.enumerate() {
+        places[slot(key.as_str(), partitions)].push(place);
+    }
+    places
+}
+
+/// See [`crate::schedule::Schedule::holds`].
+pub async fn holds(
+    partitions: &[Partition],
+    keys: &[Key],
+) -> Result<Vec<Option<Holding>>, ScheduleError> {
+    let mut found = vec![None; keys.len()];
+    let places = by_partition(keys.iter(), partitions.len());
+    for (partition, places) in partitions.iter().zip(places) {
+        for places in places.chunks(MOST_LOOKED_UP) {
+            let context = &partition.context;
+            let mut command = context.call(&partition.holds);
+            for place in places {
+                command.arg(keys[*place].as_str());
+            }
+            let mut reply = context
+                .read(&partition.bulk, &partition.holds, &command)
+                .await?;
+            for place in places {
+                if let Item::Bytes(header) = reply.item()? {
+                    found[*place] = Some(holding(keys[*place].as_str(), &header, &mut reply)?);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn holding(key: &str, header: &[u8], reply: &mut Reply) -> Result<Holding, ScheduleError> {
+    let (state, progress) = envelope::decode_header(key, header)
+        .map_err(|error| ScheduleError::Corrupt(error.to_string()))?;
+    Ok(Holding {
+        state,
+        progress,
+        in_flight: reply.number()? == 1,
+    })
+}
+
+/// See [`crate::schedule::Schedule::scan`]. A cursor names the partition and the place in it.
+pub async fn scan(
+    partitions: &[Partition],
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Scanned, ScheduleError> {
+    let (number, place) = match cursor {
+        None => (0, "0"),
+        Some(text) => {
+            let (number, place) = text.split_once('-').ok_or(ScheduleError::BadCursor)?;
+            let number: usize = number.parse().map_err(|_| ScheduleError::BadCursor)?;
+            (number, place)
+        }
+    };
+    let partition = partitions.get(number).ok_or(ScheduleError::BadCursor)?;
+    let context = &partition.context;
+    let mut command = context.call(&partition.scan);
+    command.arg(place).arg(limit.clamp(1, MOST_LOOKED_UP));
+    let mut reply = context
+        .read(&partition.bulk, &partition.scan, &command)
+        .await?;
+    let next = reply.text()?;
+    let mut holdings = Vec::new();
+    while !reply.is_empty() {
+        let (text, header) = (reply.text()?, reply.bytes()?);
+        let key =
+            Key::parse(&text).map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no key")))?;
+        let holding = holding(&text, &header, &mut reply)?;
+        holdings.push((key, holding));
+    }
+    let next = match next.as_str() {
+        "0" if number + 1 == partitions.len() => None,
+        "0" => Some(format!("{}-0", number + 1)),
+        place => Some(format!("{number}-{place}")),
+    };
+    Ok(Scanned { holdings, next })
+}
+
+/// See [`crate::schedule::Schedule::restore`].
+pub async fn restore(
+    partitions: &[Partition],
+    entries: &[Entry],
+) -> Result<Restored, ScheduleError> {
+    let keys = entries.iter().map(|entry| &entry.notification.key);
+    let places = by_partition(keys, partitions.len());
+    let mut calls = Vec::new();
+    for (partition, places) in partitions.iter().zip(places) {
+        let mut places = places.into_iter().peekable();
+        while places.peek().is_some() {
+            let (command, earliest_ms) = batch(partition, &mut places, entries);
+            calls.push(call(partition, command, earliest_ms));
+        }
+    }
+    let add = |all: Restored, some: Restored| async move {
+        Ok(Restored {
+            missing: all.missing + some.missing,
+            moved: all.moved + some.moved,
+        })
+    };
+    stream::iter(calls)
+        .buffered(AT_ONCE)
+        .try_fold(Restored::default(), add)
+        .await
+}
+
+async fn call(
+    partition: &Partition,
+    command: Cmd,
+    earliest_ms: i64,
+) -> Result<Restored, ScheduleError> {
+    let context = &partition.context;
+    let mut reply = context
+        .run(&partition.bulk, &partition.restore, &command)
+        .await?;
+    context.wake.bring_forward(earliest_ms);
+    Ok(Restored {
+        missing: reply.number()?.unsigned_abs(),
+        moved: reply.number()?.unsigned_abs(),
+    })
+}
+
+/// One call for the next few entries, and when the first of them is due.
+fn batch(
+    partition: &Partition,
+    places: &mut std::iter::Peekable<std::vec::IntoIter<usize>>,
+    entries: &[Entry],
+) -> (Cmd, i64) {
+    let mut command = partition.context.call(&partition.restore);
+    command.arg(partition.context.keys.channel());
+    let (mut many, mut bytes, mut earliest_ms) = (0, 0, i64::MAX);
+    while many < MOST_RESTORED && bytes < MOST_RESTORED_BYTES {
+        let Some(place) = places.next() else { break };
+        let entry = &entries[place];
+        let due_ms = entry.progress.next_due_ms();
+        let envelope = envelope::encode(entry, true);
+        many += 1;
+        bytes += envelope.len();
+        earliest_ms = earliest_ms.min(due_ms);
+        command
+            .arg(entry.notification.key.as_str())
+            .arg(entry.notification.lane.as_str())
+            .arg(due_ms)
+            .arg(envelope);
+    }
+    (command, earliest_ms)
+}

@@ -1,0 +1,36 @@
+-- clear: removes a bounded part of what a partition holds; when nothing is left, lets it be filled.
+--
+-- KEYS   as for the prelude, and
+--        8 rebuild  STRING  which instance fills it
+-- ARGV   1 prefix of the lanes' own ZSETs
+--        2 the instance that calls
+--        3 how long it may fill without a sign of life, ms
+--        4 the highest mark of its own that it has seen
+--        5 most lanes to remove
+-- Reply  'lost': another instance has taken over | 'more' | 'done', generation, mark
+-- Keeps  every lane that holds something is among the lanes or has leases out, so none is left over.
+
+local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED, MARKS, REBUILD =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local LANE, instance, hold_ms, seen, most = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local call = redis.call
+
+if call('GET', REBUILD) ~= instance then return { 'lost' } end
+call('PEXPIRE', REBUILD, hold_ms)
+local lanes = call('ZRANGE', LANES, 0, most - 1)
+for _, lane in ipairs(lanes) do
+  call('UNLINK', LANE .. lane)
+  call('ZREM', LANES, lane)
+end
+if lanes[1] then return { 'more' } end
+local full = call('HSCAN', INFLIGHT, 0, 'COUNT', most)[2]
+for i = 1, #full, 2 do
+  call('UNLINK', LANE .. full[i])
+  call('HDEL', INFLIGHT, full[i])
+end
+if full[1] then return { 'more' } end
+call('UNLINK', JOBS, LEASES, DEAD, ENDED)
+local time = call('TIME')
+local mark = string.format('%d', math.max(time[1] * 1000000 + time[2], seen + 1))
+call('HSET', MARKS, 'state', 'filling', instance, mark)
+return { 'done', call('HGET', MARKS, 'generation'), mark }

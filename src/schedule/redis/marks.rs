@@ -1,0 +1,140 @@
+//! How many changes this instance has made in a partition, as far as they were answered.
+//!
+//! Redis counts the changes of each instance. If it counts fewer than were answered, it has been
+//! flushed, replaced or set back to an older copy: its own answers are the witness against it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use tokio::sync::watch;
+
+/// Whether calls are refused because something was lost; one for all partitions.
+#[derive(Debug)]
+pub struct Loss(watch::Sender<bool>);
+
+impl Default for Loss {
+    fn default() -> Self {
+        Self(watch::Sender::new(false))
+    }
+}
+
+impl Loss {
+    /// Notes that calls are refused, or that they are carried out again.
+    pub fn set(&self, lost: bool) {
+        self.0.send_if_modified(|current| {
+            let changed = *current != lost;
+            *current = lost;
+            changed
+        });
+    }
+
+    /// Completes once it stands as asked.
+    pub async fn until(&self, lost: bool) {
+        // Fails only when the sender is gone, and `self` holds it.
+        let _ = self
+            .0
+            .subscribe()
+            .wait_for(|current| *current == lost)
+            .await;
+    }
+}
+
+/// The changes of one instance in one partition.
+#[derive(Debug)]
+pub struct Marks {
+    instance: String,
+    generation: AtomicI64,
+    seen: AtomicI64,
+    loss: Arc<Loss>,
+}
+
+/// What one instance knew of one partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Witness {
+    /// Since when the data has been there.
+    pub generation: i64,
+    /// The instance.
+    pub instance: String,
+    /// How many of its changes were answered.
+    pub seen: i64,
+}
+
+impl Marks {
+    /// Those of a new instance, which has made none. `instance` must be its name alone.
+    pub fn new(instance: &str, loss: Arc<Loss>) -> Self {
+        Self {
+            instance: instance.to_string(),
+            generation: AtomicI64::new(0),
+            seen: AtomicI64::new(0),
+            loss,
+        }
+    }
+
+    /// The name under which Redis counts them.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// How many were answered.
+    pub fn seen(&self) -> i64 {
+        self.seen.load(Ordering::Acquire)
+    }
+
+    /// Takes in the mark of a change that was answered.
+    pub fn observe(&self, mark: i64) {
+        self.seen.fetch_max(mark, Ordering::AcqRel);
+    }
+
+    /// Takes in where this instance stands after a look.
+    pub fn enter(&self, generation: i64, mark: i64) {
+        self.generation.store(generation, Ordering::Release);
+        self.observe(mark);
+    }
+
+    /// A call was refused.
+    pub fn report_loss(&self) {
+        self.loss.set(true);
+    }
+
+    /// What this instance knows.
+    pub fn witness(&self) -> Witness {
+        Witness {
+            generation: self.generation.load(Ordering::Acquire),
+            instance: self.instance.clone(),
+            seen: self.seen(),
+        }
+    }
+}
+
+impl Witness {
+    /// Whether it has anything to say.
+    pub fn knows(&self) -> bool {
+        self.generation > 0
+    }
+}
+
+/// Writes down what is known of each partition, in order.
+pub fn to_text(witnesses: &[Witness]) -> String {
+    let one = |witness: &Witness| {
+        let Witness {
+            generation,
+            instance,
+            seen,
+        } = witness;
+        format!("{generation}:{instance}:{seen}")
+    };
+    witnesses.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+/// Reads what [`to_text`] wrote; `None` if it is something else.
+pub fn from_text(text: &str) -> Option<Vec<Witness>> {
+    let one = |text: &str| {
+        let mut parts = text.split(':');
+        let witness = Witness {
+            generation: parts.next()?.parse().ok()?,
+            instance: parts.next()?.to_string(),
+            seen: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(witness)
+    };
+    text.split(',').map(one).collect()
+}

@@ -1,0 +1,208 @@
+//! Keeping a schedule that may lose its data whole.
+//!
+//! A call that meets a schedule which has lost what it held is refused, and says so to this keeper.
+//! One instance then empties the schedule and fills it from the journal, while the others work with
+//! it as far as it is filled; if that one dies, another goes on. What was under way when the data was
+//! lost may be sent again by another instance: the leases were part of the data.
+
+use super::fill::{Filling, Pick};
+use crate::journal::{Actor, Journal, Rebuild};
+use crate::schedule::shared::{Found, Reason, Shared};
+use crate::schedule::{Schedule, ScheduleError};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// Under which name the journal keeps how many changes this schedule had answered.
+const MARK: &str = "schedule_mark";
+/// How often that is written down. A server that starts notices an older copy of Redis by it.
+const REMEMBER: Duration = Duration::from_secs(5);
+/// Wait before looking again while another instance empties the schedule.
+const LOOK_SOON: Duration = Duration::from_millis(100);
+/// Wait before looking again whether the instance that fills it is still at it.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// First wait for a store that is away, and the longest.
+const BACK_OFF: Duration = Duration::from_millis(50);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
+/// How often the others are told that filling goes on.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+/// Sees to it that one schedule is whole.
+pub struct Keeper {
+    journal: Option<Arc<dyn Journal>>,
+    schedule: Arc<dyn Schedule>,
+}
+
+impl Keeper {
+    /// The keeper of a schedule; without a journal, there is nothing to fill it from.
+    #[must_use]
+    pub fn new(journal: Option<Arc<dyn Journal>>, schedule: Arc<dyn Schedule>) -> Self {
+        Self { journal, schedule }
+    }
+
+    /// Takes a first look, before anything is done with the schedule.
+    ///
+    /// # Errors
+    /// As [`Shared::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
+    pub async fn first_look(&self) -> Result<Found, ScheduleError> {
+        let Some(shared) = self.schedule.shared() else {
+            return Ok(Found::Whole);
+        };
+        if let Some(journal) = &self.journal {
+            let mark = journal.recall(MARK).await;
+            let mark = mark.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
+            shared.recall(mark.as_deref().unwrap_or_default());
+        }
+        shared.look(false).await
+    }
+
+    /// Goes on from the first look until stopped.
+    pub async fn run(self, first: Found, stop: CancellationToken) {
+        let Some(shared) = self.schedule.shared() else {
+            return;
+        };
+        let keeping = self.keep(shared, first);
+        let remembering = self.remember(shared);
+        stop.run_until_cancelled(async { tokio::join!(keeping, remembering) })
+            .await;
+        if let Some(journal) = &self.journal {
+            // The next start then notices any change behind its back.
+            let _ = journal.remember(MARK, &shared.mark()).await;
+        }
+    }
+
+    async fn keep(&self, shared: &dyn Shared, first: Found) {
+        let mut look = Ok(first);
+        let mut back_off = BACK_OFF;
+        loop {
+            match look {
+                Ok(found) => {
+                    back_off = BACK_OFF;
+                    self.act_on(shared, found).await;
+                }
+                Err(error) => {
+                    if !matches!(error, ScheduleError::Unavailable(_)) {
+                        tracing::error!(%error, "cannot work with the schedule");
+                    }
+                    tokio::time::sleep(back_off).await;
+                    back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+                }
+            }
+            look = shared.look(false).await;
+        }
+    }
+
+    /// Does what a look calls for; returns when it is time for the next.
+    async fn act_on(&self, shared: &dyn Shared, found: Found) {
+        match found {
+            Found::Whole => shared.lost().await,
+            Found::Bereft => {
+                tracing::error!(
+                    "the schedule has lost notifications, and there is no journal to restore them \
+                     from; what callers register again is delivered"
+                );
+                shared.lost().await;
+            }
+            Found::Clearing => tokio::time::sleep(LOOK_SOON).await,
+            Found::Filling => {
+                tokio::select! {
+                    () = tokio::time::sleep(LOOK_AGAIN) => {}
+                    () = shared.lost() => {}
+                }
+            }
+            Found::ToFill(reason) => self.rebuild(shared, reason).await,
+        }
+    }
+
+    /// Fills the schedule, waiting for stores that are away. Ends early if somebody else has taken
+    /// over or the data is lost once more; the next look tells.
+    async fn rebuild(&self, shared: &dyn Shared, reason: Reason) {
+        let Some(journal) = self.journal.as_deref() else {
+            return;
+        };
+        let started = Instant::now();
+        announce(reason);
+        self.write_down(journal, reason).await;
+        let mut filling = Filling::new(journal, self.schedule.as_ref(), true, Pick::default());
+        let mut told = Instant::now();
+        let mut back_off = BACK_OFF;
+        loop {
+            match filling.step().await {
+                Ok(true) => back_off = BACK_OFF,
+                Ok(false) => break,
+                Err(error) if error.may_pass() => {
+                    tracing::debug!(%error, "filling the schedule waits");
+                    tokio::select! {
+                        () = tokio::time::sleep(back_off) => {}
+                        () = shared.lost() => return,
+                    }
+                    back_off = (back_off * 2).min(LONGEST_BACK_OFF);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "cannot fill the schedule; trying again");
+                    tokio::time::sleep(LOOK_AGAIN).await;
+                    return;
+                }
+            }
+            if told.elapsed() >= SIGN_OF_LIFE {
+                told = Instant::now();
+                if let Ok(false) = shared.proceed().await {
+                    return;
+                }
+            }
+        }
+        while !matches!(
+            shared.finish().await,
+            Ok(true | false) | Err(ScheduleError::Rebuilding)
+        ) {
+            tokio::time::sleep(LOOK_SOON).await;
+        }
+        let done = filling.done();
+        let (pending, restored) = (done.read, done.restored.missing + done.restored.moved);
+        let seconds = started.elapsed().as_secs_f64();
+        tracing::info!(pending, restored, seconds, "the schedule is whole");
+    }
+
+    async fn write_down(&self, journal: &dyn Journal, reason: Reason) {
+        let reason = match reason {
+            // Nothing was there before.
+            Reason::New => return,
+            Reason::Lost => "the schedule had lost what it held",
+            Reason::Unfinished => "an earlier rebuild did not come to its end",
+            Reason::Asked => "it was asked for",
+        };
+        let rebuild = Rebuild {
+            at_ms: self.schedule.clock().now_ms(),
+            actor: Actor("upkeep".into()),
+            reason: reason.to_string(),
+        };
+        if let Err(error) = journal.rebuilding(&rebuild).await {
+            tracing::warn!(%error, "the rebuild is missing in the histories");
+        }
+    }
+
+    async fn remember(&self, shared: &dyn Shared) {
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        let mut written = String::new();
+        loop {
+            tokio::time::sleep(REMEMBER).await;
+            let mark = shared.mark();
+            if mark != written && journal.remember(MARK, &mark).await.is_ok() {
+                written = mark;
+            }
+        }
+    }
+}
+
+fn announce(reason: Reason) {
+    match reason {
+        Reason::New => tracing::info!("the schedule is new; filling it from the journal"),
+        Reason::Lost => {
+            tracing::warn!("the schedule has lost what it held; filling it from the journal");
+        }
+        Reason::Unfinished => tracing::info!("going on with filling the schedule"),
+        Reason::Asked => tracing::info!("filling the schedule from the journal, as asked"),
+    }
+}

@@ -1,0 +1,327 @@
+//! A Redis that loses what it held, and how instances notice.
+
+use super::fixture::*;
+use super::redis::{command, options};
+use crate::support::redis::{RedisServer, connect, fresh_database};
+use crate::support::within;
+use redis::Value;
+use ringback::clock::ManualClock;
+use ringback::domain::state::State;
+use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
+use ringback::schedule::shared::{Found, Reason, Shared};
+use ringback::schedule::{Registered, Schedule, ScheduleError, Settled, Taken};
+use std::sync::Arc;
+
+/// One Redis database with a journal's schedule in it.
+struct Server {
+    options: Options,
+    clock: ManualClock,
+}
+
+impl Server {
+    fn new() -> Self {
+        Self::owned_by("journal-1")
+    }
+
+    fn owned_by(owner: &str) -> Self {
+        Self {
+            options: Options {
+                owner: owner.into(),
+                ..options(fresh_database(), LIMITS)
+            },
+            clock: ManualClock::at(START_MS),
+        }
+    }
+
+    fn instance(&self) -> RedisSchedule {
+        RedisSchedule::open(&self.options, Arc::new(self.clock.clone())).expect("a url")
+    }
+
+    /// An instance that has filled the schedule, if that was needed.
+    async fn ready(&self) -> RedisSchedule {
+        let schedule = self.instance();
+        fill(&schedule).await;
+        schedule
+    }
+
+    async fn flush(&self) {
+        command(&self.options.url, &redis::cmd("FLUSHDB")).await;
+    }
+
+    /// All keys with their content.
+    async fn copy(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let mut connection = connect(&self.options.url).await;
+        let keys: Vec<Vec<u8>> = (redis::cmd("KEYS").arg("*"))
+            .query_async(&mut connection)
+            .await
+            .expect("keys");
+        let mut copy = Vec::new();
+        for key in keys {
+            let mut dump = redis::cmd("DUMP");
+            let content = dump.arg(&key).query_async(&mut connection).await;
+            copy.push((key, content.expect("its content")));
+        }
+        copy
+    }
+
+    /// Sets the database back to what it held when it was copied.
+    async fn set_back(&self, copy: &[(Vec<u8>, Vec<u8>)]) {
+        self.flush().await;
+        for (key, content) in copy {
+            let mut restore = redis::cmd("RESTORE");
+            command(&self.options.url, restore.arg(key).arg(0).arg(content)).await;
+        }
+    }
+
+    async fn keys(&self) -> usize {
+        let mut connection = connect(&self.options.url).await;
+        let size: Value = redis::cmd("DBSIZE")
+            .query_async(&mut connection)
+            .await
+            .expect("a size");
+        match size {
+            Value::Int(size) => usize::try_from(size).expect("small"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn look(schedule: &RedisSchedule) -> Found {
+    schedule.look(false).await.expect("looked")
+}
+
+async fn fill(schedule: &RedisSchedule) {
+    if let Found::ToFill(_) = look(schedule).await {
+        assert!(schedule.finish().await.expect("heard"));
+    }
+    assert_eq!(look(schedule).await, Found::Whole);
+}
+
+async fn put(schedule: &RedisSchedule, id: &str) -> Result<Registered, ScheduleError> {
+    schedule.register(entry("shop", id, 0)).await
+}
+
+/// Every call that changes something is refused, and the loss is reported.
+async fn check_refused(schedule: &RedisSchedule) {
+    let lost = |result: Result<(), ScheduleError>| {
+        assert!(
+            matches!(result, Err(ScheduleError::Rebuilding)),
+            "{result:?}"
+        );
+    };
+    lost(put(schedule, "1").await.map(drop));
+    lost(schedule.claim(1).await.map(drop));
+    lost(schedule.take(&key("1")).await.map(drop));
+    lost(schedule.advance(&key("1")).await.map(drop));
+    lost(schedule.check().await);
+    let entries = [entry("shop", "1", 0)];
+    lost(schedule.restore(&entries).await.map(drop));
+    within("the loss", schedule.lost()).await;
+}
+
+#[tokio::test]
+async fn a_flush_is_noticed_at_the_next_call() {
+    let mut server = Server::new();
+    server.options.partitions = 2;
+    let schedule = server.ready().await;
+    put(&schedule, "1").await.expect("registered");
+    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    server.flush().await;
+    let settled = schedule.settle(lease.clone(), end(&lease, State::Delivered, 1));
+    assert!(matches!(settled.await, Err(ScheduleError::Rebuilding)));
+    check_refused(&schedule).await;
+    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    within("calls to be carried out", schedule.regained()).await;
+    // It can be worked with before it is full.
+    assert_eq!(
+        put(&schedule, "2").await.expect("registered"),
+        Registered::Created
+    );
+    let settled = schedule.settle(lease.clone(), end(&lease, State::Delivered, 1));
+    assert_eq!(settled.await.expect("answered"), Settled::Lost);
+    assert!(schedule.proceed().await.expect("heard"));
+    assert!(schedule.finish().await.expect("heard"));
+    assert!(!schedule.finish().await.expect("heard"), "once");
+    assert_eq!(look(&schedule).await, Found::Whole);
+}
+
+#[tokio::test]
+async fn an_older_copy_is_noticed_by_whoever_knows_better() {
+    let server = Server::new();
+    let (one, other) = (server.ready().await, server.ready().await);
+    put(&one, "old").await.expect("registered");
+    let copy = server.copy().await;
+    put(&one, "new").await.expect("registered");
+    server.set_back(&copy).await;
+    // What the other did was all there; however much it does now, the first remembers.
+    for _ in 0..20 {
+        other.claim(1).await.expect("claimed");
+    }
+    check_refused(&one).await;
+    assert_eq!(look(&one).await, Found::ToFill(Reason::Lost));
+    // Now the other has to look, and finds that it is seen to.
+    assert!(matches!(
+        other.claim(1).await,
+        Err(ScheduleError::Rebuilding)
+    ));
+    assert_eq!(look(&other).await, Found::Filling);
+    other.claim(1).await.expect("claimed");
+    assert_eq!(one.counts().await.expect("counted").pending, 0, "emptied");
+    assert!(!other.finish().await.expect("heard"), "not its duty");
+    assert!(one.finish().await.expect("heard"));
+    assert_eq!(look(&other).await, Found::Whole);
+}
+
+#[tokio::test]
+async fn an_older_copy_from_before_a_rebuild_is_noticed() {
+    let server = Server::new();
+    let schedule = server.ready().await;
+    put(&schedule, "1").await.expect("registered");
+    let copy = server.copy().await;
+    server.flush().await;
+    check_refused(&schedule).await;
+    fill(&schedule).await;
+    server.set_back(&copy).await;
+    check_refused(&schedule).await;
+    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+}
+
+#[tokio::test]
+async fn a_server_that_starts_notices_what_the_last_one_knew() {
+    let server = Server::new();
+    let first = server.ready().await;
+    let copy = server.copy().await;
+    put(&first, "1").await.expect("registered");
+    let mark = first.mark();
+    drop(first);
+    let second = server.instance();
+    second.recall(&mark);
+    assert_eq!(look(&second).await, Found::Whole, "nothing is lost");
+    server.set_back(&copy).await;
+    let third = server.instance();
+    third.recall("no mark at all");
+    assert_eq!(look(&third).await, Found::Whole, "it cannot know");
+    let fourth = server.instance();
+    fourth.recall(&mark);
+    assert_eq!(look(&fourth).await, Found::ToFill(Reason::Lost));
+    server.flush().await;
+    let fifth = server.instance();
+    fifth.recall(&mark);
+    assert_eq!(look(&fifth).await, Found::ToFill(Reason::Lost));
+}
+
+#[tokio::test]
+async fn one_instance_fills_and_another_goes_on_when_it_is_gone() {
+    let mut server = Server::new();
+    server.options.partitions = 2;
+    let (one, other) = (server.ready().await, server.ready().await);
+    server.flush().await;
+    assert_eq!(look(&one).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&other).await, Found::Filling);
+    put(&other, "1").await.expect("registered");
+    // As if the first had died and its time were over.
+    for partition in 0..2 {
+        let name = format!("{{rb:{partition}}}:rebuild");
+        command(&server.options.url, redis::cmd("DEL").arg(name)).await;
+    }
+    assert_eq!(look(&other).await, Found::ToFill(Reason::Unfinished));
+    assert_eq!(other.counts().await.expect("counted").pending, 1, "kept");
+    assert!(!one.proceed().await.expect("heard"), "replaced");
+    assert!(!one.finish().await.expect("heard"), "replaced");
+    assert!(other.finish().await.expect("heard"));
+    assert_eq!(look(&one).await, Found::Whole);
+}
+
+#[tokio::test]
+async fn everything_old_is_removed_before_filling() {
+    let server = Server::new();
+    let schedule = server.ready().await;
+    let empty = server.keys().await;
+    for lane in 0..600 {
+        let entry = entry(&format!("lane-{lane}"), &lane.to_string(), 0);
+        schedule.register(entry).await.expect("registered");
+    }
+    // Full lanes stand in no order, and must be found all the same.
+    for _ in 0..3 {
+        schedule.claim(100).await.expect("claimed");
+    }
+    assert_eq!(
+        schedule.look(true).await.expect("looked"),
+        Found::ToFill(Reason::Asked)
+    );
+    schedule.finish().await.expect("heard");
+    // The note of its last claim expires by itself.
+    let left = server.keys().await;
+    assert!(
+        left <= empty + 2,
+        "{left} keys, {empty} in an empty schedule"
+    );
+    let counts = schedule.counts().await.expect("counted");
+    assert_eq!((counts.pending, counts.in_flight), (0, 0));
+}
+
+#[tokio::test]
+async fn without_a_journal_what_is_left_is_kept() {
+    let server = Server::owned_by(NO_JOURNAL);
+    let schedule = server.ready().await;
+    put(&schedule, "old").await.expect("registered");
+    let copy = server.copy().await;
+    put(&schedule, "new").await.expect("registered");
+    server.set_back(&copy).await;
+    check_refused(&schedule).await;
+    assert_eq!(look(&schedule).await, Found::Bereft);
+    assert_eq!(look(&schedule).await, Found::Whole);
+    let claimed = schedule.claim(9).await.expect("claimed");
+    assert_eq!(ids(&claimed.leases), ["old"]);
+}
+
+#[tokio::test]
+async fn another_owner_that_moved_in_is_named() {
+    let server = Server::new();
+    let schedule = server.ready().await;
+    server.flush().await;
+    let stranger = Server {
+        options: Options {
+            owner: "journal-2".into(),
+            ..server.options.clone()
+        },
+        clock: server.clock.clone(),
+    };
+    stranger.ready().await;
+    check_refused(&schedule).await;
+    let refused = schedule.look(false).await;
+    assert!(
+        matches!(refused, Err(ScheduleError::Foreign(_))),
+        "{refused:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_claim_whose_reply_was_lost_is_given_again() {
+    let redis = RedisServer::start(&[]);
+    let server = Server {
+        options: Options {
+            url: redis.url(0),
+            ..Server::new().options
+        },
+        clock: ManualClock::at(START_MS),
+    };
+    let schedule = server.ready().await;
+    for id in ["1", "2", "3", "4"] {
+        put(&schedule, id).await.expect("registered");
+    }
+    // What a stopped server was sent lies there until it goes on, and is carried out then.
+    redis.pause().await;
+    let lost = schedule.claim(9).await;
+    assert!(
+        matches!(lost, Err(ScheduleError::Unavailable(_))),
+        "{lost:?}"
+    );
+    redis.resume();
+    let again = schedule.claim(9).await.expect("claimed");
+    assert_eq!(again.leases.len(), 4, "{:?}", ids(&again.leases));
+    let taken = schedule.take(&key("1")).await.expect("answered");
+    assert!(matches!(taken, Taken::InFlight));
+    let next = schedule.claim(9).await.expect("claimed");
+    assert!(next.leases.is_empty(), "the next claim is another");
+}
