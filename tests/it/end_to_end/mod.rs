@@ -6,6 +6,7 @@ mod commands;
 mod failures;
 mod ladder;
 mod lifecycle;
+mod losing;
 mod outages;
 mod process;
 mod sharing;
