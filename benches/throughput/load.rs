@@ -94,7 +94,7 @@ pub async fn late(setup: &Setup, receiver: &Receiver, per_second: f64, span: Dur
 }
 
 /// Registers in batches, over a few connections.
-async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<Item = u64>) {
+pub async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<Item = u64>) {
     let due_ms: Vec<u64> = due_ms.collect();
     let run = setup.next_run();
     let mut tasks = Vec::new();
@@ -154,7 +154,7 @@ fn registration(run: usize, number: usize, urls: &[String], due_ms: Option<u64>)
 }
 
 /// Waits until so many calls have arrived; when the last did.
-async fn arrived(receiver: &Receiver, many: usize) -> u64 {
+pub async fn arrived(receiver: &Receiver, many: usize) -> u64 {
     let started = Instant::now();
     loop {
         let stats = receiver.stats("").await;

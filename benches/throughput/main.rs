@@ -9,12 +9,15 @@
 //!   the last arrival.
 //! * `late`: notifications due evenly spread at half the drain's rate; how long after its due time
 //!   each arrives.
+//! * `--rebuild N` instead: N notifications pending, a thousand of them due, when Redis is emptied;
+//!   how long until the first is delivered, and until all are back.
 //!
 //! Receiver, server under test, Redis (append-only file on) and this program are processes of their
 //! own and share the machine's cores. `cargo bench --bench throughput -- --help` shows the options.
 
 mod bare;
 mod load;
+mod rebuild;
 mod receiver;
 mod report;
 mod server;
@@ -33,6 +36,7 @@ struct Options {
     lanes: usize,
     late_seconds: u64,
     stores: Vec<Stores>,
+    rebuild: Option<usize>,
 }
 
 impl Options {
@@ -44,6 +48,7 @@ impl Options {
             lanes: 32,
             late_seconds: 10,
             stores: vec![Stores::RedisOnly, Stores::RedisSqlite, Stores::Embedded],
+            rebuild: None,
         };
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
         while let Some(word) = words.next() {
@@ -54,6 +59,7 @@ impl Options {
                 "--connections" => options.connections = number()?,
                 "--lanes" => options.lanes = number()?,
                 "--late-seconds" => options.late_seconds = number()? as u64,
+                "--rebuild" => options.rebuild = Some(number()?),
                 "--stores" => options.stores = vec![Stores::from_name(&words.next()?)?],
                 _ => return None,
             }
@@ -78,11 +84,14 @@ fn main() {
     let Some(options) = Options::parse() else {
         eprintln!(
             "options: --rounds N --notifications N --connections N --lanes N --late-seconds N \
-             --stores redis|redis+sqlite|embedded"
+             --stores redis|redis+sqlite|embedded --rebuild N"
         );
         std::process::exit(2);
     };
-    runtime.block_on(measure(&options));
+    match options.rebuild {
+        Some(pending) => runtime.block_on(rebuild::measure(&options, pending)),
+        None => runtime.block_on(measure(&options)),
+    }
 }
 
 async fn measure(options: &Options) {

@@ -26,6 +26,8 @@ pub const ROLE: &str = "receiver";
 pub struct Stats {
     /// Calls.
     pub calls: u64,
+    /// When the first arrived, in microseconds since 1970.
+    pub first_us: u64,
     /// When the last arrived, in microseconds since 1970.
     pub last_us: u64,
     /// How late each call with a due time in its body was, in microseconds.
@@ -87,11 +89,22 @@ impl Receiver {
     }
 }
 
-#[derive(Default)]
 struct Seen {
     calls: AtomicU64,
+    first_us: AtomicU64,
     last_us: AtomicU64,
     late_us: Mutex<Vec<u64>>,
+}
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self {
+            calls: AtomicU64::new(0),
+            first_us: AtomicU64::new(u64::MAX),
+            last_us: AtomicU64::new(0),
+            late_us: Mutex::default(),
+        }
+    }
 }
 
 /// The receiver itself. Ends when its standard input closes.
@@ -142,6 +155,7 @@ async fn answer(
         .map(|body| body.to_bytes())
         .unwrap_or_default();
     seen.calls.fetch_add(1, Ordering::Relaxed);
+    seen.first_us.fetch_min(arrived_us, Ordering::Relaxed);
     seen.last_us.fetch_max(arrived_us, Ordering::Relaxed);
     if let Some(due_us) = due_us(&body) {
         seen.late_us
@@ -164,12 +178,14 @@ fn due_us(body: &[u8]) -> Option<u64> {
 fn stats(what: &str, seen: &Seen) -> Bytes {
     let mut stats = Stats {
         calls: seen.calls.load(Ordering::Relaxed),
+        first_us: seen.first_us.load(Ordering::Relaxed),
         last_us: seen.last_us.load(Ordering::Relaxed),
         late_us: Vec::new(),
     };
     match what {
         "reset" => {
             seen.calls.store(0, Ordering::Relaxed);
+            seen.first_us.store(u64::MAX, Ordering::Relaxed);
             seen.last_us.store(0, Ordering::Relaxed);
             seen.late_us.lock().expect("not poisoned").clear();
         }

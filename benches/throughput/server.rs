@@ -43,6 +43,8 @@ impl fmt::Display for Stores {
 pub struct Setup {
     ringback: Child,
     redis: Option<Child>,
+    /// Where Redis is.
+    pub redis_url: Option<String>,
     _dir: TempDir,
     /// The API.
     pub url: String,
@@ -60,11 +62,13 @@ impl Setup {
             .build()
             .expect("a client");
         let mut arguments = vec!["serve".to_string()];
-        let mut redis = None;
+        let (mut redis, mut redis_url) = (None, None);
         if stores != Stores::Embedded {
             let port = free_port();
             redis = Some(start_redis(port, &dir).await);
-            arguments.extend(["--redis".to_string(), format!("redis://127.0.0.1:{port}")]);
+            let url = format!("redis://127.0.0.1:{port}");
+            arguments.extend(["--redis".to_string(), url.clone()]);
+            redis_url = Some(url);
         }
         if stores == Stores::RedisOnly {
             arguments.extend(["--journal".to_string(), "none".to_string()]);
@@ -82,6 +86,7 @@ impl Setup {
         let setup = Self {
             ringback,
             redis,
+            redis_url,
             _dir: dir,
             url,
             client,

@@ -1,0 +1,80 @@
+//! How soon a server delivers, and has everything back, after Redis has lost all it held.
+
+use crate::Options;
+use crate::load::{arrived, register};
+use crate::receiver::{Receiver, now_us};
+use crate::server::{Setup, Stores};
+use std::time::{Duration, Instant};
+
+/// Notifications that fall due just before Redis is emptied.
+const DUE: usize = 1_000;
+/// How long a rebuild may take until the run is given up.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Empties Redis under a server with so many pending notifications, a few times.
+pub async fn measure(options: &Options, pending: usize) {
+    for round in 1..=options.rounds {
+        for stores in &options.stores {
+            if matches!(stores, Stores::RedisOnly | Stores::Embedded) {
+                // Nothing to rebuild from, or nothing that could be emptied.
+                continue;
+            }
+            let receiver = Receiver::start(options.lanes).await;
+            let setup = Setup::start(*stores).await;
+            once(round, &setup, &receiver, *stores, pending).await;
+            setup.stop().await;
+        }
+    }
+}
+
+async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, pending: usize) {
+    let hour_ms = 3_600_000;
+    let far = now_us() / 1_000 + 2 * hour_ms;
+    let later = (0..pending - DUE).map(|number| far + number as u64 * hour_ms / pending as u64);
+    register(setup, receiver, later).await;
+    receiver.stats("reset").await;
+    let due_ms = now_us() / 1_000 + 3_000;
+    register(setup, receiver, (0..DUE).map(|_| due_ms)).await;
+
+    let url = setup.redis_url.as_deref().expect("it has a Redis");
+    let client = redis::Client::open(url).expect("a URL");
+    let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
+    let mut redis = client
+        .get_multiplexed_async_connection_with_config(&config)
+        .await
+        .expect("connected");
+    // Right before they fall due, so that none of them is sent before Redis is emptied.
+    let wait_us = (due_ms * 1_000).saturating_sub(now_us() + 20_000);
+    assert!(wait_us > 0, "registering took too long");
+    tokio::time::sleep(Duration::from_micros(wait_us)).await;
+    let flush = redis::cmd("FLUSHALL").exec_async(&mut redis).await;
+    flush.expect("flushed");
+    let flushed_us = now_us().max(due_ms * 1_000);
+    let started = Instant::now();
+    let state = redis::Cmd::hget("{rb:0}:marks", "state");
+    loop {
+        let state: Option<String> = state.query_async(&mut redis).await.expect("answered");
+        if state.as_deref() == Some("whole") {
+            break;
+        }
+        assert!(started.elapsed() < PATIENCE, "it is not whole again");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let whole = started.elapsed();
+    let last_us = arrived(receiver, DUE).await;
+    let first_us = receiver.stats("").await.first_us;
+    let held: usize = redis::Cmd::hlen("{rb:0}:jobs")
+        .query_async(&mut redis)
+        .await
+        .expect("answered");
+    assert_eq!(held, pending - DUE, "every other one is back");
+    let since = |us: u64| us.saturating_sub(flushed_us) as f64 / 1e6;
+    println!(
+        "round {round}: {stores}, {pending} pending: first of {DUE} due ones after {:.3} s, last \
+         after {:.3} s; all back after {:.2} s ({:.0}/s)",
+        since(first_us),
+        since(last_us),
+        whole.as_secs_f64(),
+        pending as f64 / whole.as_secs_f64()
+    );
+}
