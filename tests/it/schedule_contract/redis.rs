@@ -189,3 +189,60 @@ async fn a_schedule_of_another_owner_is_refused() {
         );
     }
 }
+
+/// The rights that `docs/operations.md` gives to a user of the server's own.
+fn documented_rights() -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+    let text = std::fs::read_to_string(path).expect("readable");
+    let start = text.find("ACL SETUSER ringback").expect("it is there");
+    let end = text[start..].find("```").expect("the end of the block");
+    let words = text[start..start + end].split_whitespace().skip(3);
+    words.map(ToString::to_string).collect()
+}
+
+#[tokio::test]
+async fn the_documented_rights_suffice() {
+    let server = RedisServer::start(&[]);
+    let mut user = redis::cmd("ACL");
+    command(
+        &server.url(0),
+        user.arg("SETUSER").arg("ringback").arg(documented_rights()),
+    )
+    .await;
+    let url = server
+        .url(0)
+        .replace("redis://", "redis://ringback:PASSWORD@");
+    let options = Options {
+        owner: "journal-1".into(),
+        ..options(url, REMEMBERING)
+    };
+    let fixture = open_with(&options, Box::new(())).await;
+    fixture.put_many("shop", 6, 0).await;
+    fixture.advance("shop-0005").await;
+    let dead = fixture.take_lease("shop-0004").await;
+    fixture.done(&dead, end(&dead, State::Dead, 1)).await;
+    fixture.revive("shop-0004", Some(due(7))).await;
+    let leases = fixture.claim_all(3).await;
+    fixture.done(&leases[0], again(&leases[0], 5)).await;
+    fixture
+        .done(&leases[1], end(&leases[1], State::Delivered, 1))
+        .await;
+    let schedule = &fixture.schedule;
+    schedule.renew(&leases[2]).await.expect("renewed");
+    schedule.check().await.expect("it works");
+    schedule.in_flight(&[key("1")]).await.expect("answered");
+    schedule.dead(None, 5).await.expect("a page");
+    schedule.scan(None, 5).await.expect("a page");
+    schedule.holds(&[key("1")]).await.expect("answered");
+    fixture.counts().await;
+    fixture.find("shop-0005").await;
+    fixture.turn_to(2 * REMEMBER_MS);
+    fixture.claim(1).await;
+    let shared = schedule.shared().expect("it outlives us");
+    let asked = shared.look(true).await.expect("looked");
+    assert_eq!(asked, Found::ToFill(Reason::Asked));
+    let entries = [entry("shop", "1", 0)];
+    schedule.restore(&entries).await.expect("restored");
+    assert!(shared.proceed().await.expect("heard"));
+    assert!(shared.finish().await.expect("heard"));
+}
