@@ -3,10 +3,16 @@
 //! No timer: an idle store is called at once with a single request, and under load the batches grow
 //! by themselves to what the store can take. One call is under way at a time, so requests keep
 //! their order.
+//!
+//! A request that has waited too long for its turn, or whose caller has gone away, is not carried out:
+//! behind a store that does not answer, callers would otherwise wait for one time-out after the
+//! other, and be served long after they had given up.
 
 use std::future::Future;
+use std::time::Duration;
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 /// How much one call may carry.
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +25,25 @@ pub struct BatchLimits {
     pub queue: usize,
 }
 
-/// The process is stopping, or the call panicked.
+/// Longest wait of a request for its turn.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(3);
+
+/// It waited too long for its turn, the process is stopping, or the call panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the batch was not carried out")]
 pub struct BatchLost;
 
-type Slot<Request, Reply> = (Request, oneshot::Sender<Reply>);
+struct Slot<Request, Reply> {
+    request: Request,
+    reply: oneshot::Sender<Reply>,
+    since: Instant,
+}
+
+impl<Request, Reply> Slot<Request, Reply> {
+    fn is_wanted(&self) -> bool {
+        !self.reply.is_closed() && self.since.elapsed() <= LONGEST_WAIT
+    }
+}
 
 /// A handle for handing requests in. Dropping it ends the task behind it.
 #[derive(Debug)]
@@ -59,20 +78,26 @@ where
                         None => return,
                     },
                 };
-                let mut bytes = weigh(&first.0);
-                let mut requests = vec![first.0];
-                let mut replies = vec![first.1];
+                if !first.is_wanted() {
+                    continue;
+                }
+                let mut bytes = weigh(&first.request);
+                let mut requests = vec![first.request];
+                let mut replies = vec![first.reply];
                 while requests.len() < limits.requests {
-                    let Ok((request, reply)) = waiting.try_recv() else {
+                    let Ok(slot) = waiting.try_recv() else {
                         break;
                     };
-                    bytes += weigh(&request);
+                    if !slot.is_wanted() {
+                        continue;
+                    }
+                    bytes += weigh(&slot.request);
                     if bytes > limits.bytes {
-                        held = Some((request, reply));
+                        held = Some(slot);
                         break;
                     }
-                    requests.push(request);
-                    replies.push(reply);
+                    requests.push(slot.request);
+                    replies.push(slot.reply);
                 }
                 // A task of its own, so that a panic costs one batch (its callers get BatchLost) and
                 // not every batch to come.
@@ -92,9 +117,15 @@ where
     /// [`BatchLost`] if nobody answers; the request may or may not have been carried out.
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
-        self.queue
-            .send((request, reply))
+        let since = Instant::now();
+        let slot = Slot {
+            request,
+            reply,
+            since,
+        };
+        tokio::time::timeout(LONGEST_WAIT, self.queue.send(slot))
             .await
+            .map_err(|_| BatchLost)?
             .map_err(|_| BatchLost)?;
         replied.await.map_err(|_| BatchLost)
     }
@@ -103,7 +134,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, Mutex};
     use tokio::sync::Semaphore;
 
     #[tokio::test]
@@ -123,6 +154,47 @@ mod tests {
         );
         assert_eq!(batcher.call(true).await, Err(BatchLost));
         assert_eq!(batcher.call(false).await, Ok(false));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waited_too_long_or_is_not_wanted_any_more_is_not_carried_out() {
+        let (gate, carried_out) = (
+            Arc::new(Semaphore::new(0)),
+            Arc::new(Mutex::new(Vec::<u8>::new())),
+        );
+        let limits = BatchLimits {
+            requests: 1,
+            bytes: 100,
+            queue: 10,
+        };
+        let batcher = Arc::new(Batcher::start(limits, |_: &u8| 1, {
+            let (gate, carried_out) = (gate.clone(), carried_out.clone());
+            move |requests: Vec<u8>| {
+                let (gate, carried_out) = (gate.clone(), carried_out.clone());
+                async move {
+                    gate.acquire().await.expect("open").forget();
+                    carried_out.lock().expect("held").extend(&requests);
+                    requests
+                }
+            }
+        }));
+        let call = |request| {
+            let batcher = batcher.clone();
+            tokio::spawn(async move { batcher.call(request).await })
+        };
+        let first = call(1);
+        tokio::task::yield_now().await;
+        let (late, gone) = (call(2), call(3));
+        tokio::task::yield_now().await;
+        gone.abort();
+        tokio::time::advance(LONGEST_WAIT + Duration::from_millis(1)).await;
+        let fresh = call(4);
+        tokio::task::yield_now().await;
+        gate.add_permits(10);
+        assert_eq!(first.await.expect("no panic"), Ok(1), "it was under way");
+        assert_eq!(late.await.expect("no panic"), Err(BatchLost));
+        assert_eq!(fresh.await.expect("no panic"), Ok(4));
+        assert_eq!(*carried_out.lock().expect("held"), [1, 4]);
     }
 
     #[tokio::test]

@@ -32,9 +32,12 @@ use thiserror::Error;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// For how long after it was accepted a registration may be on its way to the schedule, in
-/// milliseconds: longer than any call to the schedule takes until it is given up.
-const REGISTRATION_MS: i64 = 10_000;
+/// For how long after it was accepted a registration may be on its way to the schedule without having
+/// the journal asked before it is sent, in milliseconds: longer than `PROMPT_MS` and any call to the
+/// schedule takes until it is given up. What is not there by then may be called off.
+const REGISTRATION_MS: i64 = 12_000;
+/// What the journal took longer for, in milliseconds, has the journal asked once more.
+const PROMPT_MS: i64 = 2_000;
 
 /// The operations on notifications.
 pub struct Service {

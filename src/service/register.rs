@@ -1,6 +1,6 @@
 //! Taking notifications in.
 
-use super::{PATIENCE, Service, ServiceError, snapshot_of};
+use super::{PATIENCE, PROMPT_MS, Service, ServiceError, snapshot_of};
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -47,6 +47,11 @@ impl Service {
                     .await?
                 {
                     Journaled::Created => {
+                        let took_ms = self.clock.now_ms() - fresh.registered_ms;
+                        let entry = Entry {
+                            verify: took_ms > PROMPT_MS,
+                            ..entry
+                        };
                         // Dying here leaves it in the journal alone; nobody was answered yet, and
                         // registering again or the next start puts it here.
                         self.schedule_new(entry).await?;
@@ -79,7 +84,11 @@ impl Service {
             (Err(ScheduleError::Rebuilding), Some(shared)) => {
                 // What comes of waiting, registering again will tell.
                 let _ = tokio::time::timeout(PATIENCE, shared.regained()).await;
-                self.schedule.register(entry).await
+                let late = Entry {
+                    verify: true,
+                    ..entry
+                };
+                self.schedule.register(late).await
             }
             (registered, _) => registered,
         }

@@ -22,7 +22,7 @@ const RESTRICTED: &str = "axum clap getrandom governor hyper rand redis reqwest 
 const ROOMS: &[Room] = &[
     Room("domain", "", ""),
     Room("clock", "", "tokio std::time"),
-    Room("batch", "", "tokio"),
+    Room("batch", "", "tokio std::time"),
     Room("trust", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
     Room("telemetry", "config domain", "tracing std::env std::time"),
