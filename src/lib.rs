@@ -10,6 +10,7 @@
 //! | [`domain`] | the rules: ladder, ack rule, signature, and [`domain::decision`], what an answer means |
 //! | [`clock`] | wall time, and a hand-turned clock for tests |
 //! | [`batch`] | natural batching, used before both stores |
+//! | [`health`] | how the stores are doing: what is an outage, what the log says of it, who waits |
 //! | [`config`] | settings of `serve`, from flags, variables and a file |
 //! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua`) |
 //! | [`journal`] | what happened: the only SQL |
@@ -22,7 +23,7 @@
 //! | [`trust`] | which certificate authorities TLS trusts |
 //! | [`app`] | puts the parts together; start and stop order |
 //!
-//! `domain` <- `schedule`, `journal` <- `delivery`, `upkeep`, `service` <- `api` <- `app` <- `cli`,
+//! `domain`, `health` <- `schedule`, `journal` <- `delivery`, `upkeep`, `service` <- `api` <- `app` <- `cli`,
 //! and never the other way; `tests/it/layers` checks it.
 //!
 //! # What holds the promises
@@ -40,6 +41,7 @@ pub mod clock;
 pub mod config;
 pub mod delivery;
 pub mod domain;
+pub mod health;
 pub mod journal;
 pub mod schedule;
 pub mod service;

@@ -18,6 +18,7 @@ mod effect;
 mod history;
 pub mod recorder;
 pub mod sqlite;
+pub mod watched;
 
 use crate::domain::attempt::Attempt;
 use crate::domain::change::Change;

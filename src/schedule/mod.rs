@@ -20,6 +20,7 @@ pub mod memory;
 pub mod redis;
 pub mod shared;
 pub mod wake;
+pub mod watched;
 
 use crate::clock::Clock;
 use crate::domain::key::Key;

@@ -23,25 +23,26 @@ const ROOMS: &[Room] = &[
     Room("domain", "", ""),
     Room("clock", "", "tokio std::time"),
     Room("batch", "", "tokio std::time"),
+    Room("health", "domain", "tokio tracing std::time"),
     Room("trust", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
     Room("telemetry", "config domain", "tracing std::env std::time"),
 
-    Room("schedule", "domain clock batch", "tokio tracing std::time"),
+    Room("schedule", "domain clock batch health", "tokio tracing std::time"),
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),
-    Room("journal", "domain clock batch", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
+    Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
-    Room("service", "domain clock batch schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
-    Room("delivery", "domain clock batch schedule journal telemetry trust",
+    Room("service", "domain clock batch health schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
+    Room("delivery", "domain clock batch health schedule journal telemetry trust",
         "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
-    Room("upkeep", "domain clock batch schedule journal telemetry",
+    Room("upkeep", "domain clock batch health schedule journal telemetry",
         "tokio tokio_util tracing std::time"),
 
-    Room("api", "domain clock batch schedule journal service config telemetry",
+    Room("api", "domain clock batch health schedule journal service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
     Room("dashboard", "domain service api config telemetry", "axum tracing"),
 
-    Room("app", "domain clock batch schedule journal service delivery upkeep api dashboard config \
+    Room("app", "domain clock batch health schedule journal service delivery upkeep api dashboard config \
         telemetry",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),

@@ -1,0 +1,64 @@
+//! What the log says of an outage: a line when it begins, a line when it is over.
+
+use super::report::names;
+use super::standing::shown;
+use super::{Store, StoreReport, StoreState, millis};
+use std::time::Duration;
+
+/// What is to be logged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Event {
+    Away(StoreReport),
+    Back { away: Duration, failed_calls: u64 },
+    Brief { failed_calls: u64, cause: String },
+}
+
+/// Logs it.
+pub(super) fn say(store: Store, event: Event) {
+    match event {
+        Event::Away(report) => {
+            let cause = report.cause.unwrap_or_default();
+            let failing = names(&report.failing);
+            let store_name = store.as_str();
+            match report.state {
+                StoreState::Refusing => tracing::error!(
+                    store = store_name,
+                    failing,
+                    cause,
+                    "the {store} is refusing work ({failing}): {cause}"
+                ),
+                StoreState::Rebuilding => tracing::warn!(
+                    store = store_name,
+                    failing,
+                    cause,
+                    "the {store} is being rebuilt; its work waits"
+                ),
+                StoreState::Up | StoreState::Away => tracing::error!(
+                    store = store_name,
+                    failing,
+                    cause,
+                    "the {store} is away: {cause}"
+                ),
+            }
+        }
+        Event::Back { away, failed_calls } => {
+            let away_ms = millis(away);
+            tracing::info!(
+                store = store.as_str(),
+                away_ms,
+                failed_calls,
+                "the {store} is back after {}",
+                shown(away)
+            );
+        }
+        Event::Brief {
+            failed_calls,
+            cause,
+        } => tracing::warn!(
+            store = store.as_str(),
+            failed_calls,
+            cause,
+            "calls to the {store} failed now and then, but it is there"
+        ),
+    }
+}

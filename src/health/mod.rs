@@ -1,0 +1,356 @@
+//! How the stores are doing: the one place that knows, and the one that logs it.
+//!
+//! `journal::watched` and `schedule::watched` stand before the stores and tell of every call;
+//! `upkeep::probe` checks a store that is in trouble, and so does whoever asks how it is doing. From
+//! that, `standing` decides what is an outage. What follows:
+//!
+//! * The log says once that a store is away, and once that it is back. Who meets a failed call
+//!   handles it and logs nothing of its own.
+//! * Errands that wait for a store do not all ask it again and again ([`Patience`]): one at a time
+//!   tries, and the others are woken when it is back.
+//! * [`Health::report`] says whether registrations can be accepted and work can drain.
+//!
+//! Knows nothing of stores, of what they are asked, and of what they answer.
+
+mod cause;
+mod log;
+mod patience;
+mod report;
+mod standing;
+
+pub use cause::words_of;
+pub use patience::Patience;
+pub use report::{Report, StoreReport, StoreState, names};
+
+use log::{Event, say};
+use standing::{Change, Standing};
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, Semaphore, watch};
+
+/// Longest check of a store; one that takes longer has failed.
+const LONGEST_CHECK: Duration = Duration::from_millis(1_500);
+/// A check of a moment ago is good enough for the next who asks.
+const FRESH: Duration = Duration::from_millis(100);
+
+/// A store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Store {
+    /// The record.
+    Journal,
+    /// The index of what is due.
+    Schedule,
+}
+
+impl Store {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Journal => "journal",
+            Self::Schedule => "schedule",
+        }
+    }
+}
+
+impl fmt::Display for Store {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// What a store is asked for. Told apart because it may do one and not another: a Redis that is full
+/// drains but accepts nothing, a database that can only be read does neither.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Looking up what an errand or a request needs.
+    Read,
+    /// Taking registrations and changes by hand.
+    Accept,
+    /// Handing out what is due.
+    Claim,
+    /// Recording and settling what was done.
+    Settle,
+    /// Lists, counts and upkeep: what may take long, and holds nobody up.
+    Browse,
+}
+
+impl Work {
+    /// All kinds, in the order of their declaration.
+    pub const ALL: &[Self] = &[
+        Self::Read,
+        Self::Accept,
+        Self::Claim,
+        Self::Settle,
+        Self::Browse,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "reading",
+            Self::Accept => "accepting",
+            Self::Claim => "claiming",
+            Self::Settle => "settling",
+            Self::Browse => "browsing",
+        }
+    }
+
+    /// Whether registrations cannot be accepted, or work cannot drain, without it.
+    fn is_needed(self) -> bool {
+        match self {
+            Self::Read | Self::Accept | Self::Claim | Self::Settle => true,
+            Self::Browse => false,
+        }
+    }
+}
+
+/// How a call ended, as far as it says something of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// The store did its work, or would have: what it answered may be an error of another kind.
+    Answered,
+    /// It is out of reach, too slow, or refuses, for this cause.
+    Failed(String),
+    /// It has lost what it held and is being filled again.
+    Rebuilding(String),
+}
+
+/// How the stores of one server are doing.
+#[derive(Debug)]
+pub struct Health {
+    journal: Option<Watch>,
+    schedule: Watch,
+    dispatching: Mutex<Option<Dispatching>>,
+}
+
+#[derive(Debug)]
+struct Watch {
+    standing: Mutex<Standing>,
+    /// Changes whenever work that failed is done again.
+    returned: watch::Sender<()>,
+    /// Held by the one errand that tries a store that is away.
+    turn: Arc<Semaphore>,
+    troubled: Notify,
+    /// When the last check ended; locked while one is under way.
+    checked: tokio::sync::Mutex<Option<Instant>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Dispatching {
+    since: Instant,
+    within: Duration,
+    said: bool,
+}
+
+/// A call under way. To be ended; dropped, it was given up by its caller.
+#[derive(Debug)]
+pub struct Call<'health> {
+    health: &'health Health,
+    store: Store,
+    work: Work,
+    begun: Instant,
+    ended: bool,
+}
+
+impl Health {
+    /// Of a server with or without a journal. Nothing is known to be wrong yet.
+    #[must_use]
+    pub fn new(journal: bool) -> Arc<Self> {
+        Arc::new(Self {
+            journal: journal.then(Watch::new),
+            schedule: Watch::new(),
+            dispatching: Mutex::new(None),
+        })
+    }
+
+    /// A call to a store begins.
+    #[must_use]
+    pub fn begin(&self, store: Store, work: Work) -> Call<'_> {
+        let begun = Instant::now();
+        if let Some(watch) = self.watch(store) {
+            watch.standing().begin(work, begun);
+        }
+        Call {
+            health: self,
+            store,
+            work,
+            begun,
+            ended: false,
+        }
+    }
+
+    /// Checks a store by a call made for that purpose. Bounded; those who ask at the same time share
+    /// one check.
+    pub async fn check(&self, store: Store, check: impl Future<Output = Ended>) {
+        let Some(watch) = self.watch(store) else {
+            return;
+        };
+        let mut checked = watch.checked.lock().await;
+        if checked.is_some_and(|checked| checked.elapsed() < FRESH) {
+            return;
+        }
+        let begun = Instant::now();
+        let ended = tokio::time::timeout(LONGEST_CHECK, check).await.ok();
+        *checked = Some(Instant::now());
+        self.change(store, |standing, now| standing.checked(begun, now, ended));
+    }
+
+    /// From now on something is claimed at least this often, or an attempt has gone astray; `None`
+    /// when the dispatcher is about to stop.
+    pub fn expect_claims(&self, within: Option<Duration>) {
+        *lock(&self.dispatching) = within.map(|within| Dispatching {
+            since: Instant::now(),
+            within,
+            said: false,
+        });
+    }
+
+    /// Looks at what only time changes. To be called now and then.
+    pub fn review(&self) {
+        for store in [Store::Journal, Store::Schedule] {
+            self.change(store, |standing, now| Change {
+                event: standing.review(now),
+                ..Change::default()
+            });
+        }
+        let stalled = self.report().stalled;
+        if let Some(dispatching) = lock(&self.dispatching).as_mut() {
+            match stalled {
+                Some(stalled) if !dispatching.said => {
+                    dispatching.said = true;
+                    let stalled_ms = millis(stalled);
+                    tracing::error!(stalled_ms, "nothing can be claimed: no attempt ends");
+                }
+                Some(_) => {}
+                None => dispatching.said = false,
+            }
+        }
+    }
+
+    /// How everything is doing.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let now = Instant::now();
+        let mut stores = Vec::new();
+        for store in [Store::Journal, Store::Schedule] {
+            if let Some(watch) = self.watch(store) {
+                stores.push((store, watch.standing().report(now)));
+            }
+        }
+        let mut report = Report {
+            stores,
+            stalled: None,
+        };
+        if report.is_ready() {
+            report.stalled = self.stalled(now);
+        }
+        report
+    }
+
+    /// How many calls to a store have failed since the start.
+    #[must_use]
+    pub fn failed_calls(&self, store: Store) -> u64 {
+        self.watch(store)
+            .map_or(0, |watch| watch.standing().failed_ever())
+    }
+
+    /// Whether something fails, or an outage is not over yet.
+    #[must_use]
+    pub fn is_troubled(&self, store: Store) -> bool {
+        self.watch(store)
+            .is_some_and(|watch| watch.standing().is_troubled())
+    }
+
+    /// Completes when something begins to fail, or has since the last time. For one waiter.
+    pub async fn troubled(&self, store: Store) {
+        match self.watch(store) {
+            Some(watch) => watch.troubled.notified().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn stalled(&self, now: Instant) -> Option<Duration> {
+        let dispatching = (*lock(&self.dispatching))?;
+        let claimed = self.schedule.standing().answered(Work::Claim);
+        let last = claimed.map_or(dispatching.since, |at| at.max(dispatching.since));
+        Some(now.saturating_duration_since(last)).filter(|stalled| *stalled > dispatching.within)
+    }
+
+    fn change(&self, store: Store, change: impl FnOnce(&mut Standing, Instant) -> Change) {
+        let Some(watch) = self.watch(store) else {
+            return;
+        };
+        let Change {
+            event,
+            failing,
+            returned,
+        } = change(&mut watch.standing(), Instant::now());
+        if failing {
+            watch.troubled.notify_one();
+        }
+        if returned {
+            watch.returned.send_replace(());
+        }
+        if let Some(event) = event {
+            say(store, event);
+        }
+    }
+
+    fn watch(&self, store: Store) -> Option<&Watch> {
+        match store {
+            Store::Journal => self.journal.as_ref(),
+            Store::Schedule => Some(&self.schedule),
+        }
+    }
+}
+
+impl Watch {
+    fn new() -> Self {
+        Self {
+            standing: Mutex::default(),
+            returned: watch::Sender::new(()),
+            turn: Arc::new(Semaphore::new(1)),
+            troubled: Notify::new(),
+            checked: tokio::sync::Mutex::default(),
+        }
+    }
+
+    fn standing(&self) -> std::sync::MutexGuard<'_, Standing> {
+        lock(&self.standing)
+    }
+}
+
+impl Call<'_> {
+    /// The call has come back.
+    pub fn ended(mut self, ended: Ended) {
+        self.ended = true;
+        let (work, begun) = (self.work, self.begun);
+        self.health.change(self.store, |standing, now| {
+            standing.end(work, begun, now, ended)
+        });
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if !self.ended {
+            let (work, begun) = (self.work, self.begun);
+            self.health.change(self.store, |standing, now| {
+                standing.give_up(work, begun, now)
+            });
+        }
+    }
+}
+
+/// A panic elsewhere leaves these whole: every change is one call that does not panic half-way.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

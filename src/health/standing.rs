@@ -1,0 +1,366 @@
+//! How one store is doing, judged by what its calls come to.
+//!
+//! Pure: takes the time as a value, and says what should be logged instead of logging it. The rules:
+//!
+//! * A kind of work *fails* from the start of its first failed call until a call of that kind is
+//!   answered. A check that succeeds ends it too, once no real call has failed for [`TRUST`].
+//! * A failure *counts* once more than one call has failed over [`CONFIRM`], or a check of the store
+//!   has failed. So a single broken connection is no outage. Calls under way of which none has come
+//!   back for [`STUCK`] count as well.
+//! * An outage is over when nothing has failed for [`STEADY`]. It is logged when it begins and when
+//!   it is over, but no more than one in [`QUIET`]; one that lasts is logged in the end. Failures
+//!   that did not count are logged together, [`SETTLED`] after the last and at most once in
+//!   [`BRIEFLY`].
+
+use super::{Ended, Event, StoreReport, StoreState, Work};
+use crate::domain::duration;
+use std::time::{Duration, Instant};
+
+/// For how long calls must have failed to count.
+const CONFIRM: Duration = Duration::from_millis(500);
+/// For how long no call may have failed, for a check to be believed more than the last one.
+const TRUST: Duration = Duration::from_secs(1);
+/// For how long calls may be under way without any of them coming back.
+const STUCK: Duration = Duration::from_secs(3);
+/// For how long nothing may have failed until an outage is over.
+const STEADY: Duration = Duration::from_secs(1);
+/// Shortest time between the beginnings of two outages that are logged.
+const QUIET: Duration = Duration::from_secs(10);
+/// How long after the last failure it is plain that there was no outage.
+const SETTLED: Duration = Duration::from_secs(5);
+/// Shortest time between two lines about failures that were no outage.
+const BRIEFLY: Duration = Duration::from_secs(60);
+/// A call that its caller gave up after less than this says nothing about the store.
+const GIVEN_UP: Duration = Duration::from_secs(1);
+
+/// One store's standing.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    works: [Tally; Work::ALL.len()],
+    outage: Option<Outage>,
+    /// Calls that have failed since all was well.
+    failed: u64,
+    /// All calls that have ever failed.
+    failed_ever: u64,
+    last_failed: Option<Instant>,
+    brief_said: Option<Instant>,
+    outage_said: Option<Instant>,
+    last_cause: String,
+}
+
+/// What is known of one kind of work.
+#[derive(Debug, Default)]
+struct Tally {
+    under_way: usize,
+    /// When a call last came back, or when the first of those under way began.
+    moved: Option<Instant>,
+    answered: Option<Instant>,
+    failing: Option<Failing>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    since: Instant,
+    /// When a call, not a check, last failed.
+    last: Option<Instant>,
+    calls: u64,
+    checked: bool,
+    rebuilding: bool,
+    cause: String,
+}
+
+#[derive(Debug)]
+struct Outage {
+    since: Instant,
+    /// Since when nothing has failed.
+    calm: Option<Instant>,
+    said: bool,
+}
+
+/// A failure that counts.
+struct Trouble {
+    work: Work,
+    since: Instant,
+    rebuilding: bool,
+    cause: String,
+}
+
+/// What one observation changed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// What is to be logged.
+    pub(super) event: Option<Event>,
+    /// Work that was well until now fails.
+    pub(super) failing: bool,
+    /// Work that failed until now is done again.
+    pub(super) returned: bool,
+}
+
+impl Failing {
+    fn counts(&self) -> bool {
+        let lasted = self.last.map(|last| last - self.since);
+        self.checked || (self.calls > 1 && lasted.is_some_and(|lasted| lasted >= CONFIRM))
+    }
+}
+
+impl Standing {
+    /// A call begins.
+    pub(super) fn begin(&mut self, work: Work, now: Instant) {
+        let tally = &mut self.works[work as usize];
+        if tally.under_way == 0 {
+            tally.moved = Some(now);
+        }
+        tally.under_way += 1;
+    }
+
+    /// A call has come back.
+    pub(super) fn end(&mut self, work: Work, begun: Instant, now: Instant, ended: Ended) -> Change {
+        let tally = &mut self.works[work as usize];
+        tally.under_way = tally.under_way.saturating_sub(1);
+        tally.moved = Some(now);
+        let mut change = Change::default();
+        let (rebuilding, cause) = match ended {
+            Ended::Answered => {
+                tally.answered = Some(now);
+                change.returned = tally.failing.take().is_some();
+                if self.failed == 0 && self.outage.is_none() {
+                    return change;
+                }
+                change.event = self.review(now);
+                return change;
+            }
+            Ended::Failed(cause) => (false, cause),
+            Ended::Rebuilding(cause) => (true, cause),
+        };
+        change.failing = tally.failing.is_none();
+        let failing = tally.failing.get_or_insert_with(|| Failing::from(begun));
+        failing.last = Some(now);
+        failing.calls += 1;
+        failing.rebuilding = rebuilding;
+        failing.cause.clone_from(&cause);
+        self.last_cause = cause;
+        self.failed += 1;
+        self.last_failed = Some(now);
+        self.failed_ever += 1;
+        change.event = self.review(now);
+        change
+    }
+
+    /// A call was given up by its caller.
+    pub(super) fn give_up(&mut self, work: Work, begun: Instant, now: Instant) -> Change {
+        let lasted = now - begun;
+        if lasted >= GIVEN_UP {
+            let cause = format!("no answer within {}", shown(lasted));
+            return self.end(work, begun, now, Ended::Failed(cause));
+        }
+        let tally = &mut self.works[work as usize];
+        tally.under_way = tally.under_way.saturating_sub(1);
+        Change::default()
+    }
+
+    /// The store was checked; `None` if no answer came in time. While registrations are taken it may
+    /// be slow to answer, and while anything is done it may be busy: then work says more than a check.
+    pub(super) fn checked(&mut self, begun: Instant, now: Instant, ended: Option<Ended>) -> Change {
+        let mut change = Change::default();
+        let since = |work: &Work| self.works[*work as usize].answered >= Some(begun);
+        let (accepts, works) = (
+            since(&Work::Accept),
+            Work::ALL.iter().filter(|work| work.is_needed()).any(since),
+        );
+        let (rebuilding, cause) = match ended {
+            None if works => return change,
+            Some(Ended::Failed(_)) if accepts => return change,
+            None => (false, format!("no answer within {}", shown(now - begun))),
+            Some(Ended::Answered) => {
+                for tally in &mut self.works {
+                    let contradicted = |failing: &Failing| {
+                        let last = failing.last;
+                        last.is_some_and(|last| now.saturating_duration_since(last) < TRUST)
+                    };
+                    if tally.failing.as_ref().is_some_and(|it| !contradicted(it)) {
+                        tally.failing = None;
+                        change.returned = true;
+                    }
+                }
+                change.event = self.review(now);
+                return change;
+            }
+            Some(Ended::Failed(cause)) => (false, cause),
+            Some(Ended::Rebuilding(cause)) => (true, cause),
+        };
+        change.failing = !self.is_failing();
+        let accepting = &mut self.works[Work::Accept as usize].failing;
+        accepting.get_or_insert_with(|| Failing::from(begun));
+        for failing in self.works.iter_mut().filter_map(|it| it.failing.as_mut()) {
+            failing.checked = true;
+            if failing.calls == 0 {
+                failing.rebuilding = rebuilding;
+                failing.cause.clone_from(&cause);
+            }
+        }
+        self.last_cause = cause;
+        change.event = self.review(now);
+        change
+    }
+
+    /// Looks at what only time changes. To be called now and then.
+    pub(super) fn review(&mut self, now: Instant) -> Option<Event> {
+        let troubles = self.troubles(now);
+        let begun = troubles.iter().map(|trouble| trouble.since).min();
+        let doubtful = begun.is_some() || self.is_failing();
+        match (&mut self.outage, begun) {
+            (None, None) => return self.brief(now, doubtful),
+            (None, Some(since)) => {
+                self.outage = Some(Outage {
+                    since,
+                    calm: None,
+                    said: false,
+                });
+            }
+            (Some(outage), _) if doubtful => outage.calm = None,
+            (Some(outage), _) => {
+                let calm = *outage.calm.get_or_insert(now);
+                if now.saturating_duration_since(calm) < STEADY {
+                    return None;
+                }
+                let (said, away) = (outage.said, calm.saturating_duration_since(outage.since));
+                self.outage = None;
+                if !said {
+                    return self.brief(now, false);
+                }
+                let failed_calls = std::mem::take(&mut self.failed);
+                return Some(Event::Back { away, failed_calls });
+            }
+        }
+        let outage = self.outage.as_mut()?;
+        let silent = |said| now.saturating_duration_since(said) >= QUIET;
+        if outage.said || troubles.is_empty() || !self.outage_said.is_none_or(silent) {
+            return None;
+        }
+        outage.said = true;
+        self.outage_said = Some(now);
+        Some(Event::Away(self.describe(now, &troubles)))
+    }
+
+    /// How it is doing.
+    pub(super) fn report(&self, now: Instant) -> StoreReport {
+        self.describe(now, &self.troubles(now))
+    }
+
+    /// Whether anything fails, whether it counts or not.
+    pub(super) fn is_failing(&self) -> bool {
+        let needed = Work::ALL.iter().filter(|work| work.is_needed());
+        needed
+            .map(|work| &self.works[*work as usize])
+            .any(|tally| tally.failing.is_some())
+    }
+
+    /// Whether something should be done about it: something fails, or an outage is not over.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.outage.is_some() || self.is_failing()
+    }
+
+    /// When a call of this kind was last answered.
+    pub(super) fn answered(&self, work: Work) -> Option<Instant> {
+        self.works[work as usize].answered
+    }
+
+    /// How many calls have ever failed.
+    pub(super) fn failed_ever(&self) -> u64 {
+        self.failed_ever
+    }
+
+    fn troubles(&self, now: Instant) -> Vec<Trouble> {
+        let mut troubles = Vec::new();
+        for work in Work::ALL.iter().copied().filter(|work| work.is_needed()) {
+            let tally = &self.works[work as usize];
+            let stuck = tally.moved.filter(|moved| {
+                tally.under_way > 0 && now.saturating_duration_since(*moved) >= STUCK
+            });
+            match (&tally.failing, stuck) {
+                (Some(failing), _) if failing.counts() => troubles.push(Trouble {
+                    work,
+                    since: failing.since,
+                    rebuilding: failing.rebuilding,
+                    cause: failing.cause.clone(),
+                }),
+                (_, Some(since)) => troubles.push(Trouble {
+                    work,
+                    since,
+                    rebuilding: false,
+                    cause: format!("no answer for {}", shown(now - since)),
+                }),
+                (_, None) => {}
+            }
+        }
+        troubles
+    }
+
+    fn describe(&self, now: Instant, troubles: &[Trouble]) -> StoreReport {
+        let Some(first) = troubles.iter().min_by_key(|trouble| trouble.since) else {
+            return StoreReport::up();
+        };
+        // Something that was asked after the trouble had begun, and was answered.
+        let answers = Work::ALL.iter().any(|work| {
+            let well = troubles.iter().all(|trouble| trouble.work != *work);
+            let answered = self.works[*work as usize].answered;
+            well && answered.is_some_and(|answered| answered >= first.since + CONFIRM)
+        });
+        let state = if troubles.iter().any(|trouble| trouble.rebuilding) {
+            StoreState::Rebuilding
+        } else if answers {
+            StoreState::Refusing
+        } else {
+            StoreState::Away
+        };
+        let since = self.outage.as_ref().map_or(first.since, |outage| {
+            // An outage that flaps is one outage.
+            outage.since.min(first.since)
+        });
+        StoreReport {
+            state,
+            failing: troubles.iter().map(|trouble| trouble.work).collect(),
+            lasted: Some(now.saturating_duration_since(since)),
+            cause: Some(first.cause.clone()),
+            failed_calls: self.failed,
+        }
+    }
+
+    /// Takes the failures that were no outage together.
+    fn brief(&mut self, now: Instant, doubtful: bool) -> Option<Event> {
+        let passed = |limit| move |then| now.saturating_duration_since(then) >= limit;
+        let settled = self.last_failed.is_some_and(passed(SETTLED));
+        if doubtful || self.failed == 0 || !settled || !self.brief_said.is_none_or(passed(BRIEFLY))
+        {
+            return None;
+        }
+        self.brief_said = Some(now);
+        Some(Event::Brief {
+            failed_calls: std::mem::take(&mut self.failed),
+            cause: self.last_cause.clone(),
+        })
+    }
+}
+
+impl Failing {
+    fn from(since: Instant) -> Self {
+        Self {
+            since,
+            last: None,
+            calls: 0,
+            checked: false,
+            rebuilding: false,
+            cause: String::new(),
+        }
+    }
+}
+
+/// A duration for people: to a tenth of a second, or to the second where that says enough.
+pub(super) fn shown(lasted: Duration) -> String {
+    let ms = i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX);
+    let step = if ms < 3_000 { 100 } else { 1_000 };
+    duration::display_ms(ms / step * step)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! An outage, by the millisecond.
+
+use super::*;
+
+/// Drives a standing by milliseconds since it began.
+struct Driven {
+    standing: Standing,
+    begin: Instant,
+}
+
+impl Driven {
+    fn new() -> Self {
+        Self {
+            standing: Standing::default(),
+            begin: Instant::now(),
+        }
+    }
+
+    fn at(&self, ms: u64) -> Instant {
+        self.begin + Duration::from_millis(ms)
+    }
+
+    fn call(&mut self, work: Work, ms: u64, ended: Ended) -> Change {
+        let now = self.at(ms);
+        self.standing.begin(work, now);
+        self.standing.end(work, now, now, ended)
+    }
+
+    fn fails(&mut self, work: Work, ms: u64) -> Option<Event> {
+        let ended = Ended::Failed("refused".to_string());
+        self.call(work, ms, ended).event
+    }
+
+    fn answers(&mut self, work: Work, ms: u64) -> Option<Event> {
+        self.call(work, ms, Ended::Answered).event
+    }
+
+    fn checked(&mut self, ms: u64, ended: Ended) -> Change {
+        let now = self.at(ms);
+        self.standing.checked(now, now, Some(ended))
+    }
+
+    fn review(&mut self, ms: u64) -> Option<Event> {
+        let now = self.at(ms);
+        self.standing.review(now)
+    }
+
+    fn state(&self, ms: u64) -> (StoreState, Vec<Work>) {
+        let report = self.standing.report(self.at(ms));
+        (report.state, report.failing)
+    }
+}
+
+fn is_away(event: Option<&Event>) -> bool {
+    matches!(event, Some(Event::Away(_)))
+}
+
+fn back(away_ms: u64, failed_calls: u64) -> Option<Event> {
+    Some(Event::Back {
+        away: Duration::from_millis(away_ms),
+        failed_calls,
+    })
+}
+
+#[test]
+fn an_outage_is_told_when_it_begins_and_when_it_is_over() {
+    let mut driven = Driven::new();
+    assert_eq!(driven.fails(Work::Claim, 0), None);
+    assert_eq!(driven.state(0).0, StoreState::Up);
+    assert_eq!(driven.fails(Work::Accept, 400), None);
+    assert!(is_away(driven.fails(Work::Claim, 500).as_ref()));
+    assert_eq!(driven.state(500), (StoreState::Away, vec![Work::Claim]));
+    for ms in 600..700 {
+        assert_eq!(driven.fails(Work::Claim, ms), None);
+    }
+    assert_eq!(driven.answers(Work::Claim, 2_000), None);
+    assert_eq!(driven.answers(Work::Accept, 3_000), None);
+    assert_eq!(driven.review(3_999), None);
+    assert_eq!(driven.review(4_000), back(3_000, 103));
+    assert_eq!(driven.review(9_000), None);
+}
+
+#[test]
+fn a_single_failed_call_is_no_outage() {
+    let mut driven = Driven::new();
+    assert_eq!(driven.fails(Work::Claim, 0), None);
+    let one = Some(Event::Brief {
+        failed_calls: 1,
+        cause: "refused".to_string(),
+    });
+    assert_eq!(driven.answers(Work::Claim, 50), None);
+    assert_eq!(driven.review(4_999), None);
+    assert_eq!(driven.review(5_000), one);
+    // The next ones are told together.
+    for ms in (6_000..65_000).step_by(1_000) {
+        assert_eq!(driven.fails(Work::Claim, ms), None);
+        assert_eq!(driven.answers(Work::Claim, ms + 50), None);
+    }
+    assert_eq!(driven.review(68_999), None);
+    let event = driven.review(69_000);
+    let Some(Event::Brief { failed_calls, .. }) = event else {
+        panic!("{event:?}");
+    };
+    assert_eq!(failed_calls, 59);
+}
+
+#[test]
+fn a_failed_check_counts_at_once_and_a_good_one_when_no_call_contradicts_it() {
+    let mut driven = Driven::new();
+    driven.fails(Work::Accept, 0);
+    let change = driven.checked(1, Ended::Failed("refused".to_string()));
+    assert!(is_away(change.event.as_ref()));
+    assert!(!driven.checked(999, Ended::Answered).returned);
+    assert_eq!(driven.state(999).0, StoreState::Away);
+    assert!(driven.checked(1_000, Ended::Answered).returned);
+    assert_eq!(driven.state(1_000).0, StoreState::Up);
+    // What only a check has found is ended by the next one.
+    driven.checked(9_000, Ended::Failed("refused".to_string()));
+    assert_eq!(driven.state(9_000), (StoreState::Away, vec![Work::Accept]));
+    assert!(driven.checked(9_001, Ended::Answered).returned);
+    assert_eq!(driven.state(9_001).0, StoreState::Up);
+}
+
+#[test]
+fn a_store_that_answers_some_of_the_work_refuses_the_rest() {
+    let mut driven = Driven::new();
+    driven.fails(Work::Accept, 0);
+    driven.fails(Work::Accept, 600);
+    assert_eq!(driven.state(600).0, StoreState::Away);
+    driven.answers(Work::Claim, 700);
+    assert_eq!(
+        driven.state(700),
+        (StoreState::Refusing, vec![Work::Accept])
+    );
+}
+
+#[test]
+fn calls_that_do_not_come_back_count_and_long_looks_do_not() {
+    let mut driven = Driven::new();
+    let begin = driven.begin;
+    driven.standing.begin(Work::Browse, begin);
+    driven.standing.begin(Work::Claim, begin);
+    assert_eq!(driven.review(2_999), None);
+    assert!(is_away(driven.review(3_000).as_ref()));
+    assert_eq!(driven.state(3_000).1, [Work::Claim]);
+    let now = driven.at(3_500);
+    driven
+        .standing
+        .end(Work::Claim, begin, now, Ended::Answered);
+    assert_eq!(driven.state(3_500).0, StoreState::Up);
+    assert_eq!(driven.review(4_500), back(3_500, 0));
+}
+
+#[test]
+fn a_call_given_up_late_has_failed() {
+    let mut driven = Driven::new();
+    let (begin, late) = (driven.begin, driven.at(1_000));
+    driven.standing.begin(Work::Accept, begin);
+    driven.standing.begin(Work::Accept, begin);
+    let early = driven.at(999);
+    let change = driven.standing.give_up(Work::Accept, begin, early);
+    assert_eq!(change, Change::default());
+    assert!(driven.standing.give_up(Work::Accept, begin, late).failing);
+    assert!(driven.standing.is_failing());
+}
+
+#[test]
+fn a_store_that_flaps_fills_no_log() {
+    let mut driven = Driven::new();
+    let mut lines = 0;
+    // Ten minutes, a failure and a recovery every 20 ms, and now and then a second of calm.
+    for ms in (0..600_000).step_by(20) {
+        if (ms / 1_000) % 3 != 2 {
+            lines += usize::from(driven.fails(Work::Settle, ms).is_some());
+            lines += usize::from(
+                driven
+                    .checked(ms, Ended::Failed("no".into()))
+                    .event
+                    .is_some(),
+            );
+        }
+        lines += usize::from(driven.answers(Work::Settle, ms + 10).is_some());
+        lines += usize::from(driven.checked(ms + 10, Ended::Answered).event.is_some());
+    }
+    assert!((2..=140).contains(&lines), "{lines}");
+}
+
+#[test]
+fn an_outage_that_was_not_told_at_first_is_told_if_it_lasts() {
+    let mut driven = Driven::new();
+    let away = |driven: &mut Driven, ms| {
+        let change = driven.checked(ms, Ended::Failed("refused".into()));
+        is_away(change.event.as_ref())
+    };
+    assert!(away(&mut driven, 0));
+    driven.checked(100, Ended::Answered);
+    assert_eq!(driven.review(1_100), back(100, 0));
+    assert!(!away(&mut driven, 2_000));
+    assert!(!away(&mut driven, 9_999));
+    assert!(away(&mut driven, 10_000));
+    driven.checked(20_000, Ended::Answered);
+    assert_eq!(driven.review(21_000), back(18_000, 0));
+}
+
+#[test]
+fn a_rebuild_is_told_apart() {
+    let mut driven = Driven::new();
+    let lost = || Ended::Rebuilding("rebuilding".to_string());
+    driven.call(Work::Claim, 0, lost());
+    driven.call(Work::Claim, 500, lost());
+    assert_eq!(driven.state(500).0, StoreState::Rebuilding);
+}
+
+#[test]
+fn work_that_is_done_says_more_than_a_check() {
+    let mut driven = Driven::new();
+    let (begun, now) = (driven.at(100), driven.at(1_600));
+    let failed = || Some(Ended::Failed("busy".to_string()));
+    driven.answers(Work::Claim, 200);
+    driven.standing.checked(begun, now, None);
+    assert_eq!(driven.state(1_600).0, StoreState::Up);
+    // A store that is full drains: only registrations that are taken contradict a refusal.
+    driven.standing.checked(begun, now, failed());
+    assert_eq!(driven.state(1_600).1, [Work::Accept]);
+    driven.answers(Work::Accept, 1_700);
+    driven.standing.checked(begun, now, failed());
+    assert_eq!(driven.state(1_700).0, StoreState::Up);
+}

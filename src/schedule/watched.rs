@@ -1,0 +1,164 @@
+//! A schedule whose calls tell [`crate::health`] how it is doing. Changes nothing of what is asked
+//! and answered.
+
+use super::shared::Shared;
+use super::wake::Wake;
+use super::{
+    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
+    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Taken,
+};
+use crate::clock::Clock;
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::progress::Progress;
+use crate::health::{Ended, Health, Store, Work};
+use async_trait::async_trait;
+use std::future::Future;
+use std::sync::Arc;
+
+/// A schedule under watch.
+pub struct WatchedSchedule {
+    schedule: Arc<dyn Schedule>,
+    health: Arc<Health>,
+}
+
+impl WatchedSchedule {
+    /// Watches a schedule.
+    #[must_use]
+    pub fn new(schedule: Arc<dyn Schedule>, health: Arc<Health>) -> Self {
+        Self { schedule, health }
+    }
+
+    async fn watch<T>(
+        &self,
+        work: Work,
+        calling: impl Future<Output = Result<T, ScheduleError>>,
+    ) -> Result<T, ScheduleError> {
+        let call = self.health.begin(Store::Schedule, work);
+        let result = calling.await;
+        call.ended(match &result {
+            Ok(_)
+            | Err(
+                ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) | ScheduleError::BadCursor,
+            ) => Ended::Answered,
+            Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
+                failed(error)
+            }
+        });
+        result
+    }
+}
+
+/// What a check of a schedule says. Whatever is wrong with it, it cannot be worked with.
+#[must_use]
+pub fn checked(result: &Result<(), ScheduleError>) -> Ended {
+    result.as_ref().map_or_else(failed, |()| Ended::Answered)
+}
+
+fn failed(error: &ScheduleError) -> Ended {
+    match error {
+        ScheduleError::Unavailable(cause)
+        | ScheduleError::Corrupt(cause)
+        | ScheduleError::Foreign(cause) => Ended::Failed(cause.clone()),
+        ScheduleError::Rebuilding => Ended::Rebuilding(error.to_string()),
+        ScheduleError::BadCursor => Ended::Failed(error.to_string()),
+    }
+}
+
+#[async_trait]
+impl Schedule for WatchedSchedule {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.schedule.clock()
+    }
+
+    fn wake(&self) -> &Wake {
+        self.schedule.wake()
+    }
+
+    fn limits(&self) -> Limits {
+        self.schedule.limits()
+    }
+
+    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        self.watch(Work::Accept, self.schedule.register(entry))
+            .await
+    }
+
+    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        let call = self.health.begin(Store::Schedule, Work::Claim);
+        let claimed = self.schedule.claim(most).await;
+        // Whatever the error, nothing drains: it is no single notification's.
+        call.ended(claimed.as_ref().map_or_else(failed, |_| Ended::Answered));
+        claimed
+    }
+
+    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
+        self.watch(Work::Settle, self.schedule.settle(lease, settlement))
+            .await
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+        self.watch(Work::Settle, self.schedule.renew(lease)).await
+    }
+
+    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
+        self.watch(Work::Accept, self.schedule.take(key)).await
+    }
+
+    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.watch(Work::Accept, self.schedule.advance(key)).await
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        self.watch(Work::Read, self.schedule.find(key)).await
+    }
+
+    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+        self.watch(Work::Read, self.schedule.in_flight(keys)).await
+    }
+
+    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        self.watch(Work::Browse, self.schedule.holds(keys)).await
+    }
+
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        self.watch(Work::Browse, self.schedule.scan(cursor, limit))
+            .await
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        self.watch(Work::Browse, self.schedule.restore(entries))
+            .await
+    }
+
+    fn shared(&self) -> Option<&dyn Shared> {
+        self.schedule.shared()
+    }
+
+    async fn revive(
+        &self,
+        key: &Key,
+        progress: Option<Progress>,
+    ) -> Result<Option<Entry>, ScheduleError> {
+        self.watch(Work::Accept, self.schedule.revive(key, progress))
+            .await
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
+        self.watch(Work::Browse, self.schedule.dead(cursor, limit))
+            .await
+    }
+
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        self.watch(Work::Browse, self.schedule.counts()).await
+    }
+
+    async fn check(&self) -> Result<(), ScheduleError> {
+        self.schedule.check().await
+    }
+
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        self.watch(Work::Browse, self.schedule.lane_in_flight(lane))
+            .await
+    }
+}
