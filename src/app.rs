@@ -15,14 +15,18 @@ use crate::config::{JournalConfig, ServeConfig};
 use crate::delivery::courier::{Courier, CourierSettings};
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::guard::Guard;
+use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
+use crate::journal::watched::WatchedJournal;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use crate::schedule::watched::WatchedSchedule;
 use crate::schedule::{Limits, Schedule};
 use crate::service::Service;
 use crate::upkeep::fill::fill;
+use crate::upkeep::probe::{watch_journal, watch_schedule};
 use crate::upkeep::rebuild::Keeper;
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
@@ -80,6 +84,11 @@ impl App {
         let instance = instance_name();
         let journal = open_journal(&config, &instance).await?;
         let schedule = open_schedule(&config, journal.as_deref(), clock.clone(), time).await?;
+        let health = Health::new(journal.is_some());
+        let journal = journal.map(|journal| -> Arc<dyn Journal> {
+            Arc::new(WatchedJournal::new(journal, health.clone()))
+        });
+        let schedule: Arc<dyn Schedule> = Arc::new(WatchedSchedule::new(schedule, health.clone()));
         let keeper = Keeper::new(journal.clone(), schedule.clone());
         let found = keeper.first_look().await;
         let found = found.with_context(|| match &config.schedule.redis {
@@ -105,6 +114,7 @@ impl App {
             recorder.clone(),
             clock,
             config.delivery.concurrency,
+            health.clone(),
         );
         let broken = CancellationToken::new();
         let watch = |part, work| tokio::spawn(watched(part, work, stop.clone(), broken.clone()));
@@ -117,7 +127,13 @@ impl App {
             let keeping = keeper.run(found, stop.clone());
             tasks.push(watch("keeper", tokio::spawn(keeping)));
         }
-        let service = Arc::new(Service::new(recorder, schedule));
+        if let Some(journal) = &journal {
+            let watching = watch_journal(health.clone(), journal.clone(), stop.clone());
+            tasks.push(tokio::spawn(watching));
+        }
+        let watching = watch_schedule(health.clone(), schedule.clone(), stop.clone());
+        tasks.push(tokio::spawn(watching));
+        let service = Arc::new(Service::new(recorder, schedule).with_health(health));
         let settings = ApiSettings {
             largest_body_bytes: config.api.largest_body_bytes,
             api_key: config.api.key.as_ref().map(|key| key.expose().to_string()),

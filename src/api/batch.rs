@@ -8,7 +8,7 @@ use crate::api::auth::OnBehalfOf;
 use crate::api::body::read_json;
 use crate::api::faults::Faults;
 use crate::api::fields;
-use crate::api::problem::{Problem, ProblemView};
+use crate::api::problem::{Kind, Problem, ProblemView};
 use crate::api::query::NoQuery;
 use crate::api::registration;
 use crate::api::view::{NotificationView, json};
@@ -122,7 +122,8 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
 }
 
 /// The outcomes, in the order of the registrations. One whose key came before in the same request
-/// waits until all others are done, so that the first of them is the one that counts.
+/// waits until all others are done, so that the first of them is the one that counts. Once a store
+/// was out of reach for one, those that have not begun are not tried either: each would wait in vain.
 async fn register_all(
     api: &Arc<Api>,
     registrations: Vec<Result<Registration, Problem>>,
@@ -133,6 +134,7 @@ async fn register_all(
     let mut keys: HashSet<Key> = HashSet::with_capacity(many);
     let mut repeated = Vec::new();
     let mut under_way = JoinSet::new();
+    let mut out_of_reach = None;
     for (position, registration) in registrations.into_iter().enumerate() {
         match registration {
             Err(problem) => outcomes[position] = Some(Err(problem)),
@@ -141,7 +143,12 @@ async fn register_all(
             }
             Ok(registration) => {
                 if under_way.len() == MOST_SIDE_BY_SIDE {
-                    keep(under_way.join_next().await, &mut outcomes);
+                    let ended = keep(under_way.join_next().await, &mut outcomes);
+                    out_of_reach = out_of_reach.or(ended);
+                }
+                if let Some(problem) = &out_of_reach {
+                    outcomes[position] = Some(Err(Problem::clone(problem)));
+                    continue;
                 }
                 let (api, actor) = (api.clone(), actor.clone());
                 under_way.spawn(async move {
@@ -152,11 +159,19 @@ async fn register_all(
         }
     }
     while let Some(joined) = under_way.join_next().await {
-        keep(Some(joined), &mut outcomes);
+        let ended = keep(Some(joined), &mut outcomes);
+        out_of_reach = out_of_reach.or(ended);
     }
     for (position, registration) in repeated {
-        let intake = api.service.register(registration, actor.clone()).await;
-        outcomes[position] = Some(intake.map_err(Problem::of_service));
+        let outcome = match &out_of_reach {
+            Some(problem) => Err(problem.clone()),
+            None => {
+                let intake = api.service.register(registration, actor.clone()).await;
+                intake.map_err(Problem::of_service)
+            }
+        };
+        out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));
+        outcomes[position] = Some(outcome);
     }
     outcomes
         .into_iter()
@@ -165,17 +180,30 @@ async fn register_all(
         .collect()
 }
 
+/// Puts an outcome in its place; gives the problem if a store was out of reach.
 fn keep(
     joined: Option<Result<(usize, Outcome), tokio::task::JoinError>>,
     outcomes: &mut [Option<Outcome>],
-) {
+) -> Option<Problem> {
     match joined {
-        Some(Ok((position, outcome))) => outcomes[position] = Some(outcome),
+        Some(Ok((position, outcome))) => {
+            let problem = store_out_of_reach(&outcome);
+            outcomes[position] = Some(outcome);
+            problem
+        }
         Some(Err(error)) => {
             tracing::error!(%error, "a registration ended in a panic; this is a bug");
+            None
         }
-        None => {}
+        None => None,
     }
+}
+
+fn store_out_of_reach(outcome: &Outcome) -> Option<Problem> {
+    let problem = outcome.as_ref().err();
+    problem
+        .filter(|problem| problem.kind() == Kind::Unavailable)
+        .cloned()
 }
 
 #[cfg(test)]

@@ -1,22 +1,61 @@
 //! Whether the process lives, and whether it can work.
 
 use crate::api::Api;
-use crate::api::problem::Problem;
+use crate::api::problem::{Kind, Problem, ProblemView};
 use crate::api::view::json;
-use crate::service::ServiceError;
+use crate::domain::duration;
+use crate::domain::timestamp::display_ms;
+use crate::health::{Report, Store, StoreReport, StoreState, Work, names, words_of};
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A store that takes longer to answer is out of reach for whoever asks.
-const LONGEST_CHECK: Duration = Duration::from_secs(5);
-
 #[derive(Debug, Serialize)]
 struct Health {
     status: &'static str,
+}
+
+/// Why this server should get no registrations, or with which stores it is ready.
+#[derive(Debug, Serialize)]
+struct Readiness<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(flatten)]
+    problem: Option<ProblemView<'a>>,
+    stores: Vec<StoreView>,
+}
+
+/// How one store is doing.
+#[derive(Debug, Serialize)]
+struct StoreView {
+    store: &'static str,
+    state: &'static str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    failing: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    since: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_calls: Option<u64>,
+}
+
+impl StoreView {
+    fn of(store: Store, report: &StoreReport, now_ms: i64) -> Self {
+        let up = report.state == StoreState::Up;
+        let since = |lasted| display_ms(now_ms.saturating_sub(millis(lasted)));
+        Self {
+            store: store.as_str(),
+            state: report.state.as_str(),
+            failing: report.failing.iter().map(|work| work.as_str()).collect(),
+            since: report.lasted.map(since),
+            cause: report.cause.as_deref().map(words_of),
+            failed_calls: (!up).then_some(report.failed_calls),
+        }
+    }
 }
 
 /// `GET /healthz`: the process answers. Says nothing of the stores, so that an outage of theirs
@@ -25,28 +64,121 @@ pub async fn alive() -> Response {
     json(StatusCode::OK, &Health { status: "ok" })
 }
 
-/// `GET /readyz`: whether both stores work; 503 names the one that does not.
+/// `GET /readyz`: whether registrations can be accepted and work can drain; 503 says which store
+/// stands in the way, since when and why. What was done lately counts as much as what a check says
+/// now: a store may answer and yet refuse what matters.
 pub async fn ready(State(api): State<Arc<Api>>) -> Response {
-    match tokio::time::timeout(LONGEST_CHECK, api.service.check()).await {
-        Ok(Ok(())) => json(StatusCode::OK, &Health { status: "ready" }),
-        Ok(Err(error)) => unready(error).into_response(),
-        Err(_) => {
-            let reason = "no answer within 5 s";
-            Problem::unavailable("journal or the schedule", reason).into_response()
-        }
+    let report = api.service.check().await;
+    let now_ms = api.service.clock().now_ms();
+    let stores = report
+        .stores
+        .iter()
+        .map(|(store, report)| StoreView::of(*store, report, now_ms))
+        .collect();
+    if report.is_ready() {
+        let readiness = Readiness {
+            status: Some("ready"),
+            problem: None,
+            stores,
+        };
+        return json(StatusCode::OK, &readiness);
     }
+    let problem = Problem::new(Kind::Unavailable, reasons(&report).join("; "));
+    let readiness = Readiness {
+        status: None,
+        problem: Some(problem.view()),
+        stores,
+    };
+    problem.respond(&readiness)
 }
 
-/// Whatever is wrong with a store, this instance should get no requests until it is mended.
-fn unready(error: ServiceError) -> Problem {
-    match error {
-        ServiceError::Journal(error) => Problem::unavailable("journal", &error.to_string()),
-        ServiceError::Schedule(error) => Problem::unavailable("schedule", &error.to_string()),
-        ServiceError::Missing
-        | ServiceError::Mismatch(_)
-        | ServiceError::Refused { .. }
-        | ServiceError::Unsettled
-        | ServiceError::NoJournal
-        | ServiceError::BadCursor => Problem::of_service(error),
+/// What stands in the way, a clause each.
+fn reasons(report: &Report) -> Vec<String> {
+    let mut reasons: Vec<String> = report
+        .stores
+        .iter()
+        .filter_map(|(store, report)| {
+            let failing = |work: &[Work]| names(work);
+            match report.state {
+                StoreState::Up => None,
+                StoreState::Away => Some(format!("the {store} is away")),
+                StoreState::Refusing => Some(format!(
+                    "the {store} is refusing work: {}",
+                    failing(&report.failing)
+                )),
+                StoreState::Rebuilding => Some(format!(
+                    "the {store} has lost its data and is being rebuilt"
+                )),
+            }
+        })
+        .collect();
+    reasons.extend(report.stalled.map(|stalled| {
+        let stalled = duration::display_ms(millis(stalled) / 1_000 * 1_000);
+        format!("nothing could be claimed for {stalled}: no attempt ends")
+    }));
+    reasons
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_in_the_way_is_named() {
+        let report = |state, failing: &[Work]| StoreReport {
+            state,
+            failing: failing.to_vec(),
+            lasted: Some(Duration::from_secs(5)),
+            cause: Some("10.0.0.7 is down".to_string()),
+            failed_calls: 3,
+        };
+        let check = |state, failing: &[Work], stalled: Option<u64>, expected: &[&str]| {
+            let report = Report {
+                stores: vec![(Store::Schedule, report(state, failing))],
+                stalled: stalled.map(Duration::from_millis),
+            };
+            assert_eq!(reasons(&report), expected);
+        };
+        check(StoreState::Up, &[], None, &[]);
+        check(
+            StoreState::Away,
+            &[Work::Claim],
+            None,
+            &["the schedule is away"],
+        );
+        check(
+            StoreState::Refusing,
+            &[Work::Accept, Work::Settle],
+            None,
+            &["the schedule is refusing work: accepting, settling"],
+        );
+        check(
+            StoreState::Rebuilding,
+            &[Work::Claim],
+            None,
+            &["the schedule has lost its data and is being rebuilt"],
+        );
+        check(
+            StoreState::Up,
+            &[],
+            Some(36_500),
+            &["nothing could be claimed for 36s: no attempt ends"],
+        );
+        let view = StoreView::of(
+            Store::Schedule,
+            &report(StoreState::Away, &[Work::Claim]),
+            1_795_163_400_000,
+        );
+        assert_eq!(
+            serde_json::to_string(&view).expect("JSON"),
+            concat!(
+                r#"{"store":"schedule","state":"away","failing":["claiming"],"#,
+                r#""since":"2026-11-20T08:29:55.000Z","cause":"... is down","failed_calls":3}"#
+            )
+        );
     }
 }

@@ -48,6 +48,8 @@ const LONGEST_ESCAPE: usize = 6;
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Most batch requests in memory at once; more than that wait for a place.
 const MOST_BATCHES: usize = 16;
+/// How long they wait.
+const BATCH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The API's settings.
 #[derive(Clone)]
@@ -129,9 +131,9 @@ impl Api {
     }
 
     /// Waits for a place among the batch requests. Each may fill its bound, so few are admitted;
-    /// they are as fast as the stores, so waiting beats refusing.
+    /// they are as fast as the stores, so waiting a little beats refusing.
     async fn batch_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        match tokio::time::timeout(self.settings.body_time, self.batches.acquire()).await {
+        match tokio::time::timeout(BATCH_PATIENCE, self.batches.acquire()).await {
             Ok(Ok(place)) => Ok(place),
             // Nobody closes it; a closed one has no place either.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
@@ -172,19 +174,16 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             post(dead_letters::replay),
         )
         .method_not_allowed_fallback(notifications::unknown_method)
-        .route_layer(from_fn_with_state(gate.clone(), gate::pass))
+        .route_layer(from_fn_with_state(gate, gate::pass))
         // Outermost: who has no key takes no place.
         .route_layer(from_fn_with_state(key, auth::admit));
-    // The stores are asked, so the gate counts these too; no key, since probes have none.
-    let ready = Router::new()
-        .route("/readyz", get(health::ready))
-        .method_not_allowed_fallback(notifications::unknown_method)
-        .route_layer(from_fn_with_state(gate, gate::pass));
-    let alive = Router::new()
+    // No key, since probes have none; and no gate: while a store is away the places may all be
+    // taken, and that is when somebody wants to know. Those who ask share one check of the stores.
+    let health = Router::new()
         .route("/healthz", get(health::alive))
+        .route("/readyz", get(health::ready))
         .method_not_allowed_fallback(notifications::unknown_method);
-    v1.merge(ready)
-        .merge(alive)
+    v1.merge(health)
         .fallback(notifications::unknown_route)
         .with_state(api)
 }

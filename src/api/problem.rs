@@ -143,15 +143,21 @@ impl Problem {
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(Faults::one(Place::Parameter("cursor".to_string()), detail))
             }
-            ServiceError::Journal(
-                JournalError::Unavailable(reason) | JournalError::Refused(reason),
-            ) => Self::unavailable("journal", &reason),
+            ServiceError::Journal(JournalError::Unavailable(reason)) => {
+                Self::unavailable("journal", &reason)
+            }
+            ServiceError::Journal(JournalError::Refused(reason)) => {
+                Self::unusable("journal", &reason)
+            }
             ServiceError::Journal(JournalError::Corrupt(reason)) => {
                 Self::corrupt("journal", &reason)
             }
-            ServiceError::Schedule(
-                ScheduleError::Unavailable(reason) | ScheduleError::Foreign(reason),
-            ) => Self::unavailable("schedule", &reason),
+            ServiceError::Schedule(ScheduleError::Unavailable(reason)) => {
+                Self::unavailable("schedule", &reason)
+            }
+            ServiceError::Schedule(ScheduleError::Foreign(reason)) => {
+                Self::unusable("schedule", &reason)
+            }
             ServiceError::Schedule(ScheduleError::Rebuilding) => Self::new(
                 Kind::Unavailable,
                 format!("{detail}; send the same request again"),
@@ -162,10 +168,20 @@ impl Problem {
         }
     }
 
-    /// A store is out of reach: what was asked for may or may not have been done.
-    #[must_use]
-    pub fn unavailable(store: &'static str, reason: &str) -> Self {
-        tracing::warn!(store, reason, "a request failed: the store is out of reach");
+    /// A store is out of reach: what was asked for may or may not have been done. That the store is
+    /// away is logged once, by `health`, and not for every request.
+    fn unavailable(store: &'static str, reason: &str) -> Self {
+        tracing::debug!(store, reason, "a request failed: the store is out of reach");
+        Self::out_of_reach(store)
+    }
+
+    /// A store that this server must not work with.
+    fn unusable(store: &'static str, reason: &str) -> Self {
+        tracing::error!(store, reason, "a request failed: the store cannot be used");
+        Self::out_of_reach(store)
+    }
+
+    fn out_of_reach(store: &'static str) -> Self {
         Self::new(
             Kind::Unavailable,
             format!(
@@ -181,6 +197,12 @@ impl Problem {
             "a request failed: the store holds something unreadable"
         );
         Self::internal()
+    }
+
+    /// What kind of problem it is.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// The HTTP status.
@@ -258,8 +280,15 @@ pub struct ProblemView<'a> {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let text =
-            serde_json::to_vec(&self.view()).expect("invariant: strings and numbers serialise");
+        self.respond(&self.view())
+    }
+}
+
+impl Problem {
+    /// Answers with a document that has this problem's members, and perhaps more.
+    #[must_use]
+    pub fn respond(&self, document: &impl Serialize) -> Response {
+        let text = serde_json::to_vec(document).expect("invariant: strings and numbers serialise");
         let mut response = (self.status(), text).into_response();
         let headers = response.headers_mut();
         headers.insert(

@@ -5,21 +5,15 @@ use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
+use crate::health::{Patience, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{JournalError, Recorded, Recording};
 use crate::schedule::{Lease, ScheduleError, Settled, Settlement, Taken};
 use std::pin::pin;
-use std::time::Duration;
-use tokio_util::sync::CancellationToken;
 
-/// First wait before a store is asked again, and the longest.
-const BACK_OFF: Duration = Duration::from_millis(50);
-const LONGEST_BACK_OFF: Duration = Duration::from_secs(1);
 /// How long before its end a lease is renewed whose outcome is not recorded yet. Less than what a
 /// lease lasts beyond the longest attempt, so that it is never renewed while all is well.
 const RENEW_BEFORE_MS: i64 = 2_000;
-/// Wait after a renewal that failed.
-const RENEW_AGAIN_MS: i64 = 250;
 
 impl Errands {
     /// Gives a lease back unused.
@@ -54,6 +48,7 @@ impl Errands {
         };
         let mut keeping = pin!(self.keep(recorder, recording, carried_out));
         let mut renew_at_ms = lease.expires_ms - RENEW_BEFORE_MS;
+        let mut patience = Patience::new(&self.health, Store::Schedule);
         loop {
             tokio::select! {
                 biased;
@@ -68,7 +63,11 @@ impl Errands {
                 // Somebody else has it; the journal will say which outcome counts.
                 Ok(None) => return keeping.await,
                 // Out of reach, so nobody can claim it either.
-                Err(_) => renew_at_ms = self.clock.now_ms() + RENEW_AGAIN_MS,
+                Err(_) => tokio::select! {
+                    biased;
+                    settlement = &mut keeping => return settlement,
+                    () = patience.wait() => {}
+                },
             }
         }
     }
@@ -79,7 +78,7 @@ impl Errands {
         recording: Recording,
         carried_out: Settlement,
     ) -> Option<Settlement> {
-        let mut back_off = BackOff::default();
+        let mut patience = Patience::new(&self.health, Store::Journal);
         loop {
             match recorder.record(recording.clone()).await {
                 Ok(Recorded::Applied) => return Some(carried_out),
@@ -95,10 +94,8 @@ impl Errands {
                     return Some(carried_out);
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    if back_off.is_first() {
-                        tracing::warn!(notification = %recording.key, %error, "recording waits");
-                    }
-                    back_off.wait(&self.give_up).await?;
+                    tracing::debug!(notification = %recording.key, %error, "recording waits");
+                    self.give_up.run_until_cancelled(patience.wait()).await?;
                 }
             }
         }
@@ -110,7 +107,7 @@ impl Errands {
     /// instead. An end that the journal holds is carried out whoever has the lease.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
-        let mut back_off = BackOff::default();
+        let mut patience = Patience::new(&self.health, Store::Schedule);
         loop {
             match self
                 .schedule
@@ -143,10 +140,9 @@ impl Errands {
                     lease = newest;
                 }
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
-                    if back_off.is_first() {
-                        tracing::warn!(notification = %key, %error, "settling waits");
-                    }
-                    if back_off.wait(&self.give_up).await.is_none() {
+                    tracing::debug!(notification = %key, %error, "settling waits");
+                    let waiting = self.give_up.run_until_cancelled(patience.wait());
+                    if waiting.await.is_none() {
                         return;
                     }
                 }
@@ -181,29 +177,5 @@ impl Errands {
                 ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
             },
         }
-    }
-}
-
-/// Waits that double, up to a second.
-pub(super) struct BackOff {
-    next: Duration,
-}
-
-impl Default for BackOff {
-    fn default() -> Self {
-        Self { next: BACK_OFF }
-    }
-}
-
-impl BackOff {
-    pub(super) fn is_first(&self) -> bool {
-        self.next == BACK_OFF
-    }
-
-    /// `None` if `give_up` came first.
-    pub(super) async fn wait(&mut self, give_up: &CancellationToken) -> Option<()> {
-        let wait = self.next;
-        self.next = (wait * 2).min(LONGEST_BACK_OFF);
-        give_up.run_until_cancelled(tokio::time::sleep(wait)).await
     }
 }

@@ -8,6 +8,7 @@ use super::courier::Courier;
 use super::errand::Errands;
 use super::under_way::UnderWay;
 use crate::clock::Clock;
+use crate::health::Health;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
@@ -21,7 +22,10 @@ const POLL: Duration = Duration::from_secs(1);
 /// First wait after a failed claim, and the longest. Short, so that work goes on soon after the
 /// store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
-const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
+const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
+/// What an errand may take beyond its call while the stores are well. If nothing was claimed for
+/// longer than that and a call, something is wrong.
+const ERRAND_MARGIN: Duration = Duration::from_secs(20);
 /// How long stopping waits for the reply to the last claim.
 const LAST_CLAIM: Duration = Duration::from_secs(2);
 /// How long interrupted errands may take to record and settle at the end of a stop.
@@ -43,6 +47,7 @@ pub struct Dispatcher {
     clock: Arc<dyn Clock>,
     permits: Arc<Semaphore>,
     tasks: TaskTracker,
+    health: Arc<Health>,
 }
 
 impl Dispatcher {
@@ -55,6 +60,7 @@ impl Dispatcher {
         recorder: Option<Arc<Recorder>>,
         machine_clock: Arc<dyn Clock>,
         concurrency: usize,
+        health: Arc<Health>,
     ) -> Self {
         let clock = schedule.clock();
         let errands = Arc::new(Errands {
@@ -66,6 +72,7 @@ impl Dispatcher {
             under_way: UnderWay::default(),
             hurry: CancellationToken::new(),
             give_up: CancellationToken::new(),
+            health: health.clone(),
         });
         Self {
             errands,
@@ -73,6 +80,7 @@ impl Dispatcher {
             clock,
             permits: Arc::new(Semaphore::new(concurrency)),
             tasks: TaskTracker::new(),
+            health,
         }
     }
 
@@ -80,19 +88,16 @@ impl Dispatcher {
     /// that take too long, settles everything and returns.
     pub async fn run(self, stop: Stop) {
         let mut back_off = BACK_OFF;
+        let longest_errand = self.errands.courier.timeout() + ERRAND_MARGIN;
+        self.health.expect_claims(Some(longest_errand));
         while let Some(permit) = stop.drain.run_until_cancelled(self.permit()).await {
             match self.claim(permit, &stop.drain).await {
                 Ok(()) => {
-                    if back_off > BACK_OFF {
-                        tracing::info!("the schedule is back");
-                    }
                     back_off = BACK_OFF;
                     stop.drain.run_until_cancelled(self.until_due()).await;
                 }
                 Err(error) => {
-                    if back_off == BACK_OFF {
-                        tracing::warn!(%error, "cannot claim; trying again until it works");
-                    }
+                    tracing::debug!(%error, "a claim failed");
                     stop.drain
                         .run_until_cancelled(tokio::time::sleep(back_off))
                         .await;
@@ -100,6 +105,7 @@ impl Dispatcher {
                 }
             }
         }
+        self.health.expect_claims(None);
         self.drain(stop.drain_timeout).await;
     }
 

@@ -8,7 +8,6 @@
 //! * between the journal and the settlement: the lease expires, the next claim asks the journal and
 //!   settles without sending.
 
-use super::aftermath::BackOff;
 use super::courier::Courier;
 use super::failure::without_answer;
 use super::under_way::UnderWay;
@@ -17,6 +16,8 @@ use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
 use crate::domain::notification::Notification;
 use crate::domain::state::State;
+use crate::health::{Health, Patience, Store};
+use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule};
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub struct Errands {
     pub(super) hurry: CancellationToken,
     /// Give up on stores that do not answer: the process is about to end.
     pub(super) give_up: CancellationToken,
+    /// How the stores are doing.
+    pub(super) health: Arc<Health>,
 }
 
 impl Errands {
@@ -109,7 +112,7 @@ impl Errands {
             return Some(lease);
         };
         let key = lease.entry.notification.key.clone();
-        let mut back_off = BackOff::default();
+        let mut patience = Patience::new(&self.health, Store::Journal);
         let found = loop {
             // Only an interruption has to be looked for among the attempts.
             let looked_up = match lease.entry.interrupted_ms {
@@ -118,11 +121,14 @@ impl Errands {
             };
             match looked_up {
                 Ok(found) => break found,
-                Err(error) => {
-                    if back_off.is_first() {
-                        tracing::warn!(notification = %key, %error, "cannot ask the journal before a delivery");
-                    }
-                    back_off.wait(&self.give_up).await?;
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    // It comes back when the lease expires, and is logged again.
+                    tracing::error!(notification = %key, %error, "the journal cannot say whether to deliver");
+                    return None;
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
+                    self.give_up.run_until_cancelled(patience.wait()).await?;
                     if self.clock.now_ms() >= lease.expires_ms {
                         return None;
                     }

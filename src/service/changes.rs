@@ -1,5 +1,6 @@
 //! Changes by hand: cancel, retry, replay, discard.
 
+use super::in_time::in_time;
 use super::{Service, ServiceError, snapshot_of};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
@@ -20,8 +21,8 @@ impl Service {
     /// can no longer be called back, so the caller should ask again when it has ended.
     pub async fn cancel(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Cancel;
-        let _lock = self.locks.lock(key).await;
-        match self.schedule.take(key).await? {
+        let _lock = self.locks.lock(key).await?;
+        match in_time(self.schedule.take(key)).await? {
             Taken::Leased(lease) => self.cancel_leased(*lease, actor).await,
             Taken::InFlight => {
                 let mut snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
@@ -71,7 +72,7 @@ impl Service {
             // The journal may have carried it out all the same.
             Err(_) => Settlement::Recheck,
         };
-        let settled = self.schedule.settle(lease, settlement).await?;
+        let settled = in_time(self.schedule.settle(lease, settlement)).await?;
         if settled == Settled::Lost && self.journal().is_none() {
             // It took too long, and somebody else is sending it now.
             return Err(ServiceError::Unsettled);
@@ -86,7 +87,7 @@ impl Service {
     /// [`ServiceError::Refused`] if it has ended.
     pub async fn retry(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Retry;
-        let _lock = self.locks.lock(key).await;
+        let _lock = self.locks.lock(key).await?;
         if let Some(journal) = self.journal() {
             let (mut snapshot, found) = self.in_step(journal, key).await?;
             if found.is_some_and(|found| found.in_flight) {
@@ -95,15 +96,13 @@ impl Service {
             }
             let mut snapshot = self.change(journal, change, key, actor, "").await?;
             self.ensure_scheduled(journal, key).await?;
-            if let Some(found) = self.schedule.advance(key).await? {
+            if let Some(found) = in_time(self.schedule.advance(key)).await? {
                 snapshot.in_flight = found.in_flight;
                 snapshot.progress = found.entry.progress;
             }
             return Ok(snapshot);
         }
-        let found = self
-            .schedule
-            .advance(key)
+        let found = in_time(self.schedule.advance(key))
             .await?
             .ok_or(ServiceError::Missing)?;
         let snapshot = snapshot_of(found);
@@ -127,7 +126,7 @@ impl Service {
         reason: &str,
     ) -> Result<Snapshot, ServiceError> {
         let change = Change::Replay;
-        let _lock = self.locks.lock(key).await;
+        let _lock = self.locks.lock(key).await?;
         if let Some(journal) = self.journal() {
             // Not before the schedule has let go of the series that died.
             self.in_step(journal, key).await?;
@@ -146,7 +145,7 @@ impl Service {
         let progress = entry
             .progress
             .replay(&entry.notification.ladder, self.clock.now_ms());
-        let before = self.schedule.revive(key, Some(progress)).await?;
+        let before = in_time(self.schedule.revive(key, Some(progress))).await?;
         let before = before.ok_or(ServiceError::Missing)?;
         refuse_unless_dead(change, &before)?;
         Ok(Snapshot::of_new(&before.notification, progress))
@@ -158,14 +157,12 @@ impl Service {
     /// [`ServiceError::Refused`] if it is not dead.
     pub async fn discard(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Discard;
-        let _lock = self.locks.lock(key).await;
+        let _lock = self.locks.lock(key).await?;
         if let Some(journal) = self.journal() {
             return self.change(journal, change, key, actor, "").await;
         }
         let entry = self.revivable(change, key).await?;
-        let before = self
-            .schedule
-            .revive(key, None)
+        let before = in_time(self.schedule.revive(key, None))
             .await?
             .ok_or(ServiceError::Missing)?;
         refuse_unless_dead(change, &before)?;
@@ -177,9 +174,7 @@ impl Service {
     }
 
     async fn revivable(&self, change: Change, key: &Key) -> Result<Entry, ServiceError> {
-        let found = self
-            .schedule
-            .find(key)
+        let found = in_time(self.schedule.find(key))
             .await?
             .ok_or(ServiceError::Missing)?;
         refuse_unless_dead(change, &found.entry)?;
@@ -201,9 +196,11 @@ impl Service {
             reason: reason.to_string(),
             at_ms: self.clock.now_ms(),
         };
-        match journal.change(changing).await? {
+        match in_time(journal.change(changing)).await? {
             // Shown with its attempts, as by a look-up.
-            ChangeResult::Done(snapshot) => Ok(journal.find(key).await?.unwrap_or(*snapshot)),
+            ChangeResult::Done(snapshot) => {
+                Ok(in_time(journal.find(key)).await?.unwrap_or(*snapshot))
+            }
             ChangeResult::Refused(snapshot) => repeated(change, *snapshot),
             ChangeResult::Missing => Err(ServiceError::Missing),
         }

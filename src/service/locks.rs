@@ -5,6 +5,8 @@
 //! reached the schedule. The locks are this process's own, which suffices where one server has the
 //! journal; between servers, [`super::Service::in_step`] tells that another one is at work.
 
+use super::ServiceError;
+use super::in_time::in_time;
 use crate::domain::key::Key;
 use std::hash::{BuildHasher, RandomState};
 use tokio::sync::{Mutex, MutexGuard};
@@ -30,9 +32,12 @@ impl Default for KeyLocks {
 
 impl KeyLocks {
     /// Waits for the key's lock. Waiters come in their order.
-    pub async fn lock(&self, key: &Key) -> MutexGuard<'_, ()> {
+    ///
+    /// # Errors
+    /// [`ServiceError::Unsettled`] if those before take too long, which they do while a store is away.
+    pub async fn lock(&self, key: &Key) -> Result<MutexGuard<'_, ()>, ServiceError> {
         let hash = self.hasher.hash_one(key);
         let stripe = usize::try_from(hash % STRIPES as u64).expect("invariant: below STRIPES");
-        self.stripes[stripe].lock().await
+        in_time(async { Ok(self.stripes[stripe].lock().await) }).await
     }
 }

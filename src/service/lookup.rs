@@ -1,5 +1,6 @@
 //! Looking notifications up: one, a list, the dead letters.
 
+use super::in_time::{in_good_time, in_time};
 use super::{Service, ServiceError, snapshot_of};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -41,9 +42,9 @@ impl Service {
     /// If the store that keeps it fails.
     pub async fn find(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
         let Some(journal) = self.journal() else {
-            return Ok(self.schedule.find(key).await?.map(snapshot_of));
+            return Ok(in_time(self.schedule.find(key)).await?.map(snapshot_of));
         };
-        let Some(mut snapshot) = journal.find(key).await? else {
+        let Some(mut snapshot) = in_time(journal.find(key)).await? else {
             return Ok(None);
         };
         self.mark_in_flight(std::slice::from_mut(&mut snapshot))
@@ -57,7 +58,7 @@ impl Service {
     /// If the journal fails.
     pub async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, ServiceError> {
         match self.journal() {
-            Some(journal) => Ok(journal.transitions(key).await?),
+            Some(journal) => Ok(in_good_time(journal.transitions(key)).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -92,9 +93,8 @@ impl Service {
     ) -> Result<ListPage, ServiceError> {
         let journal = self.journal().ok_or(ServiceError::NoJournal)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
-        let page = journal
-            .list(&request.filter, order, cursor, request.limit)
-            .await?;
+        let listing = journal.list(&request.filter, order, cursor, request.limit);
+        let page = in_good_time(listing).await?;
         let mut items = page.items;
         self.mark_in_flight(&mut items).await;
         if let Some(in_flight) = request.in_flight {
@@ -114,7 +114,7 @@ impl Service {
         let mut scanned = 0;
         loop {
             let wanted = SCAN_PAGE.min(request.limit - items.len());
-            let page = self.schedule.dead(cursor.as_deref(), wanted).await?;
+            let page = in_good_time(self.schedule.dead(cursor.as_deref(), wanted)).await?;
             scanned += page.entries.len();
             cursor = page.next;
             items.extend(
@@ -148,7 +148,7 @@ impl Service {
         if keys.is_empty() {
             return;
         }
-        let Ok(flags) = self.schedule.in_flight(&keys).await else {
+        let Ok(flags) = in_time(self.schedule.in_flight(&keys)).await else {
             return;
         };
         let scheduled = snapshots

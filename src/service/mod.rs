@@ -7,6 +7,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod changes;
+mod in_time;
 mod locks;
 mod lookup;
 mod register;
@@ -19,9 +20,11 @@ use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
+use crate::health::{Health, Report, Store};
 use crate::journal::recorder::Recorder;
-use crate::journal::{Journal, JournalError};
-use crate::schedule::{Entry, Found, Schedule, ScheduleError};
+use crate::journal::{self, Journal, JournalError};
+use crate::schedule::{self, Entry, Found, Schedule, ScheduleError};
+use in_time::in_time;
 use locks::KeyLocks;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -45,6 +48,7 @@ pub struct Service {
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
+    health: Arc<Health>,
 }
 
 /// Why a request was not carried out.
@@ -87,11 +91,18 @@ impl Service {
     pub fn new(recorder: Option<Arc<Recorder>>, schedule: Arc<dyn Schedule>) -> Self {
         let clock = schedule.clock();
         Self {
+            health: Health::new(recorder.is_some()),
             recorder,
             schedule,
             clock,
             locks: KeyLocks::default(),
         }
+    }
+
+    /// Goes by what others tell of the stores too, not only by its own checks.
+    #[must_use]
+    pub fn with_health(self, health: Arc<Health>) -> Self {
+        Self { health, ..self }
     }
 
     /// The clock by which notifications are due.
@@ -106,15 +117,18 @@ impl Service {
         self.recorder.is_some()
     }
 
-    /// Whether both stores work.
-    ///
-    /// # Errors
-    /// The first that does not.
-    pub async fn check(&self) -> Result<(), ServiceError> {
-        if let Some(journal) = self.journal() {
-            journal.check().await?;
-        }
-        Ok(self.schedule.check().await?)
+    /// How the stores are doing, checked at this moment and judged by the work they did before.
+    /// Takes a bounded time, whatever the stores do.
+    pub async fn check(&self) -> Report {
+        let journal = async {
+            if let Some(journal) = self.journal() {
+                let check = async { journal::watched::checked(&journal.check().await) };
+                self.health.check(Store::Journal, check).await;
+            }
+        };
+        let schedule = async { schedule::watched::checked(&self.schedule.check().await) };
+        tokio::join!(journal, self.health.check(Store::Schedule, schedule));
+        self.health.report()
     }
 
     fn journal(&self) -> Option<&dyn Journal> {
@@ -134,8 +148,10 @@ impl Service {
     ) -> Result<(Snapshot, Option<Found>), ServiceError> {
         let started = Instant::now();
         loop {
-            let found = self.schedule.find(key).await?;
-            let snapshot = journal.find(key).await?.ok_or(ServiceError::Missing)?;
+            let found = in_time(self.schedule.find(key)).await?;
+            let snapshot = in_time(journal.find(key))
+                .await?
+                .ok_or(ServiceError::Missing)?;
             let agree = match (&found, snapshot.state) {
                 (Some(found), State::Scheduled) => {
                     let (here, there) = (found.entry.progress, snapshot.progress);
@@ -164,16 +180,16 @@ impl Service {
         journal: &dyn Journal,
         key: &Key,
     ) -> Result<bool, ServiceError> {
-        if let Some(found) = self.schedule.find(key).await? {
+        if let Some(found) = in_time(self.schedule.find(key)).await? {
             return Ok(found.in_flight);
         }
-        if let Some(pending) = journal.pending(key).await? {
+        if let Some(pending) = in_time(journal.pending(key)).await? {
             // It may end between that reading and this writing, so it is verified when claimed.
             let entry = Entry {
                 verify: true,
                 ..Entry::scheduled(pending.notification, pending.progress)
             };
-            self.schedule.register(entry).await?;
+            in_time(self.schedule.register(entry)).await?;
         }
         Ok(false)
     }

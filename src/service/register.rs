@@ -1,5 +1,6 @@
 //! Taking notifications in.
 
+use super::in_time::in_time;
 use super::{PATIENCE, PROMPT_MS, Service, ServiceError, snapshot_of};
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
@@ -33,19 +34,17 @@ impl Service {
         let webhook_id = WebhookId::new(Uuid::now_v7());
         let (notification, progress) = registration.accept(webhook_id, self.clock.now_ms());
         let notification = Arc::new(notification);
-        let _lock = self.locks.lock(&notification.key).await;
+        let _lock = self.locks.lock(&notification.key).await?;
         let fresh = Snapshot::of_new(&notification, progress);
         let entry = Entry::scheduled(notification.clone(), progress);
         let mut known = match &self.recorder {
             Some(recorder) => {
-                match recorder
-                    .register(Registering {
-                        notification,
-                        progress,
-                        actor,
-                    })
-                    .await?
-                {
+                let registering = Registering {
+                    notification,
+                    progress,
+                    actor,
+                };
+                match in_time(recorder.register(registering)).await? {
                     Journaled::Created => {
                         let took_ms = self.clock.now_ms() - fresh.registered_ms;
                         let entry = Entry {
@@ -78,7 +77,7 @@ impl Service {
     /// as its rebuild has begun, which is worth a moment's patience.
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         match (
-            self.schedule.register(entry.clone()).await,
+            in_time(self.schedule.register(entry.clone())).await,
             self.schedule.shared(),
         ) {
             (Err(ScheduleError::Rebuilding), Some(shared)) => {
@@ -88,7 +87,7 @@ impl Service {
                     verify: true,
                     ..entry
                 };
-                self.schedule.register(late).await
+                in_time(self.schedule.register(late)).await
             }
             (registered, _) => registered,
         }

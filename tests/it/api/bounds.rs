@@ -134,14 +134,14 @@ async fn beyond_the_bound_requests_are_refused_and_health_still_answers() {
         .send();
     let first = tokio::spawn(first);
     entered.acquire().await.expect("open").forget();
-    for reply in [
-        server.register(&order("2")).await,
-        server.get("/readyz").await,
-    ] {
-        reply.is_problem(503, "busy");
-        assert_eq!(reply.header("retry-after"), Some("1"));
-    }
+    let reply = server.register(&order("2")).await;
+    reply.is_problem(503, "busy");
+    assert_eq!(reply.header("retry-after"), Some("1"));
     server.get("/healthz").await.is(200);
+    // The store does not answer: whoever asks is told within two seconds.
+    let reply = server.get("/readyz").await;
+    reply.is_problem(503, "unavailable");
+    assert_eq!(reply.body["stores"][0]["cause"], "no answer within 1s500ms");
     go.add_permits(100);
     let first = first.await.expect("no panic").expect("an answer");
     Reply::read(first).await.is(201);

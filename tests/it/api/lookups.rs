@@ -135,5 +135,6 @@ async fn health_is_told_without_a_key() {
     let alive = embedded.server.get("/healthz").await.is(200);
     assert_eq!(alive, json!({"status": "ok"}));
     let ready = embedded.server.get("/readyz").await.is(200);
-    assert_eq!(ready, json!({"status": "ready"}));
+    let stores = json!([{"store": "schedule", "state": "up"}]);
+    assert_eq!(ready, json!({"status": "ready", "stores": stores}));
 }

@@ -1,0 +1,64 @@
+//! How long a caller waits for a store: a few seconds, whatever the store does.
+//!
+//! A call that is given up may have been carried out, or may be later: the caller is told to take
+//! nothing for done, as after any other failure.
+
+use super::ServiceError;
+use crate::journal::JournalError;
+use crate::schedule::ScheduleError;
+use std::future::Future;
+use std::time::Duration;
+
+/// Longest wait for one call.
+const LONGEST_CALL: Duration = Duration::from_secs(3);
+/// Longest wait for one that may have to look at much.
+const LONGEST_LOOK: Duration = Duration::from_secs(8);
+
+/// The error of a store that did not answer.
+pub(super) trait TooLate {
+    fn too_late() -> Self;
+}
+
+const TOO_LATE: &str = "no answer in time";
+
+impl TooLate for JournalError {
+    fn too_late() -> Self {
+        Self::Unavailable(TOO_LATE.to_string())
+    }
+}
+
+impl TooLate for ScheduleError {
+    fn too_late() -> Self {
+        Self::Unavailable(TOO_LATE.to_string())
+    }
+}
+
+/// What a lock gives that is held for too long.
+impl TooLate for ServiceError {
+    fn too_late() -> Self {
+        Self::Unsettled
+    }
+}
+
+/// Waits for a call, but not for long.
+pub(super) async fn in_time<T, E: TooLate>(
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    within(LONGEST_CALL, call).await
+}
+
+/// Waits for a call that may have to look at much.
+pub(super) async fn in_good_time<T, E: TooLate>(
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    within(LONGEST_LOOK, call).await
+}
+
+async fn within<T, E: TooLate>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    tokio::time::timeout(limit, call)
+        .await
+        .unwrap_or_else(|_| Err(E::too_late()))
+}
