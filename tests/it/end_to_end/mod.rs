@@ -2,6 +2,7 @@
 //!
 //! `on_stores!` turns each function into a test per kind of store.
 
+mod away;
 mod commands;
 mod failures;
 mod ladder;

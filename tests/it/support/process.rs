@@ -19,7 +19,19 @@ impl Process {
     /// Starts one that keeps its files in `dir`, with further arguments, and waits until it is
     /// ready.
     pub async fn start(dir: &Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_ringback"))
+        Self::run(Command::new(env!("CARGO_BIN_EXE_ringback")), dir, arguments).await
+    }
+
+    /// Like [`Process::start`], for a process that survives a limit on the size of its files.
+    pub async fn start_unharmed(dir: &Path, arguments: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", r#"trap "" XFSZ; exec "$@""#, "sh"]);
+        shell.arg(env!("CARGO_BIN_EXE_ringback"));
+        Self::run(shell, dir, arguments).await
+    }
+
+    async fn run(mut program: Command, dir: &Path, arguments: &[&str]) -> Self {
+        let mut child = program
             .args([
                 "serve",
                 "--listen",
@@ -65,7 +77,7 @@ impl Process {
 
     /// Sends it a signal.
     pub async fn signal(&self, name: &str) {
-        let id = self.child.id().expect("it runs").to_string();
+        let id = self.id().to_string();
         let sent = Command::new("kill")
             .args([&format!("-{name}"), &id])
             .status()
@@ -73,17 +85,25 @@ impl Process {
         assert!(sent.expect("kill").success());
     }
 
-    /// Waits for a log message.
-    pub async fn logged(&mut self, message: &str) {
+    /// Waits for a log message; gives the lines up to it that nobody waited for before.
+    pub async fn logged(&mut self, message: &str) -> Vec<Value> {
+        let mut lines = Vec::new();
         within(message, async {
             while let Some(line) = self.log.next_line().await.expect("readable") {
-                if line.contains(message) {
-                    return;
+                let found = line.contains(message);
+                lines.push(serde_json::from_str(&line).expect("a JSON line"));
+                if found {
+                    return lines;
                 }
             }
             panic!("it ended without saying `{message}`");
         })
-        .await;
+        .await
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
     }
 
     /// Waits until it has ended.
