@@ -23,6 +23,7 @@ pub mod query;
 pub mod registration;
 pub mod rules;
 pub mod server;
+pub mod timeline;
 pub mod view;
 
 use crate::domain::notification::LARGEST_BODY_BYTES;

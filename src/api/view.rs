@@ -1,6 +1,7 @@
 //! Notifications as JSON shows them. The names are the outside's; see the contract of the API.
 
 use crate::api::problem::Problem;
+use crate::api::timeline::{Line, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::timestamp::display_ms;
@@ -52,6 +53,8 @@ pub struct FullView<'a> {
     notification: NotificationView<'a>,
     ladder: Box<RawValue>,
     transitions: Vec<TransitionView<'a>>,
+    /// Attempts and transitions in one order.
+    timeline: Vec<Line<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -135,6 +138,7 @@ impl<'a> FullView<'a> {
                     detail: non_empty(&transition.detail),
                 })
                 .collect(),
+            timeline: timeline(&snapshot.attempts, transitions),
         }
     }
 }
@@ -276,13 +280,15 @@ mod tests {
             r#""outcome":"connect","status":null,"answer":null,"reason":"refused"}"#,
             r#""status":200,"answer":"\\xefsuccess\\n","reason":null}"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
-            r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}]}"#,
+            r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,
+            r#""timeline":[{"at":"1970-01-01T00:00:00.000Z","kind":"registered","actor":"api","detail":null},"#,
+            r#"{"at":"1970-01-01T00:00:00.003Z","kind":"attempt","series":1,"number":1,"outcome":"wrong_answer","status":200,"index":0},"#,
         ] {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(
             written(&FullView::of(&self::snapshot(Ladder::standard()), &[]))
-                .ends_with(r#""ladder":"alipay","transitions":[]}"#)
+                .ends_with(r#""ladder":"alipay","transitions":[],"timeline":[]}"#)
         );
     }
 }

@@ -13,6 +13,7 @@ mod requests;
 mod serve;
 mod show;
 mod terminal;
+mod timeline;
 
 use crate::config::ConfigError;
 use clap::{Parser, Subcommand};

@@ -1,15 +1,12 @@
 //! Notifications as support staff read them out on the phone: the state first, then what comes
-//! next, then what happened.
+//! next, then what happened (`timeline`).
 //!
 //! Shows whatever a server sends, and no more than that: a member that is missing is left out.
 
-use super::terminal::{Colours, clean, instant, start_of, table};
-use crate::domain::duration;
+use super::terminal::{Colours, clean, instant, table};
+use super::timeline::{Attempt, Line, timeline};
 use serde::Deserialize;
 use serde_json::Value;
-
-/// Characters of an answer or a reason in a table.
-const SHOWN_CHARACTERS: usize = 60;
 
 /// A notification as the API describes it.
 #[derive(Debug, Default, Deserialize)]
@@ -20,42 +17,18 @@ pub struct One {
     webhook_id: String,
     lane: String,
     url: String,
-    state: String,
+    pub(super) state: String,
     series: u32,
     attempts_made: u32,
     attempts_left: u64,
     registered_at: Option<String>,
-    next_attempt_at: Option<String>,
-    deadline_at: Option<String>,
-    ended_at: Option<String>,
+    pub(super) next_attempt_at: Option<String>,
+    pub(super) deadline_at: Option<String>,
+    pub(super) ended_at: Option<String>,
     cause: Option<String>,
     ladder: Value,
-    attempts: Vec<Attempt>,
-    transitions: Vec<Transition>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Attempt {
-    series: u32,
-    number: u32,
-    due_at: String,
-    started_at: String,
-    duration_ms: i64,
-    outcome: String,
-    status: Option<u16>,
-    answer: Option<String>,
-    reason: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Transition {
-    kind: String,
-    at: String,
-    actor: String,
-    instance: String,
-    detail: Option<String>,
+    pub(super) attempts: Vec<Attempt>,
+    pub(super) timeline: Vec<Line>,
 }
 
 /// A page of a list.
@@ -66,8 +39,8 @@ pub struct Page {
     next_cursor: Option<String>,
 }
 
-/// One notification in full.
-pub fn one(one: &One, colours: Colours, now_ms: i64) -> String {
+/// One notification in full; `all` shows a long history to its beginning.
+pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
     let cause = match &one.cause {
         Some(cause) => format!(" ({})", clean(cause)),
         None => String::new(),
@@ -108,13 +81,10 @@ pub fn one(one: &One, colours: Colours, now_ms: i64) -> String {
     line("ladder", ladder(&one.ladder));
     line("webhook id", clean(&one.webhook_id));
     line("registered", at(&one.registered_at));
-    if !one.attempts.is_empty() {
+    let happened = timeline(one, colours, now_ms, all);
+    if !happened.is_empty() {
         text.push('\n');
-        text.push_str(&attempts(&one.attempts, colours));
-    }
-    if !one.transitions.is_empty() {
-        text.push('\n');
-        text.push_str(&transitions(&one.transitions, colours));
+        text.push_str(&happened);
     }
     text
 }
@@ -149,54 +119,6 @@ fn row(item: &One, now_ms: i64) -> Vec<String> {
     ]
 }
 
-fn attempts(attempts: &[Attempt], colours: Colours) -> String {
-    let several_series = attempts.iter().any(|attempt| attempt.series > 1);
-    let rows: Vec<Vec<String>> = attempts
-        .iter()
-        .map(|attempt| {
-            let number = if several_series {
-                format!("{} (series {})", attempt.number, attempt.series)
-            } else {
-                attempt.number.to_string()
-            };
-            let status = attempt.status.map(|status| status.to_string());
-            vec![
-                number,
-                attempt.due_at.clone(),
-                attempt.started_at.clone(),
-                match attempt.duration_ms {
-                    0 => "<1ms".to_string(),
-                    took_ms => duration::display_ms(took_ms),
-                },
-                attempt.outcome.clone(),
-                status.unwrap_or_else(|| "-".to_string()),
-                start_of(attempt.answer.as_deref().unwrap_or("-"), SHOWN_CHARACTERS),
-                attempt.reason.clone().unwrap_or_default(),
-            ]
-        })
-        .collect();
-    let heading = [
-        "#", "due", "started", "took", "outcome", "status", "answer", "reason",
-    ];
-    table(colours, &heading, &rows)
-}
-
-fn transitions(transitions: &[Transition], colours: Colours) -> String {
-    let rows: Vec<Vec<String>> = transitions
-        .iter()
-        .map(|transition| {
-            vec![
-                transition.kind.clone(),
-                transition.at.clone(),
-                transition.actor.clone(),
-                transition.instance.clone(),
-                transition.detail.clone().unwrap_or_default(),
-            ]
-        })
-        .collect();
-    table(colours, &["what", "when", "who", "where", "why"], &rows)
-}
-
 /// A ladder's name, or its JSON if it is the owner's own.
 fn ladder(ladder: &Value) -> String {
     match ladder {
@@ -228,10 +150,9 @@ mod tests {
                 "outcome": "wrong_answer", "status": 200, "answer": "\u{1b}[2J<html>",
                 "reason": "answered 200, but",
             }],
-            "transitions": [],
         }))
         .expect("a notification");
-        let text = one(&shown, Colours::of_stdout(), NOW_MS);
+        let text = one(&shown, Colours::never(), NOW_MS, false);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "scheduled  payment.succeeded order-1");
         assert_eq!(
@@ -243,10 +164,7 @@ mod tests {
             "  deadline       2026-11-21T08:52:00.000Z (in 24h22m)"
         );
         assert_eq!(lines[3], "  attempts       1 made, 7 left");
-        assert!(
-            text.contains("  \\u{1b}[2J<html>  answered 200, but\n"),
-            "{text}"
-        );
+        assert!(text.contains("`\\u{1b}[2J<html>`\n"), "{text}");
     }
 
     #[test]

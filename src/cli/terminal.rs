@@ -17,6 +17,18 @@ impl Colours {
         Self(wanted && io::stdout().is_terminal())
     }
 
+    /// Shows none, wherever the text goes.
+    #[cfg(test)]
+    pub fn never() -> Self {
+        Self(false)
+    }
+
+    /// Shows them wherever the text goes.
+    #[cfg(test)]
+    pub fn always() -> Self {
+        Self(true)
+    }
+
     /// The text in this style, or as it is.
     pub fn paint(self, text: &str, style: Style) -> String {
         if self.0 {
@@ -70,13 +82,33 @@ pub fn clean(text: &str) -> String {
     shown
 }
 
-/// The start of a text, with dots if there is more.
+/// The start of a text, with dots if there is more than so many columns.
 pub fn start_of(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
+    if columns(text) <= most {
         return text.to_string();
     }
-    let kept: String = text.chars().take(most.saturating_sub(3)).collect();
+    let mut left = most.saturating_sub(3);
+    let mut kept = String::new();
+    for character in text.chars() {
+        let wide = width(character);
+        if wide > left {
+            break;
+        }
+        left -= wide;
+        kept.push(character);
+    }
     format!("{kept}...")
+}
+
+/// How many columns a text takes up.
+pub fn columns(text: &str) -> usize {
+    text.chars().map(width).sum()
+}
+
+/// Chinese, Japanese and Korean characters are twice as wide; they begin about here, and to take
+/// others for wide too only makes a text look longer than it is.
+pub fn width(character: char) -> usize {
+    if character >= '\u{1100}' { 2 } else { 1 }
 }
 
 /// Rows under a heading, each column as wide as its widest cell. Every cell is cleaned.
@@ -147,6 +179,19 @@ mod tests {
         check("\u{1b}[2Jx\r\n", "\\u{1b}[2Jx\\r\\n");
         check("\\n \"失败\" \u{feff}", "\\n \"失败\" \\u{feff}");
         check("\u{9b}31m\u{202e}", "\\u{9b}31m\\u{202e}");
+    }
+
+    #[test]
+    fn wide_characters_count_twice() {
+        fn check(text: &str, most: usize, shown: &str) {
+            assert_eq!(start_of(text, most), shown, "{text}");
+        }
+        check("success", 7, "success");
+        check("success!", 7, "succ...");
+        check("失败了", 6, "失败了");
+        check("失败了吗", 7, "失败...");
+        check("失败了吗", 6, "失...");
+        check("失", 1, "...");
     }
 
     #[test]

@@ -11,17 +11,16 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use send::SendArguments;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, Write as _};
-use url::Url;
 
 /// A request to a server.
 #[derive(Subcommand)]
 pub enum Request {
     /// Register a notification
     Send(SendArguments),
-    /// Show one notification with its attempts and its history
-    Show(OneArguments),
+    /// Show one notification and what happened to it
+    Show(ShowArguments),
     /// List notifications, newest first
     List(ListArguments),
     /// Call a scheduled notification off
@@ -44,6 +43,15 @@ pub struct OneArguments {
     id: String,
     #[command(flatten)]
     server: ServerArguments,
+}
+
+#[derive(Args)]
+pub struct ShowArguments {
+    #[command(flatten)]
+    one: OneArguments,
+    /// Show a long history to its beginning
+    #[arg(long)]
+    all: bool,
 }
 
 #[derive(Args)]
@@ -99,15 +107,21 @@ struct FilterArguments {
 
 /// Sends the request and prints the answer.
 pub fn run(request: Request) -> Result<(), Failure> {
-    let under_key = |one: &OneArguments, method, collection, below: &[&str]| {
+    let all_under_key = |one: &OneArguments, method, collection, below: &[&str], all| {
         let key = key(&one.topic, &one.id)?;
         let client = Client::new(&one.server)?;
         let url = client.notification_url(collection, &key, below);
-        print_one(&client, &one.server, method, url, None)
+        let answer = block_on(client.call(method, url, None))?;
+        print_one(answer, &one.server, all)
+    };
+    let under_key = |one: &OneArguments, method, collection, below: &[&str]| {
+        all_under_key(one, method, collection, below, false)
     };
     match request {
         Request::Send(arguments) => send(&arguments),
-        Request::Show(one) => under_key(&one, Method::GET, "notifications", &[]),
+        Request::Show(ShowArguments { one, all }) => {
+            all_under_key(&one, Method::GET, "notifications", &[], all)
+        }
         Request::Cancel(one) => under_key(&one, Method::DELETE, "notifications", &[]),
         Request::Retry(one) => under_key(&one, Method::POST, "notifications", &["retry"]),
         Request::Discard(one) => under_key(&one, Method::DELETE, "dead-letters", &[]),
@@ -116,7 +130,8 @@ pub fn run(request: Request) -> Result<(), Failure> {
             let client = Client::new(&one.server)?;
             let url = client.notification_url("dead-letters", &key, &["replay"]);
             let body = json!({ "reason": reason });
-            print_one(&client, &one.server, Method::POST, url, Some(&body))
+            let answer = block_on(client.call(Method::POST, url, Some(&body)))?;
+            print_one(answer, &one.server, false)
         }
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
         Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
@@ -131,28 +146,16 @@ fn send(arguments: &SendArguments) -> Result<(), Failure> {
     let registration = arguments.registration()?;
     let client = Client::new(&arguments.server)?;
     let url = client.url(&["notifications"]);
-    print_one(
-        &client,
-        &arguments.server,
-        Method::POST,
-        url,
-        Some(&registration),
-    )
+    let answer = block_on(client.call(Method::POST, url, Some(&registration)))?;
+    print_one(answer, &arguments.server, false)
 }
 
-fn print_one(
-    client: &Client,
-    server: &ServerArguments,
-    method: Method,
-    url: Url,
-    body: Option<&Value>,
-) -> Result<(), Failure> {
-    let answer = block_on(client.call(method, url, body))?;
+fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), Failure> {
     let text = if server.json {
         as_it_is(answer)
     } else {
         let one = serde_json::from_slice(&answer).context(NOT_OURS)?;
-        show::one(&one, Colours::of_stdout(), now_ms()).into_bytes()
+        show::one(&one, Colours::of_stdout(), now_ms(), all).into_bytes()
     };
     io::stdout().write_all(&text)?;
     Ok(())

@@ -73,9 +73,24 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
     merchant.call().await;
     server.api().until_state("a", "delivered").await;
     let shown = say(&["show", "t", "a"]).await;
-    for wanted in ["delivered", "they mended it", "acknowledged"] {
-        assert!(shown.contains(wanted), "{wanted} in\n{shown}");
+    let (_, happened) = shown.split_once("\n\n").expect("a timeline");
+    let lines: Vec<&str> = happened.lines().map(|line| line[26..].trim_end()).collect();
+    let story = [
+        "registered    by ",
+        "attempt 1     wrong_answer 200 in ",
+        "              `fail`",
+        "              ",
+        "parked        ladder_exhausted",
+        "replayed      by ",
+        "attempt 2     acknowledged 200 in ",
+        "              `success`",
+        "delivered",
+    ];
+    assert_eq!(lines.len(), story.len(), "{happened}");
+    for (line, expected) in lines.iter().zip(story) {
+        assert!(line.starts_with(expected), "{line}: {happened}");
     }
+    assert!(lines[5].ends_with(": they mended it"), "{happened}");
 
     say(&["send", "t", &url, "later", "--id", "b", "--delay", "30m"]).await;
     assert!(say(&["show", "t", "b"]).await.contains("scheduled"));

@@ -1,0 +1,283 @@
+//! What happened to a notification and what comes next, line by line, within a hundred columns.
+//!
+//! Shows whatever a server sends. What the eye would miss in an answer is written as an escape, and
+//! stands out where there are colours.
+
+use super::show::One;
+use super::terminal::{Colours, clean, columns, distance, start_of, width};
+use crate::domain::{duration, timestamp};
+use owo_colors::Style;
+use serde::Deserialize;
+
+/// Lines that are shown unless all are asked for.
+const MOST_EVENTS: usize = 30;
+/// Columns of the instant and of what happened, with a gap behind each.
+const AT: usize = 26;
+const WHAT: usize = 14;
+/// Columns that remain for the rest.
+const REST: usize = 100 - AT - WHAT;
+/// Lines that a long text may take up.
+const MOST_LINES: usize = 3;
+/// An attempt that began later than this is said to be late, in milliseconds.
+const LATE_MS: i64 = 1_000;
+
+/// An attempt, as the API describes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Attempt {
+    series: u32,
+    number: u32,
+    due_at: String,
+    started_at: String,
+    duration_ms: i64,
+    outcome: String,
+    status: Option<u16>,
+    answer: Option<String>,
+    reason: Option<String>,
+}
+
+/// A line of the timeline, as the API describes it: a change, or a reference to an attempt.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Line {
+    kind: String,
+    at: String,
+    actor: String,
+    detail: Option<String>,
+    index: Option<usize>,
+}
+
+/// Something that happened, ready to be shown.
+struct Event {
+    at: String,
+    what: String,
+    style: Style,
+    /// The first beside it, the others below.
+    texts: Vec<Text>,
+}
+
+enum Text {
+    Plain(String),
+    Answer(String),
+}
+
+/// The whole timeline of a notification; of a long one, its end, unless `all` is asked for.
+pub fn timeline(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
+    let mut events: Vec<Event> = if one.timeline.is_empty() {
+        one.attempts.iter().map(Event::of_attempt).collect()
+    } else {
+        let of_line = |line: &Line| Event::of_line(line, &one.attempts);
+        one.timeline.iter().map(of_line).collect()
+    };
+    if events.is_empty() {
+        // What comes next was said already.
+        return String::new();
+    }
+    let mut text = String::new();
+    let hidden = if all {
+        0
+    } else {
+        events.len().saturating_sub(MOST_EVENTS)
+    };
+    events.drain(..hidden);
+    let not_sent = first_number(&one.attempts).saturating_sub(1);
+    if hidden > 0 {
+        let note = format!("... {hidden} earlier lines; --all shows them\n");
+        text.push_str(&colours.faint(&note));
+    } else if not_sent > 0 {
+        let note = format!("... {not_sent} earlier attempts that the server no longer shows\n");
+        text.push_str(&colours.faint(&note));
+    }
+    events.extend(ahead(one, now_ms));
+    for event in &events {
+        event.write(&mut text, colours);
+    }
+    text
+}
+
+fn first_number(attempts: &[Attempt]) -> u32 {
+    attempts.first().map_or(0, |attempt| attempt.number)
+}
+
+/// What lies ahead.
+fn ahead(one: &One, now_ms: i64) -> Vec<Event> {
+    let faint = Style::new().dimmed();
+    let event = |at: &Option<String>, what: &str| {
+        let at = at.as_deref()?;
+        let away = timestamp::parse_ms(at).ok()?.saturating_sub(now_ms);
+        Some(Event {
+            at: at.to_string(),
+            what: what.to_string(),
+            style: faint,
+            texts: vec![Text::Plain(distance(away))],
+        })
+    };
+    if one.ended_at.is_some() {
+        return Vec::new();
+    }
+    let next = if one.state == "in_flight" {
+        "under way"
+    } else {
+        "next attempt"
+    };
+    let events = [
+        event(&one.next_attempt_at, next),
+        event(&one.deadline_at, "deadline"),
+    ];
+    events.into_iter().flatten().collect()
+}
+
+impl Event {
+    fn of_line(line: &Line, attempts: &[Attempt]) -> Self {
+        if let Some(attempt) = line.index.and_then(|index| attempts.get(index)) {
+            return Self::of_attempt(attempt);
+        }
+        let bold = Style::new().bold();
+        let style = match line.kind.as_str() {
+            "delivered" => bold.green(),
+            "parked" => bold.red(),
+            "cancelled" | "discarded" => bold,
+            "replayed" | "retried" | "restored" => bold.cyan(),
+            _ => Style::new(),
+        };
+        let detail = line.detail.as_deref().unwrap_or_default();
+        // That the dispatcher delivers and parks goes without saying.
+        let texts = match (line.actor.as_str(), detail) {
+            ("" | "dispatcher", detail) => vec![Text::Plain(detail.to_string())],
+            (actor, "") => vec![Text::Plain(format!("by {actor}"))],
+            (actor, detail) => vec![Text::Plain(format!("by {actor}: {detail}"))],
+        };
+        Self {
+            at: line.at.clone(),
+            what: line.kind.clone(),
+            style,
+            texts,
+        }
+    }
+
+    fn of_attempt(attempt: &Attempt) -> Self {
+        let bold = Style::new().bold();
+        let style = match attempt.outcome.as_str() {
+            "acknowledged" => bold.green(),
+            "interrupted" => bold.magenta(),
+            _ => bold.yellow(),
+        };
+        let mut facts = vec![attempt.outcome.clone()];
+        facts.extend(attempt.status.map(|status| status.to_string()));
+        facts.push(match attempt.duration_ms {
+            0 => "in <1ms".to_string(),
+            took_ms => format!("in {}", duration::display_ms(took_ms)),
+        });
+        let ms = |text: &str| timestamp::parse_ms(text).ok();
+        if let (Some(due), Some(started)) = (ms(&attempt.due_at), ms(&attempt.started_at))
+            && started.saturating_sub(due) > LATE_MS
+        {
+            let late_ms = started.saturating_sub(due) / 1_000 * 1_000;
+            facts.push(format!("({} late)", duration::display_ms(late_ms)));
+        }
+        if attempt.series > 1 {
+            facts.push(format!("series {}", attempt.series));
+        }
+        let mut texts = vec![Text::Plain(facts.join(" "))];
+        texts.extend(attempt.answer.clone().map(Text::Answer));
+        texts.extend(attempt.reason.clone().map(Text::Plain));
+        Self {
+            at: attempt.started_at.clone(),
+            what: format!("attempt {}", attempt.number),
+            style,
+            texts,
+        }
+    }
+
+    fn write(&self, text: &mut String, colours: Colours) {
+        let at = start_of(&clean(&self.at), AT - 2);
+        let what = start_of(&clean(&self.what), WHAT - 2);
+        let mut head = format!(
+            "{}{}",
+            colours.faint(&format!("{at:AT$}")),
+            colours.paint(&format!("{what:WHAT$}"), self.style)
+        );
+        for shown in self.texts.iter().flat_map(|text| text.lines(colours)) {
+            text.push_str(format!("{head}{shown}").trim_end());
+            text.push('\n');
+            head = " ".repeat(AT + WHAT);
+        }
+    }
+}
+
+impl Text {
+    fn lines(&self, colours: Colours) -> Vec<String> {
+        match self {
+            Self::Plain(text) => wrap(&clean(text)),
+            Self::Answer(answer) if answer.is_empty() => {
+                vec![colours.faint("(an empty answer)")]
+            }
+            Self::Answer(answer) => {
+                let shown = start_of(&clean(answer), REST - 2);
+                vec![format!("`{}`", highlight(&shown, colours))]
+            }
+        }
+    }
+}
+
+/// Breaks a text into lines at its spaces, and within a word that is too long for a line.
+fn wrap(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("invariant: there is a last line");
+        let mut left = REST.saturating_sub(columns(line));
+        if line.is_empty() || columns(word) < left {
+            if !line.is_empty() {
+                line.push(' ');
+                left -= 1;
+            }
+        } else {
+            lines.push(String::new());
+            left = REST;
+        }
+        for character in word.chars() {
+            if width(character) > left {
+                lines.push(String::new());
+                left = REST;
+            }
+            left -= width(character);
+            let line = lines.last_mut().expect("invariant: there is a last line");
+            line.push(character);
+        }
+        if lines.len() > MOST_LINES {
+            lines.truncate(MOST_LINES);
+            let last = lines.last_mut().expect("invariant: there is a last line");
+            *last = format!("{}...", start_of(last, REST - 3).trim_end_matches('.'));
+            break;
+        }
+    }
+    lines
+}
+
+/// Makes the escapes in an answer stand out.
+fn highlight(shown: &str, colours: Colours) -> String {
+    let style = Style::new().black().on_yellow();
+    let mut text = String::new();
+    let mut rest = shown;
+    while let Some(position) = rest.find('\\') {
+        text.push_str(&rest[..position]);
+        let escape = escape_at(&rest[position..]);
+        text.push_str(&colours.paint(escape, style));
+        rest = &rest[position + escape.len()..];
+    }
+    text.push_str(rest);
+    text
+}
+
+/// The escape that a text begins with: `\u{feff}`, `\xff`, `\n`.
+fn escape_at(text: &str) -> &str {
+    let end = match text.as_bytes().get(1) {
+        Some(b'u') => text.find('}').map_or(text.len(), |end| end + 1),
+        Some(b'x') => 4,
+        _ => 2,
+    };
+    text.get(..end).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests;
