@@ -25,6 +25,7 @@ use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use crate::schedule::watched::WatchedSchedule;
 use crate::schedule::{Limits, Schedule};
 use crate::service::Service;
+use crate::telemetry::meters::Meters;
 use crate::upkeep::fill::fill;
 use crate::upkeep::probe::{watch_journal, watch_schedule};
 use crate::upkeep::rebuild::Keeper;
@@ -85,6 +86,7 @@ impl App {
         let journal = open_journal(&config, &instance).await?;
         let schedule = open_schedule(&config, journal.as_deref(), clock.clone(), time).await?;
         let health = Health::new(journal.is_some());
+        let meters = Meters::new();
         let journal = journal.map(|journal| -> Arc<dyn Journal> {
             Arc::new(WatchedJournal::new(journal, health.clone()))
         });
@@ -115,6 +117,7 @@ impl App {
             clock,
             config.delivery.concurrency,
             health.clone(),
+            meters.clone(),
         );
         let broken = CancellationToken::new();
         let watch = |part, work| tokio::spawn(watched(part, work, stop.clone(), broken.clone()));
@@ -133,7 +136,10 @@ impl App {
         }
         let watching = watch_schedule(health.clone(), schedule.clone(), stop.clone());
         tasks.push(tokio::spawn(watching));
-        let service = Arc::new(Service::new(recorder, schedule).with_health(health));
+        let service = Service::new(recorder, schedule)
+            .with_health(health)
+            .with_meters(meters);
+        let service = Arc::new(service);
         let settings = ApiSettings {
             largest_body_bytes: config.api.largest_body_bytes,
             api_key: config.api.key.as_ref().map(|key| key.expose().to_string()),

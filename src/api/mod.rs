@@ -17,6 +17,7 @@ pub mod faults;
 pub mod fields;
 pub mod gate;
 pub mod health;
+pub mod metrics;
 pub mod notifications;
 pub mod problem;
 pub mod query;
@@ -179,10 +180,11 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         // Outermost: who has no key takes no place.
         .route_layer(from_fn_with_state(key, auth::admit));
     // No key, since probes have none; and no gate: while a store is away the places may all be
-    // taken, and that is when somebody wants to know. Those who ask share one check of the stores.
+    // taken, and that is when somebody wants to know. Those who ask share what the stores are asked.
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))
+        .route("/metrics", get(metrics::show))
         .method_not_allowed_fallback(notifications::unknown_method);
     v1.merge(health)
         .fallback(notifications::unknown_route)

@@ -30,6 +30,7 @@ impl Errands {
         attempt: Attempt,
         decision: Decision,
     ) -> Option<Settlement> {
+        self.meters.attempt(&attempt);
         let interrupted = attempt.answer.outcome == Outcome::Interrupted;
         let carried_out = if interrupted {
             Settlement::Release

@@ -11,6 +11,7 @@ use crate::clock::Clock;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Schedule, ScheduleError};
+use crate::telemetry::meters::Meters;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -61,6 +62,7 @@ impl Dispatcher {
         machine_clock: Arc<dyn Clock>,
         concurrency: usize,
         health: Arc<Health>,
+        meters: Arc<Meters>,
     ) -> Self {
         let clock = schedule.clock();
         let errands = Arc::new(Errands {
@@ -73,6 +75,7 @@ impl Dispatcher {
             hurry: CancellationToken::new(),
             give_up: CancellationToken::new(),
             health: health.clone(),
+            meters,
         });
         Self {
             errands,
@@ -140,6 +143,7 @@ impl Dispatcher {
             });
             let errands = self.errands.clone();
             self.tasks.spawn(async move {
+                let _under_way = errands.meters.begin();
                 if stopping {
                     errands.release(lease).await;
                 } else {

@@ -20,6 +20,7 @@ use crate::health::{Health, Patience, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule};
+use crate::telemetry::meters::Meters;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ pub struct Errands {
     pub(super) give_up: CancellationToken,
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
+    /// Counts what is done.
+    pub(super) meters: Arc<Meters>,
 }
 
 impl Errands {

@@ -10,6 +10,7 @@ mod changes;
 mod in_time;
 mod locks;
 mod lookup;
+mod measure;
 mod register;
 
 pub use lookup::{ListPage, ListRequest};
@@ -24,8 +25,10 @@ use crate::health::{Health, Report, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
 use crate::schedule::{self, Entry, Found, Schedule, ScheduleError};
+use crate::telemetry::meters::Meters;
 use in_time::in_time;
 use locks::KeyLocks;
+use measure::LastReading;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -49,6 +52,8 @@ pub struct Service {
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
     health: Arc<Health>,
+    meters: Arc<Meters>,
+    last_reading: LastReading,
 }
 
 /// Why a request was not carried out.
@@ -92,6 +97,8 @@ impl Service {
         let clock = schedule.clock();
         Self {
             health: Health::new(recorder.is_some()),
+            meters: Meters::new(),
+            last_reading: LastReading::default(),
             recorder,
             schedule,
             clock,
@@ -103,6 +110,12 @@ impl Service {
     #[must_use]
     pub fn with_health(self, health: Arc<Health>) -> Self {
         Self { health, ..self }
+    }
+
+    /// Shows what others count.
+    #[must_use]
+    pub fn with_meters(self, meters: Arc<Meters>) -> Self {
+        Self { meters, ..self }
     }
 
     /// The clock by which notifications are due.

@@ -46,6 +46,7 @@ async fn every_route_of_v1_asks_for_the_key() {
     }
     embedded.server.get("/healthz").await.is(200);
     embedded.server.get("/readyz").await.is(200);
+    assert_eq!(embedded.server.get("/metrics").await.status, 200);
     embedded.server.get("/v1/x").await.is_problem(404, "route");
 }
 

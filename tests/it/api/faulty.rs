@@ -2,6 +2,7 @@
 
 use super::{NOTIFICATIONS, NOW_MS, Server, memory, order};
 use async_trait::async_trait;
+use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::clock::{Clock, ManualClock};
 use ringback::domain::key::Key;
@@ -247,4 +248,22 @@ async fn a_panic_costs_one_request_only() {
     let results = server.post_json(path, &batch).await.is(200);
     assert_eq!(results["results"][0]["status"], 500);
     assert_eq!(results["results"][1]["status"], 422);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_holds_no_monitoring_up() {
+    let server = Faulty::new(Fault::held())
+        .serve(ApiSettings::default())
+        .await;
+    let begun = std::time::Instant::now();
+    let readings = (0..20).map(|_| async {
+        let reply = server.request(Method::GET, "/metrics").send().await;
+        reply.expect("an answer").text().await.expect("a text")
+    });
+    for text in futures_util::future::join_all(readings).await {
+        assert!(text.contains("ringback_attempts_total{"), "{text}");
+        assert!(!text.contains("ringback_schedule_entries{"), "{text}");
+    }
+    // Twenty times the longest wait for a store would be half a minute.
+    assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
 }

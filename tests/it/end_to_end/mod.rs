@@ -8,6 +8,7 @@ mod failures;
 mod ladder;
 mod lifecycle;
 mod losing;
+mod metrics;
 mod outages;
 mod process;
 mod sharing;

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 struct Room(&'static str, &'static str, &'static str);
 
 /// What not everybody may name: crates, and the time, chance and surroundings of the process.
-const RESTRICTED: &str = "axum clap getrandom governor hyper rand redis reqwest sqlx tokio tokio_util \
+const RESTRICTED: &str = "axum clap getrandom governor hyper prometheus_client rand redis reqwest sqlx tokio tokio_util \
     tracing std::env std::fs std::net std::process std::thread std::time Uuid::now_v7";
 
 #[rustfmt::skip]
@@ -26,7 +26,7 @@ const ROOMS: &[Room] = &[
     Room("health", "domain", "tokio tracing std::time"),
     Room("trust", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
-    Room("telemetry", "config domain", "tracing std::env std::time"),
+    Room("telemetry", "config domain", "prometheus_client tracing std::env std::time"),
 
     Room("schedule", "domain clock batch health", "tokio tracing std::time"),
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),

@@ -1,0 +1,69 @@
+//! Reading the metrics: what was counted, and what the stores hold at this moment.
+
+use super::Service;
+use crate::health::StoreState;
+use crate::telemetry::meters::{Journaled, Reading, Scheduled, StoreReading};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a store; one that takes longer is left out of the reading.
+const LONGEST_READ: Duration = Duration::from_millis(1_500);
+/// For how long one reading serves everybody who asks.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// The last reading as text.
+#[derive(Debug, Default)]
+pub struct LastReading(tokio::sync::Mutex<Option<(Instant, Arc<str>)>>);
+
+impl Service {
+    /// All metrics as text. Takes a bounded time, whatever the stores do, and asks them at most once
+    /// a second, whoever asks.
+    pub async fn measure(&self) -> Arc<str> {
+        let mut last = self.last_reading.0.lock().await;
+        if let Some((at, text)) = last.as_ref()
+            && at.elapsed() < FRESH
+        {
+            return text.clone();
+        }
+        let journal = async {
+            let counts = in_short(self.journal()?.counts()).await?;
+            Some(Journaled {
+                registered: counts.registered,
+                pending: counts.scheduled,
+                delivered: counts.delivered,
+                dead: counts.dead,
+                cancelled: counts.cancelled,
+            })
+        };
+        let schedule = async {
+            let counts = in_short(self.schedule.counts()).await?;
+            Some(Scheduled {
+                pending: counts.pending,
+                in_flight: counts.in_flight,
+            })
+        };
+        let (journal, schedule) = tokio::join!(journal, schedule);
+        let report = self.health.report();
+        let up = report.stores.iter().map(|(store, report)| {
+            let up = report.state == StoreState::Up;
+            StoreReading {
+                name: store.as_str(),
+                up,
+                failed_calls: self.health.failed_calls(*store),
+            }
+        });
+        let reading = Reading {
+            journal,
+            schedule,
+            stores: up.collect(),
+        };
+        let text: Arc<str> = self.meters.text(reading).into();
+        *last = Some((Instant::now(), text.clone()));
+        text
+    }
+}
+
+async fn in_short<T, E>(call: impl Future<Output = Result<T, E>>) -> Option<T> {
+    tokio::time::timeout(LONGEST_READ, call).await.ok()?.ok()
+}
