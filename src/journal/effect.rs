@@ -8,7 +8,7 @@ use crate::domain::attempt::Outcome;
 use crate::domain::change::Changed;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
+use crate::domain::state::{Cause, State};
 
 /// A line for the history: its kind, and its cause or reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +28,50 @@ pub(super) enum Effect {
     Stale,
 }
 
+/// How a notification stands: what recordings and changes rewrite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) state: State,
+    pub(super) cause: Option<Cause>,
+    pub(super) progress: Progress,
+    pub(super) ended_ms: Option<i64>,
+}
+
+impl Standing {
+    /// How one stands that still has attempts ahead.
+    pub(super) fn scheduled(progress: Progress) -> Self {
+        Self {
+            state: State::Scheduled,
+            cause: None,
+            progress,
+            ended_ms: None,
+        }
+    }
+
+    /// Once it has ended, no attempt lies ahead, by hand or otherwise.
+    fn without_retry_at_the_end(mut self) -> Self {
+        if self.state != State::Scheduled {
+            self.progress.retry_at_ms = None;
+        }
+        self
+    }
+}
+
 /// Carries a recording out on the notification as it stands.
 pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
+    let mut standing = Standing {
+        state: snapshot.state,
+        cause: snapshot.cause,
+        progress: snapshot.progress,
+        ended_ms: snapshot.ended_ms,
+    };
+    let effect = advance(&mut standing, recording);
+    stand(snapshot, standing);
+    effect
+}
+
+/// The same, where no more is at hand than how the notification stands.
+pub(super) fn advance(standing: &mut Standing, recording: &Recording) -> Effect {
     let Recording {
         attempt,
         before,
@@ -37,9 +79,9 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
         at_ms,
         ..
     } = recording;
-    let stands = snapshot.progress;
+    let stands = standing.progress;
     let in_place = stands.attempts == before.attempts || matches!(decision.state, State::Delivered);
-    if snapshot.state != State::Scheduled || stands.series != before.series || !in_place {
+    if standing.state != State::Scheduled || stands.series != before.series || !in_place {
         return Effect::Stale;
     }
     if attempt.answer.outcome == Outcome::Interrupted {
@@ -51,18 +93,16 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
         step: decision.progress.step.max(stands.step),
         ..decision.progress
     };
-    stand(
-        snapshot,
-        Changed {
-            state: decision.state,
-            cause: decision.cause,
-            progress,
-            ended_ms: match decision.state {
-                State::Scheduled => None,
-                State::Delivered | State::Dead | State::Cancelled => Some(*at_ms),
-            },
+    *standing = Standing {
+        state: decision.state,
+        cause: decision.cause,
+        progress,
+        ended_ms: match decision.state {
+            State::Scheduled => None,
+            State::Delivered | State::Dead | State::Cancelled => Some(*at_ms),
         },
-    );
+    }
+    .without_retry_at_the_end();
     let line = |kind, detail| Effect::Moved(Some(Line { kind, detail }));
     match decision.state {
         State::Scheduled => Effect::Moved(None),
@@ -100,20 +140,28 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Option<Lin
         &snapshot.progress,
         changing.at_ms,
     )?;
-    stand(snapshot, changed);
+    let Changed {
+        state,
+        cause,
+        progress,
+        ended_ms,
+    } = changed;
+    let standing = Standing {
+        state,
+        cause,
+        progress,
+        ended_ms,
+    };
+    stand(snapshot, standing.without_retry_at_the_end());
     Some(Line {
         kind: changing.change.transition(),
         detail: changing.reason.clone(),
     })
 }
 
-fn stand(snapshot: &mut Snapshot, changed: Changed) {
-    snapshot.state = changed.state;
-    snapshot.cause = changed.cause;
-    snapshot.progress = changed.progress;
-    snapshot.ended_ms = changed.ended_ms;
-    if snapshot.state != State::Scheduled {
-        // No attempt lies ahead, by hand or otherwise.
-        snapshot.progress.retry_at_ms = None;
-    }
+fn stand(snapshot: &mut Snapshot, standing: Standing) {
+    snapshot.state = standing.state;
+    snapshot.cause = standing.cause;
+    snapshot.progress = standing.progress;
+    snapshot.ended_ms = standing.ended_ms;
 }

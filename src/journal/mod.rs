@@ -16,6 +16,7 @@
 
 mod effect;
 mod history;
+pub mod postgres;
 pub mod recorder;
 pub mod sqlite;
 pub mod watched;

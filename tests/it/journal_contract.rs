@@ -13,8 +13,10 @@ mod samples;
 mod sqlite_file;
 mod upkeep;
 
+use crate::support::postgres::fresh_database;
 use async_trait::async_trait;
 use ringback::journal::Journal;
+use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::sqlite::SqliteJournal;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +54,27 @@ impl SqliteStore {
 impl Store for SqliteStore {
     async fn open(&self) -> Arc<dyn Journal> {
         let journal = SqliteJournal::open(&self.path(), INSTANCE).await;
+        Arc::new(journal.expect("it opens"))
+    }
+}
+
+/// A database of its own on the server that all tests share.
+struct PostgresStore {
+    url: String,
+}
+
+impl PostgresStore {
+    fn new() -> Self {
+        Self {
+            url: fresh_database(),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn open(&self) -> Arc<dyn Journal> {
+        let journal = PostgresJournal::open(&self.url, INSTANCE, true).await;
         Arc::new(journal.expect("it opens"))
     }
 }
@@ -122,3 +145,4 @@ macro_rules! contract {
 }
 
 contract!(sqlite, SqliteStore::new());
+contract!(postgres, PostgresStore::new());

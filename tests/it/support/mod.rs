@@ -1,6 +1,7 @@
 //! What the tests share: private servers, the scripted merchant, putting a server together.
 
 pub mod merchant;
+pub mod postgres;
 pub mod process;
 pub mod redis;
 pub mod ringback;

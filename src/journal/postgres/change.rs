@@ -1,0 +1,88 @@
+//! Carrying out changes by hand, and adding lines to histories.
+
+use super::connections::Call;
+use super::error::Failure;
+use super::load::{load, lock};
+use super::statements::{HistoryRow, insert_history, update_standings};
+use crate::domain::key::Key;
+use crate::journal::effect::{self, Line};
+use crate::journal::{ChangeResult, Changing, Noting};
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// See [`crate::journal::Journal::change`].
+pub(super) struct Change<'call> {
+    pub(super) changing: &'call Changing,
+    pub(super) instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl Call for Change<'_> {
+    type Reply = ChangeResult;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<ChangeResult, Failure> {
+        let Self { changing, instance } = self;
+        let mut transaction = connection.begin().await?;
+        let mut known = lock(&mut transaction, &[&changing.key]).await?;
+        let Some(mut stored) = known.remove(&changing.key) else {
+            transaction.rollback().await?;
+            return Ok(ChangeResult::Missing);
+        };
+        let Some(line) = effect::change(&mut stored.snapshot, changing) else {
+            transaction.rollback().await?;
+            return Ok(ChangeResult::Refused(Box::new(stored.snapshot)));
+        };
+        let history = HistoryRow {
+            notification: stored.row_id,
+            at_ms: changing.at_ms,
+            line,
+            actor: changing.actor.clone(),
+        };
+        update_standings(&mut transaction, std::slice::from_ref(&stored)).await?;
+        insert_history(&mut transaction, &[history], instance).await?;
+        // Carried out twice, it would be refused the second time.
+        let committed = transaction.commit().await;
+        committed.map_err(|error| Failure::from(error).in_doubt())?;
+        Ok(ChangeResult::Done(Box::new(stored.snapshot)))
+    }
+}
+
+/// See [`crate::journal::Journal::note`].
+pub(super) struct Note<'call> {
+    pub(super) notes: &'call [Noting],
+    pub(super) instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl Call for Note<'_> {
+    type Reply = ();
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+        let keys: Vec<&Key> = self.notes.iter().map(|note| &note.key).collect();
+        let known: HashMap<Key, i64> = load(connection, &keys)
+            .await?
+            .into_iter()
+            .map(|stored| (stored.snapshot.key, stored.row_id))
+            .collect();
+        let lines: Vec<HistoryRow> = self
+            .notes
+            .iter()
+            .filter_map(|note| {
+                Some(HistoryRow {
+                    notification: *known.get(&note.key)?,
+                    at_ms: note.at_ms,
+                    line: Line {
+                        kind: note.kind,
+                        detail: note.detail.clone(),
+                    },
+                    actor: note.actor.clone(),
+                })
+            })
+            .collect();
+        let kept = insert_history(connection, &lines, self.instance).await;
+        kept.map_err(Failure::in_doubt)
+    }
+}

@@ -1,0 +1,282 @@
+//! The connections to the server, and what happens when they break.
+//!
+//! A call takes a connection for itself, and only a call that was carried to its end puts it back.
+//! One that failed, ran into a limit or was dropped by its caller closes it, so no connection here is
+//! ever inside a transaction or in the middle of an answer. There is no test before use, which would
+//! cost every call a round trip: a call that finds its connection broken closes the idle ones, which
+//! broke with it, and is made once more over a new one.
+//!
+//! Every wait has a limit. When one is over, the call counts as failed; the server may still carry it
+//! out, until its own limits for statements and locks. So a call whose reply did not come may have
+//! been carried out or not, and whoever repeats it gets the same in the end: that is what the
+//! contract of a journal says of registering and recording.
+
+use super::error::Failure;
+use crate::journal::JournalError;
+use async_trait::async_trait;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::{ConnectOptions, Connection, Executor};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+
+/// Most connections that write at a time: a group of registrations, a group of recordings, and what
+/// is done by hand.
+const WRITERS: usize = 4;
+/// Most that read. Apart from those that write, so that slow lists keep no delivery from being
+/// recorded.
+const READERS: usize = 4;
+/// How long a call waits for others that are before it.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// How long opening a connection may take, sign-on included.
+const LONGEST_CONNECTING: Duration = Duration::from_secs(3);
+/// How long a call that writes may take, and one that reads.
+const LONGEST_WRITE: Duration = Duration::from_secs(6);
+const LONGEST_READ: Duration = Duration::from_secs(12);
+/// A connection that was idle for longer is not used again: firewalls forget them without a word.
+const LONGEST_IDLE: Duration = Duration::from_secs(60);
+/// How old the server's plans of statements may grow: they follow from how large the tables were.
+const LONGEST_PLANNED: Duration = Duration::from_secs(2);
+/// How often a call is made at most, because of conflicts.
+const MOST_TRIES: usize = 5;
+
+/// What every session is told.
+///
+/// The limits end on the server what nobody here waits for any more. The planner is told to follow
+/// the indexes: what it knows of a table is old when the table grows by millions an hour. For the
+/// same reason plans are made anew every few seconds, but not for every call, which would cost more
+/// than some calls do. None is worth compiling. What is answered is on the server's disk, whatever its default.
+const SESSION: &str = "
+    SET statement_timeout = 10000;
+    SET lock_timeout = 3000;
+    SET idle_in_transaction_session_timeout = 10000;
+    SET default_transaction_isolation = 'read committed';
+    SET client_min_messages = 'warning';
+    SET plan_cache_mode = 'force_generic_plan';
+    SET jit = off;
+    SET max_parallel_workers_per_gather = 0;
+    SET enable_seqscan = off;
+    SET enable_bitmapscan = off;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+    SET enable_sort = off;
+    SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+/// What a call does over its connection. It may be made more than once, unless it says by
+/// [`Failure::in_doubt`] that it must not.
+#[async_trait]
+pub(super) trait Call: Sync {
+    /// Its answer.
+    type Reply: Send;
+
+    /// Carries it out.
+    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure>;
+}
+
+/// The connections of one journal.
+pub(super) struct Connections {
+    options: PgConnectOptions,
+    idle: Mutex<Idle>,
+    writers: Semaphore,
+    readers: Semaphore,
+}
+
+#[derive(Default)]
+struct Idle {
+    connections: Vec<Opened>,
+    /// How often connections were found broken: those that were opened before are not kept.
+    breaks: u64,
+    wrote: Option<Instant>,
+    closed: bool,
+}
+
+/// A connection with what is known of it.
+struct Opened {
+    connection: PgConnection,
+    planned: Instant,
+    idle_since: Instant,
+}
+
+impl Connections {
+    pub(super) fn new(options: PgConnectOptions) -> Self {
+        Self {
+            options,
+            idle: Mutex::default(),
+            writers: Semaphore::new(WRITERS),
+            readers: Semaphore::new(READERS),
+        }
+    }
+
+    /// Makes a call that writes.
+    pub(super) async fn write<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
+        let reply = self.make(call, &self.writers, LONGEST_WRITE).await?;
+        self.lock().wrote = Some(Instant::now());
+        Ok(reply)
+    }
+
+    /// Makes a call that only reads.
+    pub(super) async fn read<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
+        self.make(call, &self.readers, LONGEST_READ).await
+    }
+
+    /// When something was written last.
+    pub(super) fn wrote(&self) -> Option<Instant> {
+        self.lock().wrote
+    }
+
+    /// Whether no more calls are made.
+    pub(super) fn is_closed(&self) -> bool {
+        self.lock().closed
+    }
+
+    /// Waits for the calls under way and closes all connections.
+    pub(super) async fn close(&self) {
+        self.lock().closed = true;
+        let all = async {
+            let writers = u32::try_from(WRITERS).unwrap_or(u32::MAX);
+            let readers = u32::try_from(READERS).unwrap_or(u32::MAX);
+            let held = self.writers.acquire_many(writers).await;
+            let held = (held, self.readers.acquire_many(readers).await);
+            drop(held);
+        };
+        // Whoever is still busy afterwards finds its connection closed by dropping it.
+        let _ = timeout(LONGEST_WRITE, all).await;
+        let idle = std::mem::take(&mut self.lock().connections);
+        for opened in idle {
+            let _ = timeout(LONGEST_CONNECTING, opened.connection.close()).await;
+        }
+    }
+
+    async fn make<C: Call>(
+        &self,
+        call: &C,
+        places: &Semaphore,
+        limit: Duration,
+    ) -> Result<C::Reply, JournalError> {
+        let _place = self.place(places).await?;
+        let mut lost_before = false;
+        let mut tries = 1;
+        loop {
+            let (mut opened, breaks, is_new) = self.take().await?;
+            let failure = match timeout(limit, opened.make(call)).await {
+                Ok(Ok(reply)) => {
+                    self.put_back(opened, breaks);
+                    return Ok(reply);
+                }
+                Ok(Err(failure)) => failure,
+                Err(_) => {
+                    // A connection that does not answer is as good as broken, and so may be others.
+                    self.broken(breaks);
+                    return Err(unavailable(format!("no answer within {limit:?}")));
+                }
+            };
+            match failure {
+                Failure::Lost(cause) => {
+                    self.broken(breaks);
+                    if lost_before || is_new {
+                        return Err(unavailable(cause));
+                    }
+                    lost_before = true;
+                }
+                Failure::Conflict(cause) => {
+                    if tries == MOST_TRIES {
+                        return Err(unavailable(cause));
+                    }
+                }
+                Failure::Final(error) => return Err(error),
+            }
+            tries += 1;
+        }
+    }
+
+    async fn place<'places>(
+        &self,
+        places: &'places Semaphore,
+    ) -> Result<SemaphorePermit<'places>, JournalError> {
+        match timeout(LONGEST_WAIT, places.acquire()).await {
+            Ok(Ok(place)) => Ok(place),
+            Ok(Err(_)) => Err(closed()),
+            Err(_) => Err(unavailable("earlier calls take too long".to_string())),
+        }
+    }
+
+    /// An idle connection, else a new one; whether it is new.
+    async fn take(&self) -> Result<(Opened, u64, bool), JournalError> {
+        let (taken, breaks) = {
+            let mut idle = self.lock();
+            if idle.closed {
+                return Err(closed());
+            }
+            idle.connections
+                .retain(|opened| opened.idle_since.elapsed() < LONGEST_IDLE);
+            (idle.connections.pop(), idle.breaks)
+        };
+        match taken {
+            Some(opened) => Ok((opened, breaks, false)),
+            None => {
+                let opened = Opened {
+                    connection: connect(&self.options).await?,
+                    planned: Instant::now(),
+                    idle_since: Instant::now(),
+                };
+                Ok((opened, breaks, true))
+            }
+        }
+    }
+
+    fn put_back(&self, mut opened: Opened, breaks: u64) {
+        opened.idle_since = Instant::now();
+        let mut idle = self.lock();
+        if !idle.closed && idle.breaks == breaks {
+            idle.connections.push(opened);
+        }
+    }
+
+    /// Forgets the idle connections; and of those in use, all that were taken until now.
+    fn broken(&self, breaks: u64) {
+        let mut idle = self.lock();
+        if idle.breaks == breaks {
+            idle.breaks += 1;
+            idle.connections.clear();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Opened {
+    async fn make<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
+        if self.planned.elapsed() > LONGEST_PLANNED {
+            self.connection.execute("DISCARD PLANS").await?;
+            self.planned = Instant::now();
+        }
+        call.make(&mut self.connection).await
+    }
+}
+
+/// Opens a connection and tells its session what all are told.
+pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, JournalError> {
+    let connecting = async {
+        let mut connection = options.connect().await?;
+        connection.execute(SESSION).await?;
+        Ok::<_, sqlx::Error>(connection)
+    };
+    match timeout(LONGEST_CONNECTING, connecting).await {
+        Ok(connected) => connected.map_err(|error| Failure::from(error).into()),
+        Err(_) => Err(unavailable(format!(
+            "no connection within {LONGEST_CONNECTING:?}"
+        ))),
+    }
+}
+
+fn unavailable(cause: String) -> JournalError {
+    JournalError::Unavailable(cause)
+}
+
+fn closed() -> JournalError {
+    unavailable("it is closed".to_string())
+}

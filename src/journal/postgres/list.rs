@@ -1,0 +1,279 @@
+//! Lists: which index serves a filter, and the page that it gives.
+//!
+//! A page is a stretch of one index, from its newest end or the cursor on. No page sorts, skips or
+//! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
+//! not tell is looked up row by row; a page ends after [`MOST_SCANNED`] such rows, short but with a
+//! cursor, so that a filter which hardly anything passes cannot keep a connection busy.
+
+use super::connections::Call;
+use super::error::Failure;
+use super::read::limit_of;
+use super::register::ARRIVAL_BITS;
+use super::rows::{Fields, Reader, Stored, stored_columns};
+use crate::domain::state::{Cause, State};
+use crate::journal::{Cursor, Filter, Order, Page};
+use async_trait::async_trait;
+use sqlx::postgres::{PgArguments, PgConnection};
+use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _};
+
+/// Most rows looked at for one page.
+pub(super) const MOST_SCANNED: usize = 50_000;
+
+/// The index that a list follows: by row number, and so by the instant of registration, or by the
+/// instant of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Index {
+    Everything,
+    OfLane,
+    OfTopic,
+    OfState(State),
+    Ended,
+    EndedOfState(State),
+}
+
+/// A filter with the index that serves it best.
+struct Plan<'filter> {
+    filter: &'filter Filter,
+    /// The state that is asked for; a cause asks for the dead.
+    state: Option<State>,
+    index: Index,
+}
+
+/// A stretch of a list: from below `upper` down to `lower` itself, as instant of the end (if the
+/// list is sorted by that) and row number.
+#[derive(Clone, Copy)]
+struct Stretch {
+    upper: (i64, i64),
+    lower: (i64, i64),
+}
+
+/// See [`crate::journal::Journal::list`].
+pub(super) struct List<'call> {
+    pub(super) filter: &'call Filter,
+    pub(super) order: Order,
+    pub(super) cursor: Option<Cursor>,
+    pub(super) limit: usize,
+    pub(super) most_scanned: usize,
+}
+
+#[async_trait]
+impl Call for List<'_> {
+    type Reply = Page;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Page, Failure> {
+        let Some(plan) = Plan::of(self.filter, self.order) else {
+            return Ok(Page::default());
+        };
+        let mut stretch = Stretch::of(self.filter, self.order, self.cursor);
+        let limit = self.limit.max(1);
+        let mut reading = connection.begin().await?;
+        let mut floor = None;
+        if !plan.is_exact() {
+            let skipped = self.most_scanned.saturating_sub(1);
+            let found = bound(plan.floor_sql(), &plan, stretch, skipped)
+                .fetch_optional(&mut *reading)
+                .await?;
+            if let Some(row) = found {
+                let last: (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                stretch.lower = last;
+                floor = Some(Cursor {
+                    at_ms: if self.order == Order::Ended {
+                        last.0
+                    } else {
+                        last.1 >> ARRIVAL_BITS
+                    },
+                    row: last.1,
+                });
+            }
+        }
+        let found = bound(plan.page_sql(), &plan, stretch, limit.saturating_add(1))
+            .fetch_all(&mut *reading)
+            .await?;
+        reading.rollback().await?;
+        let more = found.len() > limit;
+        let mut reader = Reader::default();
+        let mut page = Vec::with_capacity(found.len());
+        let mut last = None;
+        for row in found.iter().take(limit) {
+            let row_id: i64 = row.try_get(0)?;
+            let at_ms: i64 = row.try_get("at_ms")?;
+            last = Some(Cursor { at_ms, row: row_id });
+            match reader.stored(&mut Fields::of(row)) {
+                Ok(Stored { snapshot, .. }) => page.push(snapshot),
+                Err(error) => {
+                    tracing::error!(row_id, %error, "a notification cannot be read; mend its row");
+                }
+            }
+        }
+        Ok(Page {
+            items: page,
+            next: last.filter(|_| more).or(floor),
+        })
+    }
+}
+
+impl Stretch {
+    fn of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> Self {
+        let place = |at_ms: i64, row: i64| match order {
+            Order::Ended => (at_ms, row),
+            Order::Registered => (0, row),
+        };
+        // The first place of an instant.
+        let start_of = |at_ms: i64| match order {
+            Order::Ended => (at_ms, i64::MIN),
+            Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
+        };
+        let end = filter.to_ms.map_or((i64::MAX, i64::MAX), start_of);
+        Self {
+            upper: cursor.map_or(end, |cursor| end.min(place(cursor.at_ms, cursor.row))),
+            lower: filter.from_ms.map_or((i64::MIN, i64::MIN), start_of),
+        }
+    }
+}
+
+impl<'filter> Plan<'filter> {
+    /// `None` if nothing can pass the filter.
+    fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
+        use State::{Cancelled, Dead, Delivered, Scheduled};
+        let state = match (filter.state, filter.cause) {
+            (state, None) => state,
+            (None | Some(Dead), Some(_)) => Some(Dead),
+            (Some(Scheduled | Delivered | Cancelled), Some(_)) => return None,
+        };
+        let index = match (order, state) {
+            (Order::Ended, Some(Scheduled)) => return None,
+            (Order::Ended, Some(state @ (Dead | Cancelled))) => Index::EndedOfState(state),
+            (Order::Ended, Some(Delivered) | None) => Index::Ended,
+            (Order::Registered, Some(state @ (Dead | Cancelled))) => Index::OfState(state),
+            // What waits in a lane is among the newest of it; all that waits can be far more.
+            (Order::Registered, _) if filter.lane.is_some() => Index::OfLane,
+            (Order::Registered, Some(Scheduled)) => Index::OfState(Scheduled),
+            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => Index::OfTopic,
+            (Order::Registered, Some(Delivered) | None) => Index::Everything,
+        };
+        Some(Self {
+            filter,
+            state,
+            index,
+        })
+    }
+
+    /// Whether the index sees to the whole filter, so that every row of the stretch is an item.
+    fn is_exact(&self) -> bool {
+        let sees_state = matches!(self.index, Index::OfState(_) | Index::EndedOfState(_));
+        (sees_state || self.state.is_none())
+            && (self.index == Index::OfLane || self.filter.lane.is_none())
+            && (self.index == Index::OfTopic || self.filter.topic.is_none())
+            && self.filter.cause.is_none()
+    }
+
+    /// What a filter asks for beyond the index is the same text for all filters: a connection keeps
+    /// a bounded number of statements.
+    fn page_sql(&self) -> String {
+        let at_ms = self.at_ms();
+        let conditions = self.conditions();
+        let (place, order) = self.place();
+        format!(
+            "SELECT {columns}, {at_ms} AS at_ms
+             FROM notifications AS n JOIN standings AS s ON s.notification = n.row_id
+             WHERE {conditions}
+                AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
+                AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
+                AND {place} < {upper} AND {place} >= {lower}
+             ORDER BY {order} LIMIT $9",
+            columns = stored_columns!(),
+            upper = self.bounds().0,
+            lower = self.bounds().1,
+        )
+    }
+
+    /// Finds the last row that a page may look up, in the index alone.
+    fn floor_sql(&self) -> String {
+        let conditions = self.conditions();
+        let (place, order) = self.place();
+        let (table, at_ms) = match self.index {
+            Index::Everything | Index::OfLane | Index::OfTopic => {
+                ("notifications AS n", "0::BIGINT")
+            }
+            Index::OfState(_) => ("standings AS s", "0::BIGINT"),
+            Index::Ended | Index::EndedOfState(_) => ("standings AS s", "s.ended_ms"),
+        };
+        format!(
+            "SELECT {at_ms}, {row} FROM {table}
+             WHERE {conditions} AND {place} < {upper} AND {place} >= {lower}
+             ORDER BY {order} LIMIT 1 OFFSET $9",
+            row = self.row(),
+            upper = self.bounds().0,
+            lower = self.bounds().1,
+        )
+    }
+
+    /// What the index is about, spelt out as in its definition.
+    fn conditions(&self) -> String {
+        match self.index {
+            Index::Everything => "TRUE".to_string(),
+            Index::OfLane => "n.lane = $1".to_string(),
+            Index::OfTopic => "n.topic = $2".to_string(),
+            Index::OfState(state) | Index::EndedOfState(state) => format!("s.state = '{state}'"),
+            Index::Ended => "s.ended_ms IS NOT NULL".to_string(),
+        }
+    }
+
+    /// The number of a row, from the table that the index belongs to.
+    fn row(&self) -> &'static str {
+        match self.index {
+            Index::Everything | Index::OfLane | Index::OfTopic => "n.row_id",
+            Index::OfState(_) | Index::Ended | Index::EndedOfState(_) => "s.notification",
+        }
+    }
+
+    fn at_ms(&self) -> &'static str {
+        match self.index {
+            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
+                "n.registered_ms"
+            }
+            Index::Ended | Index::EndedOfState(_) => "s.ended_ms",
+        }
+    }
+
+    /// A row's place in the list, and the order of the list.
+    fn place(&self) -> (String, String) {
+        let row = self.row();
+        match self.index {
+            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
+                (row.to_string(), format!("{row} DESC"))
+            }
+            Index::Ended | Index::EndedOfState(_) => (
+                format!("(s.ended_ms, {row})"),
+                format!("s.ended_ms DESC, {row} DESC"),
+            ),
+        }
+    }
+
+    fn bounds(&self) -> (&'static str, &'static str) {
+        match self.index {
+            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => ("$6", "$8"),
+            Index::Ended | Index::EndedOfState(_) => ("($5, $6)", "($7, $8)"),
+        }
+    }
+}
+
+/// The statement with the nine values that it may refer to. Its text is put together from constants
+/// alone; what comes from outside is bound.
+fn bound(
+    sql: String,
+    plan: &Plan<'_>,
+    stretch: Stretch,
+    rows: usize,
+) -> sqlx::query::Query<'static, Postgres, PgArguments> {
+    sqlx::query(AssertSqlSafe(sql))
+        .bind(plan.filter.lane.clone())
+        .bind(plan.filter.topic.clone())
+        .bind(plan.filter.cause.map(Cause::as_str))
+        .bind(plan.state.map(State::as_str))
+        .bind(stretch.upper.0)
+        .bind(stretch.upper.1)
+        .bind(stretch.lower.0)
+        .bind(stretch.lower.1)
+        .bind(limit_of(rows))
+}

@@ -1,0 +1,80 @@
+//! Finding notifications by their keys, to look at or to change.
+
+use super::error::Failure;
+use super::rows::{Fields, Reader, Stored, stored_columns};
+use crate::domain::key::Key;
+use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use std::collections::HashMap;
+
+/// How often the rows are read again because they went away while they were being locked.
+const LOAD: &str = concat!(
+    "WITH wanted AS MATERIALIZED (
+        SELECT (
+            SELECT n.row_id FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
+        ) AS row_id
+        FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+    )
+    SELECT ",
+    stored_columns!(),
+    " FROM wanted
+     JOIN notifications AS n ON n.row_id = wanted.row_id
+     JOIN standings AS s ON s.notification = wanted.row_id"
+);
+
+/// In the order of the row numbers: whoever locks several rows locks them in that order.
+const LOCK: &str = concat!(
+    "WITH wanted AS MATERIALIZED (
+        SELECT row_id FROM (
+            SELECT (
+                SELECT n.row_id FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
+            ) AS row_id
+            FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+        ) AS found ORDER BY row_id
+    )
+    SELECT ",
+    stored_columns!(),
+    " FROM wanted
+     JOIN notifications AS n ON n.row_id = wanted.row_id
+     JOIN standings AS s ON s.notification = wanted.row_id
+     ORDER BY s.notification
+     FOR UPDATE OF s"
+);
+
+/// Finds the notifications of these keys, in no particular order.
+pub(super) async fn load(
+    connection: &mut PgConnection,
+    keys: &[&Key],
+) -> Result<Vec<Stored>, Failure> {
+    fetch(connection, LOAD, keys).await
+}
+
+/// The same, and nobody else changes them until the transaction ends.
+pub(super) async fn lock(
+    connection: &mut PgConnection,
+    keys: &[&Key],
+) -> Result<HashMap<Key, Stored>, Failure> {
+    let locked = fetch(connection, LOCK, keys).await?.into_iter();
+    Ok(locked
+        .map(|stored| (stored.snapshot.key.clone(), stored))
+        .collect())
+}
+
+async fn fetch(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    keys: &[&Key],
+) -> Result<Vec<Stored>, Failure> {
+    if keys.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = sqlx::query(statement)
+        .bind(keys.iter().map(|key| key.topic()).bind_iter())
+        .bind(keys.iter().map(|key| key.id()).bind_iter())
+        .fetch_all(connection)
+        .await?;
+    let mut reader = Reader::default();
+    found
+        .iter()
+        .map(|row| Ok(reader.stored(&mut Fields::of(row))?))
+        .collect()
+}

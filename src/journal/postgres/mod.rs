@@ -1,0 +1,182 @@
+//! The journal in a PostgreSQL database: for production, and for several servers at once.
+//!
+//! A group of registrations is one statement and one round trip, and so is a group of recordings
+//! whose notifications still stand where their attempts began, which is nearly all of them. What was
+//! answered is on the server's disk. The database decides between instances: its unique index who
+//! registers a key, its row locks who moves a notification on.
+//!
+//! A call may be made twice when a connection breaks, which registering and recording are made for;
+//! a change by hand is not, once its commit was sent.
+
+mod change;
+mod connections;
+mod error;
+mod list;
+mod load;
+mod open;
+mod pending;
+mod read;
+mod record;
+mod register;
+mod rows;
+mod schema;
+mod statements;
+mod upkeep;
+
+use super::{
+    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled,
+    Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording, Registering,
+    Transition,
+};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use async_trait::async_trait;
+use connections::Connections;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a write proves that the journal can be written to.
+const PROVEN: Duration = Duration::from_secs(1);
+
+/// A journal in a PostgreSQL database. See [`PostgresJournal::open`].
+pub struct PostgresJournal {
+    id: String,
+    instance: Arc<str>,
+    connections: Connections,
+}
+
+#[async_trait]
+impl Journal for PostgresJournal {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
+        let instance = &self.instance;
+        let call = register::Register { batch, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
+        let instance = &self.instance;
+        let call = record::Record { batch, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
+        let call = change::Change {
+            changing: &changing,
+            instance: &self.instance,
+        };
+        self.connections.write(&call).await
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        self.connections.read(&read::Find(key)).await
+    }
+
+    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        self.connections.read(&read::Standing(keys)).await
+    }
+
+    async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
+        self.connections.read(&read::Transitions(key)).await
+    }
+
+    async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
+        self.connections.read(&read::FindPending(key)).await
+    }
+
+    async fn pending_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let call = pending::PendingPage { cursor, limit };
+        self.connections.read(&call).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        let call = list::List {
+            filter,
+            order,
+            cursor,
+            limit,
+            most_scanned: list::MOST_SCANNED,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn changes(
+        &self,
+        from_ms: i64,
+        until_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        let call = upkeep::Changes {
+            from_ms,
+            until_ms,
+            cursor,
+            limit,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
+        let instance = &self.instance;
+        let call = change::Note { notes, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
+        let instance = &self.instance;
+        let call = upkeep::Rebuilding { rebuild, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
+        let call = upkeep::Pruning { prune, limit };
+        self.connections.write(&call).await
+    }
+
+    async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
+        let call = upkeep::Duty {
+            name,
+            holder: &self.instance,
+            ttl_ms,
+        };
+        self.connections.write(&call).await
+    }
+
+    async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
+        self.connections.read(&upkeep::Recall(name)).await
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
+        let call = upkeep::Remember { name, value };
+        self.connections.write(&call).await
+    }
+
+    async fn counts(&self) -> Result<JournalCounts, JournalError> {
+        self.connections.read(&read::Counts).await
+    }
+
+    async fn check(&self) -> Result<(), JournalError> {
+        let proven = self.connections.wrote();
+        if !self.connections.is_closed() && proven.is_some_and(|at| at.elapsed() < PROVEN) {
+            return Ok(());
+        }
+        self.connections.write(&upkeep::Check).await
+    }
+
+    async fn close(&self) {
+        self.connections.close().await;
+    }
+}

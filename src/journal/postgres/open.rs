@@ -1,0 +1,110 @@
+//! Opening the journal: reaching the server, and making sure that the schema is this version's.
+
+use super::PostgresJournal;
+use super::connections::{Connections, connect};
+use super::error::Failure;
+use super::schema::{self, Schema};
+use crate::journal::JournalError;
+use sqlx::ConnectOptions as _;
+use sqlx::postgres::{PgConnectOptions, PgConnection};
+use uuid::Uuid;
+
+/// What this program calls itself to the server, unless the URL says otherwise.
+const APPLICATION: &str = "ringback";
+
+impl PostgresJournal {
+    /// Opens the journal in a database. `instance` is the name under which this process signs what
+    /// it writes; with `migrate`, a database that is empty or of an older version is brought up to
+    /// date first.
+    ///
+    /// # Errors
+    /// [`JournalError::Refused`] if the database holds something else, was written by a newer
+    /// version, or by an older one and `migrate` forbids to change that;
+    /// [`JournalError::Unavailable`] if it cannot be reached. Neither repeats the password.
+    pub async fn open(url: &str, instance: &str, migrate: bool) -> Result<Self, JournalError> {
+        let options = parse(url)?;
+        let at = |error| located(&options, error);
+        let mut connection = connect(&options).await.map_err(at)?;
+        match schema::look(&mut connection).await.map_err(at)? {
+            Schema::UpToDate => {}
+            Schema::Older(_) if !migrate => {
+                return Err(at(JournalError::Refused(
+                    "its schema is not up to date: run `ringback migrate`, or serve with --migrate"
+                        .into(),
+                )));
+            }
+            Schema::Older(_) => {
+                let applied = schema::migrate(connection).await.map_err(at)?;
+                if !applied.is_empty() {
+                    tracing::info!(applied = applied.join(", "), "the journal is up to date");
+                }
+                connection = connect(&options).await.map_err(at)?;
+            }
+        }
+        let id = identify(&mut connection).await.map_err(at)?;
+        Ok(Self {
+            id,
+            instance: instance.into(),
+            connections: Connections::new(options),
+        })
+    }
+
+    /// Brings the schema of a database up to date and says which migrations that took.
+    ///
+    /// # Errors
+    /// As [`PostgresJournal::open`].
+    pub async fn migrate(url: &str) -> Result<Vec<String>, JournalError> {
+        let options = parse(url)?;
+        let at = |error| located(&options, error);
+        let connection = connect(&options).await.map_err(at)?;
+        schema::migrate(connection).await.map_err(at)
+    }
+}
+
+fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
+    let options: PgConnectOptions = url.parse().map_err(|_| {
+        JournalError::Refused("the journal's URL is none that PostgreSQL is reached by".into())
+    })?;
+    let options = match options.get_application_name() {
+        Some(_) => options,
+        None => options.application_name(APPLICATION),
+    };
+    // There are no such numbers here, and connection poolers refuse what they do not know.
+    Ok(options.extra_float_digits(None).disable_statement_logging())
+}
+
+/// Says which database it is about.
+fn located(options: &PgConnectOptions, error: JournalError) -> JournalError {
+    let place = format!(
+        "postgres://{}:{}/{}",
+        options.get_host(),
+        options.get_port(),
+        options.get_database().unwrap_or(options.get_username())
+    );
+    match error {
+        JournalError::Unavailable(cause) => JournalError::Unavailable(format!("{place}: {cause}")),
+        JournalError::Corrupt(cause) => JournalError::Corrupt(format!("{place}: {cause}")),
+        JournalError::Refused(cause) => {
+            JournalError::Refused(format!("cannot open the journal {place}: {cause}"))
+        }
+    }
+}
+
+/// The journal's name, given to it once.
+async fn identify(connection: &mut PgConnection) -> Result<String, JournalError> {
+    let read = "SELECT value FROM meta WHERE name = 'id'";
+    let known = sqlx::query_scalar(read)
+        .fetch_optional(&mut *connection)
+        .await
+        .map_err(Failure::from)?;
+    if let Some(id) = known {
+        return Ok(id);
+    }
+    sqlx::query("INSERT INTO meta (name, value) VALUES ('id', $1) ON CONFLICT DO NOTHING")
+        .bind(Uuid::now_v7().to_string())
+        .execute(&mut *connection)
+        .await
+        .map_err(Failure::from)?;
+    let id = sqlx::query_scalar(read).fetch_one(connection).await;
+    Ok(id.map_err(Failure::from)?)
+}

@@ -1,0 +1,84 @@
+//! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
+
+use super::connections::Call;
+use super::error::Failure;
+use super::read::limit_of;
+use super::rows::{Fields, Reader, payload_columns, stored_columns};
+use crate::journal::{Cursor, Pending};
+use async_trait::async_trait;
+use sqlx::Row as _;
+use sqlx::postgres::PgConnection;
+
+/// A page ends once its bodies come to this much.
+const PAGE_BYTES: i64 = 16 * 1024 * 1024;
+
+/// A stretch of one index, looked up row by row. How long a body is stands beside it, so the page
+/// is cut before the bodies are read.
+const PAGE: &str = concat!(
+    "WITH due AS MATERIALIZED (
+        SELECT next_due_ms, notification FROM standings
+        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
+        ORDER BY next_due_ms, notification LIMIT $3
+    ), weighed AS MATERIALIZED (
+        SELECT
+            due.*,
+            sum(coalesce(octet_length(p.body), 0)) OVER (
+                ORDER BY due.next_due_ms, due.notification ROWS UNBOUNDED PRECEDING
+            ) - coalesce(octet_length(p.body), 0) AS bytes_before
+        FROM due LEFT JOIN payloads AS p ON p.notification = due.notification
+    )
+    SELECT ",
+    stored_columns!(),
+    ", ",
+    payload_columns!(),
+    ", weighed.next_due_ms
+     FROM weighed
+     JOIN notifications AS n ON n.row_id = weighed.notification
+     JOIN standings AS s ON s.notification = weighed.notification
+     LEFT JOIN payloads AS p ON p.notification = weighed.notification
+     WHERE weighed.bytes_before < $4
+     ORDER BY weighed.next_due_ms, weighed.notification"
+);
+
+/// See [`crate::journal::Journal::pending_page`].
+pub(super) struct PendingPage {
+    pub(super) cursor: Option<Cursor>,
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl Call for PendingPage {
+    type Reply = (Vec<Pending>, Option<Cursor>);
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+        let after = self.cursor.unwrap_or(Cursor {
+            at_ms: i64::MIN,
+            row: i64::MIN,
+        });
+        let found = sqlx::query(PAGE)
+            .bind(after.at_ms)
+            .bind(after.row)
+            .bind(limit_of(self.limit))
+            .bind(PAGE_BYTES)
+            .fetch_all(connection)
+            .await?;
+        let mut reader = Reader::default();
+        let mut page = Vec::with_capacity(found.len());
+        let mut cursor = None;
+        for row in &found {
+            let row_id: i64 = row.try_get(0)?;
+            let at_ms: i64 = row.try_get("next_due_ms")?;
+            cursor = Some(Cursor { at_ms, row: row_id });
+            match reader.pending(&mut Fields::of(row)) {
+                Ok(pending) => page.push(pending),
+                // The others must not wait for it.
+                Err(error) => tracing::error!(
+                    row_id,
+                    %error,
+                    "a pending notification cannot be read and is left out; mend its row"
+                ),
+            }
+        }
+        Ok((page, cursor))
+    }
+}

@@ -1,0 +1,185 @@
+//! Keeping a batch of notifications: one statement, and a second one only for those that were here.
+//!
+//! A key that another instance takes between the look-up and the insertion violates the unique
+//! index; the whole statement is then made again and finds it. Rows go in by the order of their keys,
+//! so that two instances that register the same ones wait for each other and do not lock each other
+//! out.
+
+use super::connections::Call;
+use super::error::Failure;
+use super::load::load;
+use super::rows::NO_HEADERS;
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::{Journaled, Registering};
+use async_trait::async_trait;
+use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Bits of a row number below the instant of registration. Two million arrivals go by before one
+/// number comes again, and it would have to be within the same millisecond.
+pub(super) const ARRIVAL_BITS: u32 = 21;
+
+/// One row per new notification in each of the three tables. Gives the places in the batch of those
+/// that were new.
+const REGISTER: &str = "
+    WITH fresh AS MATERIALIZED (
+        SELECT
+            (g.registered_ms << 21) | (nextval('arrivals') & 2097151) AS row_id,
+            g.*
+        FROM unnest(
+            $1::TEXT[], $2::TEXT[], $3::BYTEA[], $4::TEXT[], $5::TEXT[], $6::TEXT[], $7::TEXT[],
+            $8::TEXT[], $9::BYTEA[], $10::BIGINT[], $11::TEXT[], $12::BIGINT[], $13::BIGINT[],
+            $14::TEXT[], $15::BYTEA[], $16::INTEGER[]
+        ) AS g (
+            topic, id, webhook_id, lane, url, ladder, ack,
+            content_type, fingerprint, registered_ms, actor, first_due_ms, deadline_ms,
+            headers, body, place
+        )
+        WHERE NOT EXISTS (
+            SELECT FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
+        )
+    ), named AS (
+        INSERT INTO notifications (
+            row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
+            registered_ms, actor, instance
+        )
+        SELECT
+            row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
+            registered_ms, actor, $17
+        FROM fresh ORDER BY topic COLLATE \"C\", id COLLATE \"C\"
+    ), standing AS (
+        INSERT INTO standings (
+            notification, state, series, step, attempts, first_due_ms, deadline_ms, due_ms, clamped
+        )
+        SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE
+        FROM fresh
+    ), carried AS (
+        INSERT INTO payloads (notification, headers, body)
+        SELECT row_id, headers, body FROM fresh
+    )
+    SELECT array_agg(place) FROM fresh";
+
+/// See [`crate::journal::Journal::register`].
+pub(super) struct Register<'batch> {
+    pub(super) batch: &'batch [Registering],
+    pub(super) instance: &'batch Arc<str>,
+}
+
+#[async_trait]
+impl Call for Register<'_> {
+    type Reply = Vec<Journaled>;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<Journaled>, Failure> {
+        let mut seen = HashSet::with_capacity(self.batch.len());
+        let first: Vec<usize> = (0..self.batch.len())
+            .filter(|place| seen.insert(&self.batch[*place].notification.key))
+            .collect();
+        if first.is_empty() {
+            return Ok(Vec::new());
+        }
+        let created = self.insert(connection, &first).await?;
+        if created.len() == self.batch.len() {
+            return Ok(vec![Journaled::Created; created.len()]);
+        }
+        self.look_up(connection, &created).await
+    }
+}
+
+impl Register<'_> {
+    /// Gives the places of those that are new.
+    async fn insert(
+        &self,
+        connection: &mut PgConnection,
+        places: &[usize],
+    ) -> Result<HashSet<usize>, Failure> {
+        macro_rules! each {
+            ($one:ident => $value:expr) => {
+                places
+                    .iter()
+                    .map(|place| {
+                        let $one = &self.batch[*place];
+                        $value
+                    })
+                    .bind_iter()
+            };
+        }
+        let created: Option<Vec<i32>> = sqlx::query_scalar(REGISTER)
+            .bind(each!(one => one.notification.key.topic()))
+            .bind(each!(one => one.notification.key.id()))
+            .bind(each!(one => one.notification.webhook_id.to_bytes()))
+            .bind(each!(one => one.notification.lane.as_str()))
+            .bind(each!(one => one.notification.destination.as_str()))
+            .bind(each!(one => one.notification.ladder.to_text()))
+            .bind(each!(one => one.notification.ack.as_str()))
+            .bind(each!(one => one.notification.content_type.as_str()))
+            .bind(each!(one => one.notification.fingerprint.as_slice()))
+            .bind(each!(one => one.notification.registered_ms))
+            .bind(each!(one => &*one.actor.0))
+            .bind(each!(one => one.progress.first_due_ms))
+            .bind(each!(one => one.progress.deadline_ms))
+            .bind(each!(one => headers(one)))
+            .bind(each!(one => one.notification.body.as_ref()))
+            .bind(
+                places
+                    .iter()
+                    .map(|place| i32::try_from(*place).unwrap_or(i32::MAX))
+                    .bind_iter(),
+            )
+            .bind(&**self.instance)
+            .fetch_one(connection)
+            .await?;
+        let created = created.unwrap_or_default().into_iter();
+        Ok(created
+            .filter_map(|place| usize::try_from(place).ok())
+            .collect())
+    }
+
+    /// The replies when something of the batch was here before, or stands in it twice.
+    async fn look_up(
+        &self,
+        connection: &mut PgConnection,
+        created: &HashSet<usize>,
+    ) -> Result<Vec<Journaled>, Failure> {
+        let mut known: HashMap<Key, Snapshot> = HashMap::new();
+        for place in created {
+            let one = &self.batch[*place];
+            let snapshot = Snapshot::of_new(&one.notification, one.progress);
+            known.insert(one.notification.key.clone(), snapshot);
+        }
+        let wanted: Vec<&Key> = self
+            .batch
+            .iter()
+            .map(|one| &one.notification.key)
+            .filter(|key| !known.contains_key(*key))
+            .collect();
+        for stored in load(connection, &wanted).await? {
+            known.insert(stored.snapshot.key.clone(), stored.snapshot);
+        }
+        let reply = |(place, one): (usize, &Registering)| {
+            if created.contains(&place) {
+                return Ok(Journaled::Created);
+            }
+            match known.get(&one.notification.key) {
+                Some(snapshot) => Ok(Journaled::Existing(Box::new(snapshot.clone()))),
+                // It was pruned a moment ago: so it can be registered.
+                None => Err(Failure::Conflict(format!(
+                    "{} has gone",
+                    one.notification.key
+                ))),
+            }
+        };
+        self.batch.iter().enumerate().map(reply).collect()
+    }
+}
+
+fn headers(one: &Registering) -> Cow<'static, str> {
+    let pairs = one.notification.headers.pairs();
+    if pairs.is_empty() {
+        return NO_HEADERS.into();
+    }
+    let text = serde_json::to_string(pairs).expect("invariant: pairs of strings serialise");
+    text.into()
+}

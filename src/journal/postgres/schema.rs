@@ -1,0 +1,125 @@
+//! The schema: which one the database has, and bringing it up to date.
+//!
+//! Migrations only add, so servers of the version before go on working while one of this version
+//! brings the schema up to date. Several that start at once take turns.
+
+use super::error::{Failure, code};
+use crate::journal::JournalError;
+use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection as _, Executor as _};
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+/// Every schema that a journal has had, oldest first. Applied ones never change. They are written
+/// down under a name of our own: the database may belong to other programs too.
+static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
+    let known: Migrator = sqlx::migrate!("migrations/postgres");
+    let mut migrations = Migrator::with_migrations(known.iter().cloned().collect());
+    migrations.dangerous_set_table_name(TABLE);
+    // We take a lock of our own, whose waiting has a limit.
+    migrations.set_locking(false);
+    migrations
+});
+const TABLE: &str = "ringback_migrations";
+
+/// A migration may take as long as it needs; waiting for others may not.
+const SESSION: &str = "
+    SET statement_timeout = 0;
+    SET lock_timeout = 30000;
+    SET enable_seqscan = on;
+    SET enable_sort = on;
+    SET enable_hashjoin = on";
+
+/// How the database's schema stands to the one that this version knows.
+pub(super) enum Schema {
+    /// It is the same.
+    UpToDate,
+    /// These migrations are missing.
+    Older(Vec<&'static Migration>),
+}
+
+/// Looks at the schema and changes nothing.
+pub(super) async fn look(connection: &mut PgConnection) -> Result<Schema, JournalError> {
+    let known: BTreeSet<i64> = MIGRATIONS.iter().map(|one| one.version).collect();
+    let applied = applied(connection).await?;
+    if let Some(version) = applied.difference(&known).next() {
+        return Err(JournalError::Refused(format!(
+            "it was written by a newer version of Ringback (schema {version})"
+        )));
+    }
+    let missing: Vec<&Migration> = MIGRATIONS
+        .iter()
+        .filter(|one| !applied.contains(&one.version))
+        .collect();
+    if missing.is_empty() {
+        return Ok(Schema::UpToDate);
+    }
+    Ok(Schema::Older(missing))
+}
+
+/// Brings the schema up to date and says what that took. The connection is of no use afterwards.
+pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>, JournalError> {
+    let db = &mut connection;
+    db.execute(SESSION).await.map_err(Failure::from)?;
+    // It is given back when the connection ends, however it ends.
+    let locked = sqlx::query("SELECT pg_advisory_lock(hashtextextended('ringback migrate', 0))")
+        .execute(&mut *db)
+        .await;
+    locked.map_err(|error| match code(&error).as_deref() {
+        Some("55P03") => JournalError::Refused(
+            "another server has been bringing its schema up to date for 30 s; try again".into(),
+        ),
+        _ => Failure::from(error).into(),
+    })?;
+    let missing = match look(db).await? {
+        Schema::UpToDate => Vec::new(),
+        Schema::Older(missing) => missing,
+    };
+    if !missing.is_empty() {
+        // Not `run`: its type keeps the compiler from seeing that this future is `Send`.
+        MIGRATIONS
+            .run_direct(None, db, false)
+            .await
+            .map_err(failed)?;
+    }
+    let names = missing
+        .iter()
+        .map(|one| format!("{:04} {}", one.version, one.description));
+    let names = names.collect();
+    // It has done its work; whether it ends politely does not matter.
+    let _ = connection.close().await;
+    Ok(names)
+}
+
+/// The versions that were applied.
+async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, JournalError> {
+    let (ours, theirs): (bool, bool) =
+        sqlx::query_as("SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL")
+            .bind(TABLE)
+            .bind("notifications")
+            .fetch_one(&mut *connection)
+            .await
+            .map_err(Failure::from)?;
+    if !ours && theirs {
+        return Err(JournalError::Refused(
+            "its tables belong to another program; give Ringback a database or a schema of its own"
+                .into(),
+        ));
+    }
+    if !ours {
+        return Ok(BTreeSet::new());
+    }
+    let applied = connection.list_applied_migrations(TABLE).await;
+    let applied = applied.map_err(failed)?;
+    Ok(applied.into_iter().map(|one| one.version).collect())
+}
+
+fn failed(error: MigrateError) -> JournalError {
+    match error {
+        MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => {
+            Failure::from(cause).into()
+        }
+        _ => JournalError::Refused(error.to_string()),
+    }
+}

@@ -1,0 +1,200 @@
+//! The statements that write what was decided here, each over any number of rows.
+
+use super::error::Failure;
+use super::rows::Stored;
+use crate::domain::attempt::Outcome;
+use crate::domain::state::Cause;
+use crate::journal::effect::Line;
+use crate::journal::{Actor, Recording};
+use sqlx::Row as _;
+use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// An attempt to be kept.
+pub(super) struct AttemptRow<'recording> {
+    pub(super) notification: i64,
+    pub(super) recording: &'recording Recording,
+}
+
+/// What makes two attempts the same.
+pub(super) type AttemptName = (i64, u32, u32, i64, Outcome);
+
+/// A line of history to be kept.
+pub(super) struct HistoryRow {
+    pub(super) notification: i64,
+    pub(super) at_ms: i64,
+    pub(super) line: Line,
+    pub(super) actor: Actor,
+}
+
+impl AttemptRow<'_> {
+    pub(super) fn name(&self) -> AttemptName {
+        let attempt = &self.recording.attempt;
+        (
+            self.notification,
+            attempt.series,
+            attempt.number,
+            attempt.started_ms,
+            attempt.answer.outcome,
+        )
+    }
+}
+
+/// Binds one value of each row as an array.
+macro_rules! each {
+    ($rows:expr, $row:ident => $value:expr) => {
+        $rows.iter().map(|$row| $value).bind_iter()
+    };
+}
+
+/// Which of these attempts are kept already.
+pub(super) async fn kept_attempts(
+    connection: &mut PgConnection,
+    rows: &[AttemptRow<'_>],
+) -> Result<HashSet<AttemptName>, Failure> {
+    if rows.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let places = 0..i32::try_from(rows.len()).unwrap_or(i32::MAX);
+    let found = sqlx::query(
+        "SELECT g.place
+         FROM unnest(
+            $1::BIGINT[], $2::INTEGER[], $3::INTEGER[], $4::BIGINT[], $5::TEXT[], $6::INTEGER[]
+         ) AS g (notification, series, number, started_ms, outcome, place)
+         WHERE (
+            SELECT TRUE FROM attempts AS a
+            WHERE a.notification = g.notification AND a.series = g.series
+                AND a.number = g.number AND a.started_ms = g.started_ms AND a.outcome = g.outcome
+         )",
+    )
+    .bind(each!(rows, row => row.notification))
+    .bind(each!(rows, row => integer(row.recording.attempt.series)))
+    .bind(each!(rows, row => integer(row.recording.attempt.number)))
+    .bind(each!(rows, row => row.recording.attempt.started_ms))
+    .bind(each!(rows, row => row.recording.attempt.answer.outcome.as_str()))
+    .bind(places.bind_iter())
+    .fetch_all(connection)
+    .await?;
+    let mut kept = HashSet::new();
+    for row in &found {
+        let place: i32 = row.try_get(0)?;
+        let row = usize::try_from(place)
+            .ok()
+            .and_then(|place| rows.get(place));
+        kept.extend(row.map(AttemptRow::name));
+    }
+    Ok(kept)
+}
+
+/// Adds attempts.
+pub(super) async fn insert_attempts(
+    connection: &mut PgConnection,
+    rows: &[AttemptRow<'_>],
+    instance: &Arc<str>,
+) -> Result<(), Failure> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO attempts (
+            notification, series, number, started_ms, outcome, due_ms, duration_ms, status, answer,
+            reason, at_ms, instance
+         )
+         SELECT *, $12 FROM unnest(
+            $1::BIGINT[], $2::INTEGER[], $3::INTEGER[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[],
+            $7::BIGINT[], $8::INTEGER[], $9::BYTEA[], $10::TEXT[], $11::BIGINT[]
+         )",
+    )
+    .bind(each!(rows, row => row.notification))
+    .bind(each!(rows, row => integer(row.recording.attempt.series)))
+    .bind(each!(rows, row => integer(row.recording.attempt.number)))
+    .bind(each!(rows, row => row.recording.attempt.started_ms))
+    .bind(each!(rows, row => row.recording.attempt.answer.outcome.as_str()))
+    .bind(each!(rows, row => row.recording.attempt.due_ms))
+    .bind(each!(rows, row => row.recording.attempt.duration_ms))
+    .bind(each!(rows, row => row.recording.attempt.answer.status.map(i32::from)))
+    .bind(each!(rows, row => row.recording.attempt.answer.body.as_slice()))
+    .bind(each!(rows, row => row.recording.attempt.answer.reason.as_str()))
+    .bind(each!(rows, row => row.recording.at_ms))
+    .bind(&**instance)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Writes down where notifications stand now.
+pub(super) async fn update_standings(
+    connection: &mut PgConnection,
+    rows: &[Stored],
+) -> Result<(), Failure> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "UPDATE standings AS s SET
+            state = g.state,
+            cause = g.cause,
+            series = g.series,
+            step = g.step,
+            attempts = g.attempts,
+            first_due_ms = g.first_due_ms,
+            deadline_ms = g.deadline_ms,
+            due_ms = g.due_ms,
+            retry_at_ms = g.retry_at_ms,
+            clamped = g.clamped,
+            ended_ms = g.ended_ms
+         FROM unnest(
+            $1::BIGINT[], $2::TEXT[], $3::TEXT[], $4::INTEGER[], $5::INTEGER[], $6::INTEGER[],
+            $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BOOLEAN[], $12::BIGINT[]
+         ) AS g (
+            row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
+            retry_at_ms, clamped, ended_ms
+         )
+         WHERE s.notification = g.row_id",
+    )
+    .bind(each!(rows, row => row.row_id))
+    .bind(each!(rows, row => row.snapshot.state.as_str()))
+    .bind(each!(rows, row => row.snapshot.cause.map(Cause::as_str)))
+    .bind(each!(rows, row => integer(row.snapshot.progress.series)))
+    .bind(each!(rows, row => integer(row.snapshot.progress.step)))
+    .bind(each!(rows, row => integer(row.snapshot.progress.attempts)))
+    .bind(each!(rows, row => row.snapshot.progress.first_due_ms))
+    .bind(each!(rows, row => row.snapshot.progress.deadline_ms))
+    .bind(each!(rows, row => row.snapshot.progress.due_ms))
+    .bind(each!(rows, row => row.snapshot.progress.retry_at_ms))
+    .bind(each!(rows, row => row.snapshot.progress.clamped))
+    .bind(each!(rows, row => row.snapshot.ended_ms))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Adds lines of history.
+pub(super) async fn insert_history(
+    connection: &mut PgConnection,
+    rows: &[HistoryRow],
+    instance: &Arc<str>,
+) -> Result<(), Failure> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    sqlx::query(
+        "INSERT INTO transitions (notification, at_ms, kind, actor, detail, instance)
+         SELECT *, $6 FROM unnest($1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::TEXT[])",
+    )
+    .bind(each!(rows, row => row.notification))
+    .bind(each!(rows, row => row.at_ms))
+    .bind(each!(rows, row => row.line.kind))
+    .bind(each!(rows, row => &*row.actor.0))
+    .bind(each!(rows, row => row.line.detail.as_str()))
+    .bind(&**instance)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// A count as the tables keep it.
+pub(super) fn integer(count: u32) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}
