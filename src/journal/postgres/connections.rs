@@ -61,6 +61,7 @@ const SESSION: &str = "
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
     SET enable_sort = off;
+    SET enable_memoize = off;
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
 

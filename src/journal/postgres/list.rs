@@ -168,92 +168,82 @@ impl<'filter> Plan<'filter> {
     }
 
     /// What a filter asks for beyond the index is the same text for all filters: a connection keeps
-    /// a bounded number of statements.
+    /// a bounded number of statements. The order of the tables is given, and each order of rows is
+    /// that of one index: sorting is what sessions are told to avoid.
     fn page_sql(&self) -> String {
-        let at_ms = self.at_ms();
-        let conditions = self.conditions();
-        let (place, order) = self.place();
+        let tables = if self.is_of_notifications() {
+            "notifications AS n CROSS JOIN LATERAL (
+                SELECT * FROM standings WHERE notification = n.row_id OFFSET 0
+             ) AS s"
+        } else {
+            "standings AS s CROSS JOIN LATERAL (
+                SELECT * FROM notifications WHERE row_id = s.notification OFFSET 0
+             ) AS n"
+        };
+        let at_ms = match self.index {
+            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
+                "n.registered_ms"
+            }
+            Index::Ended | Index::EndedOfState(_) => "s.ended_ms",
+        };
+        let (stretch, order) = self.stretch_sql();
         format!(
-            "SELECT {columns}, {at_ms} AS at_ms
-             FROM notifications AS n JOIN standings AS s ON s.notification = n.row_id
-             WHERE {conditions}
+            "SELECT {columns}, {at_ms} AS at_ms FROM {tables}
+             WHERE {stretch}
                 AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
                 AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
-                AND {place} < {upper} AND {place} >= {lower}
              ORDER BY {order} LIMIT $9",
             columns = stored_columns!(),
-            upper = self.bounds().0,
-            lower = self.bounds().1,
         )
     }
 
     /// Finds the last row that a page may look up, in the index alone.
     fn floor_sql(&self) -> String {
-        let conditions = self.conditions();
-        let (place, order) = self.place();
-        let (table, at_ms) = match self.index {
+        let (columns, table) = match self.index {
             Index::Everything | Index::OfLane | Index::OfTopic => {
-                ("notifications AS n", "0::BIGINT")
+                ("0::BIGINT, n.row_id", "notifications AS n")
             }
-            Index::OfState(_) => ("standings AS s", "0::BIGINT"),
-            Index::Ended | Index::EndedOfState(_) => ("standings AS s", "s.ended_ms"),
+            Index::OfState(_) => ("0::BIGINT, s.notification", "standings AS s"),
+            Index::Ended | Index::EndedOfState(_) => {
+                ("s.ended_ms, s.notification", "standings AS s")
+            }
         };
-        format!(
-            "SELECT {at_ms}, {row} FROM {table}
-             WHERE {conditions} AND {place} < {upper} AND {place} >= {lower}
-             ORDER BY {order} LIMIT 1 OFFSET $9",
-            row = self.row(),
-            upper = self.bounds().0,
-            lower = self.bounds().1,
-        )
+        let (stretch, order) = self.stretch_sql();
+        format!("SELECT {columns} FROM {table} WHERE {stretch} ORDER BY {order} LIMIT 1 OFFSET $9")
     }
 
-    /// What the index is about, spelt out as in its definition.
-    fn conditions(&self) -> String {
+    fn is_of_notifications(&self) -> bool {
         match self.index {
-            Index::Everything => "TRUE".to_string(),
-            Index::OfLane => "n.lane = $1".to_string(),
-            Index::OfTopic => "n.topic = $2".to_string(),
-            Index::OfState(state) | Index::EndedOfState(state) => format!("s.state = '{state}'"),
-            Index::Ended => "s.ended_ms IS NOT NULL".to_string(),
+            Index::Everything | Index::OfLane | Index::OfTopic => true,
+            Index::OfState(_) | Index::Ended | Index::EndedOfState(_) => false,
         }
     }
 
-    /// The number of a row, from the table that the index belongs to.
-    fn row(&self) -> &'static str {
+    /// The condition for a row to be in the stretch, and the order of the rows. What an index leaves
+    /// out is spelt out as in its definition.
+    fn stretch_sql(&self) -> (String, &'static str) {
+        // A lane or a topic is compared as a part of the place and not by itself: then no other
+        // index gives that order.
+        let by_row = |row: &str, order| (format!("{row} < $6 AND {row} >= $8"), order);
+        let within = |column: &str, order| {
+            let place = format!("({column}, n.row_id)");
+            let value = if column == "n.lane" { "$1" } else { "$2" };
+            let stretch = format!("{place} < ({value}, $6) AND {place} >= ({value}, $8)");
+            (stretch, order)
+        };
+        let by_end = "(s.ended_ms, s.notification) < ($5, $6)
+            AND (s.ended_ms, s.notification) >= ($7, $8)";
+        let end_order = "s.ended_ms DESC, s.notification DESC";
         match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic => "n.row_id",
-            Index::OfState(_) | Index::Ended | Index::EndedOfState(_) => "s.notification",
-        }
-    }
-
-    fn at_ms(&self) -> &'static str {
-        match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
-                "n.registered_ms"
+            Index::Everything => by_row("n.row_id", "n.row_id DESC"),
+            Index::OfLane => within("n.lane", "n.lane DESC, n.row_id DESC"),
+            Index::OfTopic => within("n.topic", "n.topic DESC, n.row_id DESC"),
+            Index::OfState(state) => {
+                let (stretch, order) = by_row("s.notification", "s.notification DESC");
+                (format!("s.state = '{state}' AND {stretch}"), order)
             }
-            Index::Ended | Index::EndedOfState(_) => "s.ended_ms",
-        }
-    }
-
-    /// A row's place in the list, and the order of the list.
-    fn place(&self) -> (String, String) {
-        let row = self.row();
-        match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
-                (row.to_string(), format!("{row} DESC"))
-            }
-            Index::Ended | Index::EndedOfState(_) => (
-                format!("(s.ended_ms, {row})"),
-                format!("s.ended_ms DESC, {row} DESC"),
-            ),
-        }
-    }
-
-    fn bounds(&self) -> (&'static str, &'static str) {
-        match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => ("$6", "$8"),
-            Index::Ended | Index::EndedOfState(_) => ("($5, $6)", "($7, $8)"),
+            Index::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
+            Index::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
         }
     }
 }

@@ -6,38 +6,36 @@ use crate::domain::key::Key;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::collections::HashMap;
 
-/// How often the rows are read again because they went away while they were being locked.
+// Each is looked up by itself: what the planner believes of the tables must not matter.
+
 const LOAD: &str = concat!(
-    "WITH wanted AS MATERIALIZED (
-        SELECT (
-            SELECT n.row_id FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
-        ) AS row_id
-        FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
-    )
-    SELECT ",
+    "SELECT ",
     stored_columns!(),
-    " FROM wanted
-     JOIN notifications AS n ON n.row_id = wanted.row_id
-     JOIN standings AS s ON s.notification = wanted.row_id"
+    " FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+     CROSS JOIN LATERAL (
+        SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+     ) AS n
+     CROSS JOIN LATERAL (
+        SELECT * FROM standings AS s WHERE s.notification = n.row_id OFFSET 0
+     ) AS s"
 );
 
 /// In the order of the row numbers: whoever locks several rows locks them in that order.
 const LOCK: &str = concat!(
     "WITH wanted AS MATERIALIZED (
-        SELECT row_id FROM (
-            SELECT (
-                SELECT n.row_id FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
-            ) AS row_id
-            FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
-        ) AS found ORDER BY row_id
-    )
-    SELECT ",
+        SELECT n.*
+        FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+        CROSS JOIN LATERAL (
+            SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+        ) AS n
+        ORDER BY n.row_id
+     )
+     SELECT ",
     stored_columns!(),
-    " FROM wanted
-     JOIN notifications AS n ON n.row_id = wanted.row_id
-     JOIN standings AS s ON s.notification = wanted.row_id
-     ORDER BY s.notification
-     FOR UPDATE OF s"
+    " FROM wanted AS n
+     CROSS JOIN LATERAL (
+        SELECT * FROM standings AS s WHERE s.notification = n.row_id FOR UPDATE
+     ) AS s"
 );
 
 /// Finds the notifications of these keys, in no particular order.

@@ -12,32 +12,37 @@ use sqlx::postgres::PgConnection;
 /// A page ends once its bodies come to this much.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
-/// A stretch of one index, looked up row by row. How long a body is stands beside it, so the page
-/// is cut before the bodies are read.
+/// A stretch of one index, looked up row by row. A long body stands outside of its row, so it is not
+/// read before the page is cut.
 const PAGE: &str = concat!(
-    "WITH due AS MATERIALIZED (
-        SELECT next_due_ms, notification FROM standings
-        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
-        ORDER BY next_due_ms, notification LIMIT $3
-    ), weighed AS MATERIALIZED (
+    "WITH weighed AS (
         SELECT
-            due.*,
-            sum(coalesce(octet_length(p.body), 0)) OVER (
-                ORDER BY due.next_due_ms, due.notification ROWS UNBOUNDED PRECEDING
-            ) - coalesce(octet_length(p.body), 0) AS bytes_before
-        FROM due LEFT JOIN payloads AS p ON p.notification = due.notification
+            s.*,
+            p.headers,
+            p.body,
+            sum(octet_length(p.body)) OVER (
+                ORDER BY s.next_due_ms, s.notification ROWS UNBOUNDED PRECEDING
+            ) - octet_length(p.body) AS bytes_before
+        FROM (
+            SELECT * FROM standings
+            WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
+            ORDER BY next_due_ms, notification LIMIT $3
+        ) AS s
+        LEFT JOIN LATERAL (
+            SELECT * FROM payloads WHERE notification = s.notification OFFSET 0
+        ) AS p ON TRUE
     )
     SELECT ",
     stored_columns!(),
     ", ",
-    payload_columns!(),
-    ", weighed.next_due_ms
-     FROM weighed
-     JOIN notifications AS n ON n.row_id = weighed.notification
-     JOIN standings AS s ON s.notification = weighed.notification
-     LEFT JOIN payloads AS p ON p.notification = weighed.notification
-     WHERE weighed.bytes_before < $4
-     ORDER BY weighed.next_due_ms, weighed.notification"
+    payload_columns!("s"),
+    ", s.next_due_ms
+     FROM weighed AS s
+     CROSS JOIN LATERAL (
+        SELECT * FROM notifications WHERE row_id = s.notification OFFSET 0
+     ) AS n
+     WHERE coalesce(s.bytes_before, 0) < $4
+     ORDER BY s.next_due_ms, s.notification"
 );
 
 /// See [`crate::journal::Journal::pending_page`].

@@ -180,7 +180,7 @@ impl Call for FindPending<'_> {
             "SELECT ",
             stored_columns!(),
             ", ",
-            payload_columns!(),
+            payload_columns!("p"),
             " FROM notifications AS n
               JOIN standings AS s ON s.notification = n.row_id
               LEFT JOIN payloads AS p ON p.notification = n.row_id

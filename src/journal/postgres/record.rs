@@ -29,29 +29,36 @@ use std::sync::Arc;
 /// What a series keeps over all its attempts (its number, its first due time, its deadline) is not
 /// written again. Rows are locked in the order of their numbers. Gives the places in the batch of
 /// what was moved.
+///
+/// The rows to move are looked up one by one and moved by their place in the table, and that they
+/// are scheduled is said in two ways: so there is no other plan than that, whatever the planner
+/// believes of the table. Another session may move a row in between; then the conditions are asked
+/// again of what it has become.
 const ADVANCE: &str = "
     WITH given AS MATERIALIZED (
-        SELECT * FROM (
-            SELECT
-                (
-                    SELECT n.row_id FROM notifications AS n
-                    WHERE n.topic = g.topic AND n.id = g.id
-                ) AS row_id,
-                g.*
-            FROM unnest(
-                $1::TEXT[], $2::TEXT[], $3::INTEGER[], $4::INTEGER[], $5::INTEGER[], $6::TEXT[],
-                $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
-                $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
-                $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
-                $22::INTEGER[]
-            ) AS g (
-                topic, id, series, step_before, attempts_before, state,
-                cause, step, attempts, due_ms, retry_at_ms,
-                clamped, number, attempt_due_ms, started_ms, duration_ms,
-                outcome, status, answer, reason, at_ms,
-                place
-            )
-        ) AS g ORDER BY row_id
+        SELECT g.*, n.row_id, s.tuple
+        FROM unnest(
+            $1::TEXT[], $2::TEXT[], $3::INTEGER[], $4::INTEGER[], $5::INTEGER[], $6::TEXT[],
+            $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
+            $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
+            $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
+            $22::INTEGER[]
+        ) AS g (
+            topic, id, series, step_before, attempts_before, state,
+            cause, step, attempts, due_ms, retry_at_ms,
+            clamped, number, attempt_due_ms, started_ms, duration_ms,
+            outcome, status, answer, reason, at_ms,
+            place
+        )
+        CROSS JOIN LATERAL (
+            SELECT row_id FROM notifications AS n
+            WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+        ) AS n
+        CROSS JOIN LATERAL (
+            SELECT ctid AS tuple FROM standings AS s
+            WHERE s.notification = n.row_id AND s.state = 'scheduled' OFFSET 0
+        ) AS s
+        ORDER BY n.row_id
     ), moved AS (
         UPDATE standings AS s SET
             state = g.state,
@@ -63,7 +70,7 @@ const ADVANCE: &str = "
             clamped = g.clamped,
             ended_ms = CASE WHEN g.state <> 'scheduled' THEN g.at_ms END
         FROM given AS g
-        WHERE s.notification = g.row_id AND s.state = 'scheduled' AND s.series = g.series
+        WHERE s.ctid = g.tuple AND s.ended_ms IS NULL AND s.series = g.series
             AND s.step = g.step_before AND s.attempts = g.attempts_before
         RETURNING g.*
     ), kept AS (

@@ -38,9 +38,9 @@ const REGISTER: &str = "
             content_type, fingerprint, registered_ms, actor, first_due_ms, deadline_ms,
             headers, body, place
         )
-        WHERE NOT EXISTS (
-            SELECT FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
-        )
+        WHERE (
+            SELECT TRUE FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
+        ) IS NULL
     ), named AS (
         INSERT INTO notifications (
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,

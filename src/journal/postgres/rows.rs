@@ -27,10 +27,16 @@ macro_rules! stored_columns {
          s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms"
     };
 }
-/// What [`Reader::pending`] reads besides, of a table called `p` too.
+/// What [`Reader::pending`] reads besides, the payload from a table of this name.
 macro_rules! payload_columns {
-    () => {
-        "n.ack, n.content_type, p.headers, p.body"
+    ($payload:literal) => {
+        concat!(
+            "n.ack, n.content_type, ",
+            $payload,
+            ".headers, ",
+            $payload,
+            ".body"
+        )
     };
 }
 pub(super) use {payload_columns, stored_columns};

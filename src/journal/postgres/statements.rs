@@ -151,7 +151,7 @@ pub(super) async fn update_standings(
             row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
             retry_at_ms, clamped, ended_ms
          )
-         WHERE s.notification = g.row_id",
+         WHERE s.notification = g.row_id AND s.notification = ANY($1)",
     )
     .bind(each!(rows, row => row.row_id))
     .bind(each!(rows, row => row.snapshot.state.as_str()))
