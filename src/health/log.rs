@@ -5,6 +5,9 @@ use super::standing::shown;
 use super::{Store, StoreReport, StoreState, millis};
 use std::time::Duration;
 
+/// Under which name it is logged.
+const TARGET: &str = "ringback::health";
+
 /// What is to be logged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Event {
@@ -22,18 +25,21 @@ pub(super) fn say(store: Store, event: Event) {
             let store_name = store.as_str();
             match report.state {
                 StoreState::Refusing => tracing::error!(
+                    target: TARGET,
                     store = store_name,
                     failing,
                     cause,
                     "the {store} is refusing work ({failing}): {cause}"
                 ),
                 StoreState::Rebuilding => tracing::warn!(
+                    target: TARGET,
                     store = store_name,
                     failing,
                     cause,
                     "the {store} is being rebuilt; its work waits"
                 ),
                 StoreState::Up | StoreState::Away => tracing::error!(
+                    target: TARGET,
                     store = store_name,
                     failing,
                     cause,
@@ -44,6 +50,7 @@ pub(super) fn say(store: Store, event: Event) {
         Event::Back { away, failed_calls } => {
             let away_ms = millis(away);
             tracing::info!(
+                target: TARGET,
                 store = store.as_str(),
                 away_ms,
                 failed_calls,
@@ -55,6 +62,7 @@ pub(super) fn say(store: Store, event: Event) {
             failed_calls,
             cause,
         } => tracing::warn!(
+            target: TARGET,
             store = store.as_str(),
             failed_calls,
             cause,

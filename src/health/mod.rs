@@ -354,3 +354,47 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_that_do_not_come_are_noticed_unless_a_store_explains_it() {
+        let health = Health::new(true);
+        let stalled = || health.report().stalled.is_some();
+        assert!(health.report().is_ready());
+        // Whatever has passed by now is too long.
+        health.expect_claims(Some(Duration::ZERO));
+        assert!(stalled() && !health.report().is_ready());
+        health.expect_claims(Some(Duration::from_secs(3_600)));
+        assert!(!stalled());
+        health.expect_claims(Some(Duration::ZERO));
+        let journal = health.journal.as_ref().expect("there is one");
+        let refused = Some(Ended::Failed("refused".to_string()));
+        let now = Instant::now();
+        journal.standing().checked(now, now, refused);
+        assert!(!stalled() && !health.report().is_ready());
+        health.expect_claims(None);
+        journal.standing().checked(now, now, Some(Ended::Answered));
+        assert!(health.report().is_ready());
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_at_the_same_time_share_one_check() {
+        let health = Health::new(false);
+        let checks = std::sync::atomic::AtomicUsize::new(0);
+        let ask = || {
+            health.check(Store::Schedule, async {
+                checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                Ended::Answered
+            })
+        };
+        tokio::join!(ask(), ask(), ask());
+        assert_eq!(checks.into_inner(), 1);
+        // A store that there is not is not asked.
+        let never = std::future::pending();
+        health.check(Store::Journal, never).await;
+    }
+}

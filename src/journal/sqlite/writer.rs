@@ -16,6 +16,9 @@ use tokio::sync::{Mutex, MutexGuard};
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// How long a commit proves that the journal can be written to.
 const PROVEN: Duration = Duration::from_secs(1);
+/// What a check writes after a write has failed, in bytes: as much as the largest body that is taken
+/// unless set otherwise. A disk that is almost full has room for little writes and not for these.
+const ROOM: usize = 256 * 1024;
 
 pub(super) struct Writer {
     options: SqliteConnectOptions,
@@ -32,6 +35,8 @@ struct Slot {
 pub(super) struct Transaction<'writer> {
     slot: MutexGuard<'writer, Slot>,
     connection: SqliteConnection,
+    /// The transaction before was not carried to its end.
+    after_failure: bool,
 }
 
 impl Writer {
@@ -54,6 +59,7 @@ impl Writer {
         if slot.closed {
             return Err(JournalError::Unavailable("it is closed".to_string()));
         }
+        let after_failure = slot.connection.is_none();
         let mut connection = match slot.connection.take() {
             Some(connection) => connection,
             None => self.options.connect().await.map_err(failed)?,
@@ -62,7 +68,11 @@ impl Writer {
             .execute(&mut connection)
             .await
             .map_err(failed)?;
-        Ok(Transaction { slot, connection })
+        Ok(Transaction {
+            slot,
+            connection,
+            after_failure,
+        })
     }
 
     /// Proves that the journal can be written to. A commit of a moment ago is proof enough, so
@@ -70,14 +80,17 @@ impl Writer {
     pub(super) async fn check(&self) -> Result<(), JournalError> {
         let mut transaction = self.begin().await?;
         let proven = transaction.slot.committed;
-        if proven.is_some_and(|committed| committed.elapsed() < PROVEN) {
+        let proven = proven.is_some_and(|committed| committed.elapsed() < PROVEN);
+        if proven && !transaction.after_failure {
             return transaction.release().await;
         }
+        let room = if transaction.after_failure { ROOM } else { 0 };
         // A value that differs each time: SQLite leaves a page alone that would stay the same.
         sqlx::query(
-            "INSERT INTO meta (name, value) VALUES ('checks', '1')
-             ON CONFLICT (name) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
+            "INSERT INTO meta (name, value) VALUES ('checks', '1' || ?1)
+             ON CONFLICT (name) DO UPDATE SET value = (CAST(value AS INTEGER) + 1) || ?1",
         )
+        .bind(" ".repeat(room))
         .execute(transaction.connection())
         .await
         .map_err(failed)?;

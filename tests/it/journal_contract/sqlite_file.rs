@@ -8,6 +8,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 async fn open(path: &Path) -> Result<SqliteJournal, JournalError> {
     SqliteJournal::open(path, INSTANCE).await
@@ -164,4 +165,29 @@ async fn only_its_owner_may_read_what_is_created() {
         let path = file.expect("read").path();
         assert_eq!(mode(&path), 0o600, "{}", path.display());
     }
+}
+
+#[tokio::test]
+async fn a_check_after_a_failed_write_proves_that_there_is_room() {
+    const ROOM: i64 = 256 * 1024;
+    let store = SqliteStore::new();
+    let journal = open(&store.path()).await.expect("it opens");
+    let mut beside = beside(&store.path()).await;
+    let written = async |beside: &mut SqliteConnection| -> i64 {
+        let sql = "SELECT length(value) FROM meta WHERE name = 'checks'";
+        sqlx::query_scalar(sql)
+            .fetch_one(beside)
+            .await
+            .expect("a length")
+    };
+    journal.check().await.expect("it can be written");
+    assert_eq!(written(&mut beside).await, 1);
+    // Nobody may write, and the one who tries gives up.
+    run(&mut beside, "BEGIN IMMEDIATE").await;
+    let one = [registering("1")];
+    let given_up = tokio::time::timeout(Duration::from_millis(50), journal.register(&one)).await;
+    assert!(given_up.is_err());
+    run(&mut beside, "ROLLBACK").await;
+    journal.check().await.expect("it can be written");
+    assert!(written(&mut beside).await > ROOM);
 }
