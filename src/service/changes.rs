@@ -26,6 +26,11 @@ impl Service {
             Taken::Leased(lease) => self.cancel_leased(*lease, actor).await,
             Taken::InFlight => {
                 let mut snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
+                if snapshot.state != State::Scheduled {
+                    // The lease of what ended it is still out: of a cancellation that died before
+                    // it was answered, say. Whoever gets the entry next asks the journal.
+                    return repeated(change, snapshot);
+                }
                 snapshot.in_flight = true;
                 Err(ServiceError::Refused {
                     change,

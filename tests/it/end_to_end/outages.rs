@@ -116,3 +116,32 @@ async fn a_replay_waits_until_the_series_before_is_settled() {
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_that_died_before_its_answer_can_be_asked_for_again() {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(Stores::Redis).await;
+    let mut asked = registration("a", &merchant);
+    asked["delay"] = "1h".into();
+    server.register(asked).await;
+    let url = server.config().schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    let jobs = redis::Cmd::hget("{rb:0}:jobs", "t/a");
+    let envelope: Vec<u8> = jobs.query_async(&mut redis).await.expect("there");
+    let path = "/v1/notifications/t/a";
+    let (status, view) = server.call(Method::DELETE, path, None).await;
+    assert_eq!(status, 200, "{view}");
+    // As it is if the server dies between the journal and the settlement: the lease is out.
+    let lane = reqwest::Url::parse(&merchant.url("/")).expect("a URL");
+    let lane = lane.origin().ascii_serialization();
+    let mut left = redis::pipe();
+    left.hset("{rb:0}:jobs", "t/a", envelope);
+    left.zadd("{rb:0}:leases", "t/a", 9_000_000_000_000_i64);
+    left.hincr("{rb:0}:inflight", lane, 1);
+    left.exec_async(&mut redis).await.expect("written");
+    let (status, view) = server.call(Method::DELETE, path, None).await;
+    assert_eq!(status, 200, "{view}");
+    assert_eq!(view["state"], "cancelled");
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
