@@ -1,11 +1,19 @@
 .DEFAULT_GOAL := help
-.PHONY: help test demo lint format clippy doc bench
+KILLS ?= 200
+NOTIFICATIONS ?= 100000
+
+.PHONY: help test kill demo lint format clippy doc bench
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 test: ## Run all tests, with a Redis server found or fetched first
 	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" cargo test --locked
+
+kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
+	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" \
+	RINGBACK_KILL_KILLS=$(KILLS) RINGBACK_KILL_NOTIFICATIONS=$(NOTIFICATIONS) $(if $(SEED),RINGBACK_KILL_SEED=$(SEED)) \
+	cargo test --locked --release --test it reliability::kill -- --nocapture --test-threads 1
 
 demo: ## Watch a few notifications being delivered to a pretend merchant
 	cargo run --locked --release -- demo

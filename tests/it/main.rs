@@ -7,6 +7,7 @@ mod end_to_end;
 mod journal_contract;
 mod ladder_tables;
 mod layers;
+mod reliability;
 mod schedule_contract;
 mod signature_judge;
 mod support;

@@ -1,5 +1,6 @@
 //! What the tests share: private servers, the scripted merchant, putting a server together.
 
+pub mod chance;
 pub mod merchant;
 pub mod postgres;
 pub mod process;

@@ -11,8 +11,10 @@ use tokio::process::{Child, ChildStderr, Command};
 /// A running `ringback serve`; killed when dropped.
 pub struct Process {
     child: Child,
-    log: Lines<BufReader<ChildStderr>>,
+    /// Until somebody takes it away.
+    log: Option<Lines<BufReader<ChildStderr>>>,
     api: Api,
+    instance: String,
 }
 
 impl Process {
@@ -48,21 +50,41 @@ impl Process {
             .spawn()
             .expect("the program");
         let mut log = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let address = within("the server to be ready", async {
+        let ready = within("the server to be ready", async {
             while let Some(line) = log.next_line().await.expect("readable") {
                 let line: Value = serde_json::from_str(&line).expect("a JSON line");
                 if line["message"] == "ready" {
-                    return line["address"].as_str().expect("an address").to_string();
+                    return line;
                 }
             }
             panic!("it ended without becoming ready");
         })
         .await;
+        let field = |name: &str| ready[name].as_str().expect("a text").to_string();
         Self {
             child,
-            log,
-            api: Api::at(format!("http://{address}")),
+            log: Some(log),
+            api: Api::at(format!("http://{}", field("address"))),
+            instance: field("instance"),
         }
+    }
+
+    /// The name under which it signs what it writes into the journal.
+    pub fn instance(&self) -> &str {
+        &self.instance
+    }
+
+    /// Takes its log away, one line at a time. Needed where it writes more than a pipe holds: it
+    /// would stand still.
+    pub fn take_log(&mut self, each: impl Fn(&str) + Send + 'static) {
+        let Some(mut log) = self.log.take() else {
+            return;
+        };
+        tokio::spawn(async move {
+            while let Ok(Some(line)) = log.next_line().await {
+                each(&line);
+            }
+        });
     }
 
     /// Its API.
@@ -87,9 +109,10 @@ impl Process {
 
     /// Waits for a log message; gives the lines up to it that nobody waited for before.
     pub async fn logged(&mut self, message: &str) -> Vec<Value> {
+        let log = self.log.as_mut().expect("its log was taken away");
         let mut lines = Vec::new();
         within(message, async {
-            while let Some(line) = self.log.next_line().await.expect("readable") {
+            while let Some(line) = log.next_line().await.expect("readable") {
                 let found = line.contains(message);
                 lines.push(serde_json::from_str(&line).expect("a JSON line"));
                 if found {

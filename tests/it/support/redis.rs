@@ -1,16 +1,17 @@
 //! Private Redis servers.
 //!
 //! Each listens on a free port of the loopback, keeps its files in a temporary directory, and ends
-//! with the test process, however that ends: a small shell holds a pipe from us, and when the pipe
-//! closes it ends the server by its process id.
+//! with the test process, however that ends: a small shell holds a pipe from us, sends the server
+//! the signals that we name there, and ends it by its process id when the pipe closes.
 
 use std::future::Future;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// Databases of the shared server; each test takes one for itself.
@@ -18,18 +19,24 @@ const DATABASES: usize = 4_096;
 /// Ports that are tried, since another process may take a free one before the server does.
 const TRIES: usize = 5;
 
-const KEEPER: &str =
-    r#""$@" & server=$!; cat >/dev/null; kill "$server" 2>/dev/null; wait "$server""#;
+const KEEPER: &str = r#""$@" & server=$!
+    while read -r signal; do kill -"$signal" "$server"; done
+    kill "$server" 2>/dev/null; wait "$server""#;
 
 /// A server that ends when this value, or the whole process, does.
 pub struct RedisServer {
-    keeper: Child,
-    pipe: Option<ChildStdin>,
+    running: Option<Running>,
     port: u16,
     arguments: Vec<String>,
-    dir: Option<TempDir>,
+    dir: TempDir,
     /// Its process id, once it was paused.
     paused: OnceLock<String>,
+}
+
+/// The shell that holds a server.
+struct Running {
+    keeper: Child,
+    pipe: Option<ChildStdin>,
 }
 
 impl RedisServer {
@@ -40,8 +47,14 @@ impl RedisServer {
             let dir = tempfile::tempdir().expect("a temporary directory");
             let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
             let port = port.expect("a free port").port();
-            if let Some(server) = Self::try_start(port, dir, arguments.clone()) {
-                return server;
+            if let Some(running) = Running::launch(port, dir.path(), &arguments) {
+                return Self {
+                    running: Some(running),
+                    port,
+                    arguments,
+                    dir,
+                    paused: OnceLock::new(),
+                };
             }
         }
         panic!("no private Redis server came up in {TRIES} tries");
@@ -49,11 +62,10 @@ impl RedisServer {
 
     /// Stops it and starts it again on the same port and files, when `meanwhile` is over.
     pub async fn restart(mut self, meanwhile: impl Future<Output = ()>) -> Self {
-        self.stop();
+        self.end();
         meanwhile.await;
-        let dir = self.dir.take().expect("held until now");
-        let (port, arguments) = (self.port, std::mem::take(&mut self.arguments));
-        Self::try_start(port, dir, arguments).expect("it comes up again")
+        self.start_again().await;
+        self
     }
 
     /// Stops it in its tracks: it keeps its connections and answers nobody.
@@ -84,22 +96,62 @@ impl RedisServer {
         assert!(sent.expect("kill").success());
     }
 
-    fn try_start(port: u16, dir: TempDir, arguments: Vec<String>) -> Option<Self> {
+    fn end(&mut self) {
+        // A paused one would not hear that it is to end.
+        self.resume();
+        self.paused.take();
+        self.running = None;
+    }
+
+    /// Kills it with SIGKILL; returns when it is dead. What it was told last may be lost.
+    pub fn kill(&mut self) {
+        let mut running = self.running.take().expect("it runs");
+        let pipe = running.pipe.as_mut().expect("held until dropped");
+        writeln!(pipe, "KILL").expect("the shell reads");
+        self.paused.take();
+    }
+
+    /// Starts it again on the same port and files.
+    pub async fn start_again(&mut self) {
+        let coming = async {
+            loop {
+                // It may have much to read in.
+                let running = tokio::task::block_in_place(|| {
+                    Running::launch(self.port, self.dir.path(), &self.arguments)
+                });
+                if running.is_some() {
+                    return running;
+                }
+                // A connection of somebody else's may hold the port for a moment.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        self.running = super::within("Redis to come up again", coming).await;
+    }
+
+    /// The URL of one of its databases.
+    pub fn url(&self, database: usize) -> String {
+        format!("redis://127.0.0.1:{}/{database}", self.port)
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Running {
+    /// Starts a server; `None` if it ends before it is ready.
+    fn launch(port: u16, dir: &Path, arguments: &[String]) -> Option<Self> {
         let mut keeper = Command::new("sh")
             .args(["-c", KEEPER, "keeper"])
             .arg(binary())
-            .args([
-                "--bind",
-                "127.0.0.1",
-                "--port",
-                &port.to_string(),
-                "--save",
-                "",
-            ])
-            .args(["--databases", &DATABASES.to_string(), "--daemonize", "no"])
-            .arg("--dir")
-            .arg(dir.path())
-            .args(&arguments)
+            .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
+            .args(["--save", "", "--daemonize", "no"])
+            .args(["--databases", &DATABASES.to_string(), "--dir"])
+            .arg(dir)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -107,43 +159,20 @@ impl RedisServer {
             .expect("a shell");
         let pipe = keeper.stdin.take();
         let output = keeper.stdout.take().expect("piped");
-        let mut server = Self {
-            keeper,
-            pipe,
-            port,
-            arguments,
-            dir: Some(dir),
-            paused: OnceLock::new(),
-        };
+        let running = Self { keeper, pipe };
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Ready to accept")));
-        if !ready {
-            server.stop();
-            return None;
-        }
         // Read on, or the server would block once the pipe is full.
         std::thread::spawn(move || lines.for_each(drop));
-        Some(server)
-    }
-
-    /// The URL of one of its databases.
-    pub fn url(&self, database: usize) -> String {
-        format!("redis://127.0.0.1:{}/{database}", self.port)
-    }
-
-    fn stop(&mut self) {
-        // A paused one would not hear that it is to end.
-        if self.paused.get().is_some() {
-            self.signal("CONT");
-        }
-        drop(self.pipe.take());
-        let _ = self.keeper.wait();
+        ready.then_some(running)
     }
 }
 
-impl Drop for RedisServer {
+impl Drop for Running {
+    /// Ends the server and waits until it has ended.
     fn drop(&mut self) {
-        self.stop();
+        drop(self.pipe.take());
+        let _ = self.keeper.wait();
     }
 }
 

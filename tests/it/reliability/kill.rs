@@ -1,0 +1,184 @@
+//! Killing everything at random moments under load.
+//!
+//! The short form is part of `make test`. `make kill` runs the long form; its size comes from
+//! `RINGBACK_KILL_KILLS`, `RINGBACK_KILL_NOTIFICATIONS` and, to repeat the decisions of a run,
+//! `RINGBACK_KILL_SEED`.
+
+use super::account::Account;
+use super::callers::Callers;
+use super::receiver::Receiver;
+use super::stage::{Stage, Stores};
+use crate::support::chance::{Chance, fresh_seed};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+/// The short form.
+const KILLS: u32 = 8;
+const NOTIFICATIONS: u32 = 1_600;
+/// How long things run between two kills.
+const BETWEEN_MS: std::ops::Range<u64> = 50..800;
+/// In so many portions the registrations between two kills are let go.
+const PORTIONS: u32 = 8;
+/// How long something stays dead.
+const AWAY_MS: std::ops::Range<u64> = 0..700;
+/// Beyond this the load counts as stuck.
+const LONGEST_LOAD: Duration = Duration::from_secs(3_600);
+
+/// What is killed together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Victim {
+    /// One server.
+    Server,
+    /// Redis.
+    Redis,
+    /// A server and Redis.
+    ServerAndRedis,
+}
+
+impl Victim {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Redis => "Redis",
+            Self::ServerAndRedis => "server and Redis at once",
+        }
+    }
+
+    fn any(chance: &mut Chance, stage: &Stage) -> Self {
+        if !stage.has_redis() {
+            return Self::Server;
+        }
+        match chance.below(100) {
+            0..45 => Self::Server,
+            45..80 => Self::Redis,
+            _ => Self::ServerAndRedis,
+        }
+    }
+
+    /// Kills it, leaves it dead for a while, and starts it again.
+    async fn strike(self, chance: &mut Chance, stage: &mut Stage, receiver: &Receiver) {
+        let servers = u64::try_from(stage.servers()).expect("few");
+        let which = usize::try_from(chance.below(servers)).expect("few");
+        let away = chance.millis(AWAY_MS);
+        match self {
+            Self::Server => {
+                stage.kill_server(which).await;
+                tokio::time::sleep(away).await;
+                stage.start_server(which, receiver).await;
+            }
+            Self::Redis => {
+                stage.kill_redis();
+                tokio::time::sleep(away).await;
+                stage.start_redis().await;
+            }
+            Self::ServerAndRedis => {
+                if chance.percent(50) {
+                    stage.kill_server(which).await;
+                    stage.kill_redis();
+                } else {
+                    stage.kill_redis();
+                    stage.kill_server(which).await;
+                }
+                tokio::time::sleep(away).await;
+                stage.start_redis().await;
+                stage.start_server(which, receiver).await;
+            }
+        }
+    }
+}
+
+/// How large a run is.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    kills: u32,
+    notifications: u32,
+    seed: u64,
+    is_long: bool,
+}
+
+impl Size {
+    fn of_environment() -> Self {
+        fn number<Number: FromStr>(name: &str) -> Option<Number> {
+            let text = std::env::var(name).ok()?;
+            let parsed = text.parse().ok();
+            Some(parsed.unwrap_or_else(|| panic!("{name} is no number: {text}")))
+        }
+        let notifications = number("RINGBACK_KILL_NOTIFICATIONS");
+        Self {
+            kills: number("RINGBACK_KILL_KILLS").unwrap_or(KILLS),
+            notifications: notifications.unwrap_or(NOTIFICATIONS),
+            seed: number("RINGBACK_KILL_SEED").unwrap_or_else(fresh_seed),
+            is_long: notifications.is_some(),
+        }
+    }
+}
+
+async fn run(stores: Stores) {
+    let size = Size::of_environment();
+    let name = stores.name();
+    println!("{name}: {size:?}");
+    let started = Instant::now();
+    let receiver = Receiver::start(size.seed).await;
+    let mut stage = Stage::start(stores, &receiver).await;
+    let callers = Callers::new(
+        size.seed,
+        size.notifications,
+        receiver.origins(),
+        stage.urls(),
+    );
+    let load = tokio::spawn(callers.clone().run());
+
+    let mut chance = Chance::of_one(size.seed, 1 << 40);
+    let mut kills: BTreeMap<Victim, u32> = BTreeMap::new();
+    // The load is spread over the run, so that every kill meets some of it, registrations too.
+    let share = size.notifications / (size.kills + 1);
+    let portion = share / PORTIONS;
+    for _ in 0..size.kills {
+        // A random moment is what this test is about.
+        let between = chance.millis(BETWEEN_MS);
+        for _ in 1..PORTIONS {
+            callers.allow(portion);
+            tokio::time::sleep(between / PORTIONS).await;
+        }
+        callers.allow(share - portion * (PORTIONS - 1));
+        tokio::time::sleep(chance.millis(0..8)).await;
+        let victim = Victim::any(&mut chance, &stage);
+        victim.strike(&mut chance, &mut stage, &receiver).await;
+        *kills.entry(victim).or_default() += 1;
+    }
+    callers.allow(size.notifications - share * size.kills);
+    let ended = tokio::time::timeout(LONGEST_LOAD, load).await;
+    ended.expect("the callers are stuck").expect("no panic");
+
+    let account = Account::settle(size.seed, &mut stage, &callers, &receiver).await;
+    let mut report = format!("{name}, seed {}\n", size.seed);
+    for (victim, many) in &kills {
+        writeln!(report, "killed {:<23} {many}", victim.name()).expect("text");
+    }
+    writeln!(report, "{}", account.counts).expect("text");
+    let took = started.elapsed();
+    writeln!(report, "time taken                     {took:.1?}").expect("text");
+    println!("{report}");
+    for line in &stage.complaints().lines {
+        println!("{line}");
+    }
+    if size.is_long {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{name}.txt"));
+        std::fs::write(&path, &report).expect("written");
+        println!("written to {}", path.display());
+    }
+    account.check();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn embedded() {
+    run(Stores::Embedded).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_and_sqlite() {
+    run(Stores::RedisAndSqlite).await;
+}

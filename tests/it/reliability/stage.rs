@@ -1,0 +1,254 @@
+//! The real processes of a run: servers and stores, to be killed and started again.
+
+use super::callers::Servers;
+use super::receiver::{Receiver, Try};
+use crate::support::process::Process;
+use crate::support::redis::{RedisServer, connect};
+use crate::support::ringback::Api;
+use serde_json::Value;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{ConnectOptions as _, Row as _};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Lines of the servers' logs that are kept to be shown.
+const MOST_LINES: usize = 20;
+/// How long the last leases may take to end, once every notification has.
+const DRAINED: Duration = Duration::from_secs(60);
+
+/// Which stores a run has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stores {
+    /// Memory and SQLite, one server.
+    Embedded,
+    /// Redis and SQLite, one server.
+    RedisAndSqlite,
+}
+
+impl Stores {
+    /// For messages and names of files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Embedded => "embedded",
+            Self::RedisAndSqlite => "redis-and-sqlite",
+        }
+    }
+
+    fn servers(self) -> usize {
+        match self {
+            Self::Embedded | Self::RedisAndSqlite => 1,
+        }
+    }
+}
+
+/// One server process of the run; killed ones stay on the list.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// The name under which it writes into the journal.
+    pub instance: String,
+    /// Whether it was ended by SIGKILL.
+    pub killed: bool,
+}
+
+/// One attempt as the journal has it.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Whose attempt.
+    pub this: Try,
+    /// Which server wrote it.
+    pub instance: String,
+}
+
+/// What the servers said that an operator should look at.
+#[derive(Debug, Default)]
+pub struct Complaints {
+    /// How many lines of the level `ERROR`.
+    pub errors: u64,
+    /// The first of them.
+    pub lines: Vec<String>,
+}
+
+/// The processes.
+pub struct Stage {
+    dir: TempDir,
+    redis: Option<RedisServer>,
+    running: Vec<Option<(usize, Process)>>,
+    senders: Vec<Sender>,
+    urls: Arc<Servers>,
+    complaints: Arc<Mutex<Complaints>>,
+}
+
+impl Stage {
+    /// Starts everything.
+    pub async fn start(stores: Stores, receiver: &Receiver) -> Self {
+        let redis = match stores {
+            Stores::Embedded => None,
+            Stores::RedisAndSqlite => Some(RedisServer::start(&[
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "everysec",
+            ])),
+        };
+        let mut stage = Self {
+            dir: tempfile::tempdir().expect("a temporary directory"),
+            redis,
+            running: (0..stores.servers()).map(|_| None).collect(),
+            senders: Vec::new(),
+            urls: Arc::default(),
+            complaints: Arc::default(),
+        };
+        for which in 0..stores.servers() {
+            stage.start_server(which, receiver).await;
+        }
+        stage
+    }
+
+    /// Where the servers are, for the callers.
+    pub fn urls(&self) -> Arc<Servers> {
+        self.urls.clone()
+    }
+
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Whether there is a Redis.
+    pub fn has_redis(&self) -> bool {
+        self.redis.is_some()
+    }
+
+    /// Kills a server.
+    pub async fn kill_server(&mut self, which: usize) {
+        let (sender, process) = self.running[which].take().expect("it runs");
+        self.senders[sender].killed = true;
+        self.urls.set(which, None);
+        process.kill().await;
+    }
+
+    /// Starts a server, with a secret that no other has.
+    pub async fn start_server(&mut self, which: usize, receiver: &Receiver) {
+        let (sender, secret) = receiver.admit();
+        let mut arguments: Vec<String> = ["--timeout", "1s", "--log", "info", "--signing-secret"]
+            .map(String::from)
+            .to_vec();
+        arguments.push(secret.expose().to_string());
+        if let Some(redis) = &self.redis {
+            arguments.extend(["--redis".to_string(), redis.url(0)]);
+        }
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let mut process = Process::start(self.dir.path(), &arguments).await;
+        let complaints = self.complaints.clone();
+        process.take_log(move |line| complaints.lock().expect("not poisoned").hear(line));
+        self.senders.push(Sender {
+            instance: process.instance().to_string(),
+            killed: false,
+        });
+        self.urls.set(which, Some(process.api().url().to_string()));
+        self.running[which] = Some((sender, process));
+    }
+
+    /// Kills Redis.
+    pub fn kill_redis(&mut self) {
+        let redis = self.redis.as_mut().expect("there is one");
+        tokio::task::block_in_place(|| redis.kill());
+    }
+
+    /// Starts Redis again on what it wrote down.
+    pub async fn start_redis(&mut self) {
+        let redis = self.redis.as_mut().expect("there is one");
+        redis.start_again().await;
+    }
+
+    /// All server processes of the run.
+    pub fn senders(&self) -> &[Sender] {
+        &self.senders
+    }
+
+    /// What they complained of.
+    pub fn complaints(&self) -> std::sync::MutexGuard<'_, Complaints> {
+        self.complaints.lock().expect("not poisoned")
+    }
+
+    /// The API of a server that runs.
+    pub fn api(&self) -> Api {
+        let running = self.running.iter().flatten().next();
+        running.expect("one runs").1.api().clone()
+    }
+
+    /// Waits until no lease is out in Redis, and nothing of what is pending is missing there.
+    pub async fn drained(&self, pending: &BTreeSet<String>) {
+        let Some(redis) = &self.redis else {
+            return;
+        };
+        let mut connection = connect(&redis.url(0)).await;
+        let ended = Instant::now() + DRAINED;
+        loop {
+            let mut pipe = redis::pipe();
+            pipe.zrange("{rb:0}:leases", 0, -1).hkeys("{rb:0}:jobs");
+            let held: (BTreeSet<String>, BTreeSet<String>) =
+                pipe.query_async(&mut connection).await.expect("answered");
+            let (leases, held) = held;
+            if leases.is_empty() && held.is_superset(pending) {
+                return;
+            }
+            let missing: Vec<_> = pending.difference(&held).collect();
+            assert!(
+                Instant::now() < ended,
+                "only in the journal: {missing:?}; leased: {leases:?}"
+            );
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Stops the servers gently.
+    pub async fn stop(&mut self) {
+        for (_, process) in self.running.iter_mut().filter_map(Option::take) {
+            process.signal("TERM").await;
+            assert!(process.ended().await.success(), "a server ended badly");
+        }
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.dir.path().join("journal.db")
+    }
+
+    /// Every attempt that the journal has the outcome of.
+    pub async fn recorded(&self) -> Vec<Recorded> {
+        let options = SqliteConnectOptions::new().filename(self.journal());
+        let mut connection = options.connect().await.expect("a journal");
+        let rows = sqlx::query(
+            "SELECT n.id, a.number, a.instance
+             FROM attempts a JOIN notifications n ON n.row_id = a.notification
+             WHERE a.outcome <> 'interrupted'",
+        )
+        .fetch_all(&mut connection)
+        .await
+        .expect("attempts");
+        rows.iter()
+            .map(|row| Recorded {
+                this: Try {
+                    number: super::plan::Plan::number_of(row.get(0)).expect("one of ours"),
+                    attempt: row.get(1),
+                },
+                instance: row.get(2),
+            })
+            .collect()
+    }
+}
+
+impl Complaints {
+    fn hear(&mut self, line: &str) {
+        let level = serde_json::from_str::<Value>(line).map(|line| line["level"].clone());
+        if level.is_ok_and(|level| level == "ERROR") {
+            self.errors += 1;
+            if self.lines.len() < MOST_LINES {
+                self.lines.push(line.to_string());
+            }
+        }
+    }
+}
