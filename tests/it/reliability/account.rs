@@ -73,6 +73,8 @@ pub struct Account {
     pub counts: Counts,
     /// What does not fit; empty if all is well.
     pub faults: Vec<String>,
+    /// The first log lines of the level ERROR.
+    complaints: Vec<String>,
 }
 
 impl Account {
@@ -94,12 +96,14 @@ impl Account {
         let mut account = Self {
             counts: Counts::default(),
             faults: Vec::new(),
+            complaints: Vec::new(),
         };
         account.compare_answers(seed, &stands, callers, &receiver.book());
         let recorded = stage.recorded().await;
         account.compare_calls(stage, &receiver.book(), &recorded);
         let complaints = stage.complaints();
         account.counts.errors = complaints.errors;
+        account.complaints.clone_from(&complaints.lines);
         account.faults.extend_from_slice(&receiver.book().faults);
         account.faults.extend_from_slice(&callers.answers().faults);
         account

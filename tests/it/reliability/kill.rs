@@ -162,9 +162,6 @@ async fn run(stores: Stores) {
     let took = started.elapsed();
     writeln!(report, "time taken                     {took:.1?}").expect("text");
     println!("{report}");
-    for line in &stage.complaints().lines {
-        println!("{line}");
-    }
     if size.is_long {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{name}.txt"));
         std::fs::write(&path, &report).expect("written");

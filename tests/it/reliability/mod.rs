@@ -6,6 +6,7 @@
 
 mod account;
 mod callers;
+mod faults;
 mod kill;
 mod plan;
 mod receiver;

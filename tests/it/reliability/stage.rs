@@ -3,6 +3,7 @@
 use super::callers::Servers;
 use super::receiver::{Receiver, Try};
 use crate::support::process::Process;
+use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::Api;
 use serde_json::Value;
@@ -75,6 +76,7 @@ pub struct Complaints {
 pub struct Stage {
     dir: TempDir,
     redis: Option<RedisServer>,
+    redis_line: Option<Proxy>,
     running: Vec<Option<(usize, Process)>>,
     senders: Vec<Sender>,
     urls: Arc<Servers>,
@@ -84,6 +86,15 @@ pub struct Stage {
 impl Stage {
     /// Starts everything.
     pub async fn start(stores: Stores, receiver: &Receiver) -> Self {
+        Self::begin(stores, receiver, false).await
+    }
+
+    /// Likewise, with lines between servers and stores that can be disturbed.
+    pub async fn start_with_lines(stores: Stores, receiver: &Receiver) -> Self {
+        Self::begin(stores, receiver, true).await
+    }
+
+    async fn begin(stores: Stores, receiver: &Receiver, has_lines: bool) -> Self {
         let redis = match stores {
             Stores::Embedded => None,
             Stores::RedisAndSqlite => Some(RedisServer::start(&[
@@ -93,8 +104,10 @@ impl Stage {
                 "everysec",
             ])),
         };
+        let redis_line = redis.as_ref().filter(|_| has_lines);
         let mut stage = Self {
             dir: tempfile::tempdir().expect("a temporary directory"),
+            redis_line: redis_line.map(|redis| Proxy::start(redis.address())),
             redis,
             running: (0..stores.servers()).map(|_| None).collect(),
             senders: Vec::new(),
@@ -122,6 +135,11 @@ impl Stage {
         self.redis.is_some()
     }
 
+    /// The line to Redis.
+    pub fn redis_line(&self) -> &Proxy {
+        self.redis_line.as_ref().expect("started with lines")
+    }
+
     /// Kills a server.
     pub async fn kill_server(&mut self, which: usize) {
         let (sender, process) = self.running[which].take().expect("it runs");
@@ -138,7 +156,11 @@ impl Stage {
             .to_vec();
         arguments.push(secret.expose().to_string());
         if let Some(redis) = &self.redis {
-            arguments.extend(["--redis".to_string(), redis.url(0)]);
+            let url = match &self.redis_line {
+                Some(line) => format!("redis://{}/0", line.address()),
+                None => redis.url(0),
+            };
+            arguments.extend(["--redis".to_string(), url]);
         }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let mut process = Process::start(self.dir.path(), &arguments).await;

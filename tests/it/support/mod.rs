@@ -4,6 +4,7 @@ pub mod chance;
 pub mod merchant;
 pub mod postgres;
 pub mod process;
+pub mod proxy;
 pub mod redis;
 pub mod ringback;
 

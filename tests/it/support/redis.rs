@@ -129,6 +129,11 @@ impl RedisServer {
         self.running = super::within("Redis to come up again", coming).await;
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// The URL of one of its databases.
     pub fn url(&self, database: usize) -> String {
         format!("redis://127.0.0.1:{}/{database}", self.port)
