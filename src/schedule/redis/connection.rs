@@ -171,27 +171,35 @@ impl Connection {
     }
 
     async fn send(&self, command: &Cmd) -> Result<Result<Value, RedisError>, ScheduleError> {
-        let (used, mut manager) = self.current();
         let sending = async {
-            match manager.send_packed_command(command).await {
-                Err(error) if error.is_io_error() && !error.is_timeout() => {
-                    manager.send_packed_command(command).await
-                }
+            match self.send_once(command).await {
+                Err(error) if !error.is_timeout() => self.send_once(command).await,
                 sent => sent,
             }
         };
         let Ok(sent) = tokio::time::timeout(self.timeout, sending).await else {
-            self.replace(used);
+            self.replace(self.current().0);
             return Err(timed_out());
         };
         // An error that the server answers with comes as a value.
         let sent = sent.and_then(Value::extract_error);
         if let Err(error) = &sent
-            && (error.is_timeout() || error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly))
+            && error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         {
-            self.replace(used);
+            self.replace(self.current().0);
         }
         Ok(sent)
+    }
+
+    /// Whatever fails here is the connection: no answer, half of one, or none to its first commands.
+    /// The library takes only some of that for broken, and would give the same error for ever.
+    async fn send_once(&self, command: &Cmd) -> Result<Value, RedisError> {
+        let (used, mut manager) = self.current();
+        let sent = manager.send_packed_command(command).await;
+        if sent.is_err() {
+            self.replace(used);
+        }
+        sent
     }
 }
 
