@@ -173,6 +173,25 @@ async fn a_settlement_whose_reply_was_cut_is_not_delivered_twice() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_cut_in_the_middle_break_no_connection_for_good() {
+    let lined = Lined::start().await;
+    // Those to the first commands of new connections too.
+    lined.line.cut(Cut::Any, 5, 20);
+    assert!(matches!(lined.register("a", "0s").await, 201 | 503));
+    within("the replies to be cut", async {
+        while lined.line.cuts() {
+            lined.register("a", "0s").await;
+        }
+    })
+    .await;
+    within("the registration to be accepted", async {
+        while lined.register("a", "0s").await == 503 {}
+    })
+    .await;
+    lined.delivered_once("a").await;
+}
+
 /// Has the line fail while something falls due, and says how long after its return that is
 /// delivered.
 async fn resumes_after(fault: Line) -> Duration {

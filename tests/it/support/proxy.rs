@@ -119,6 +119,11 @@ impl Proxy {
         *self.shared.trap.lock().expect("not poisoned") = Some(trap);
     }
 
+    /// Whether replies are still to be cut off.
+    pub fn cuts(&self) -> bool {
+        self.shared.trap.lock().expect("not poisoned").is_some()
+    }
+
     /// Waits until a reply has been cut off.
     pub async fn has_cut(&self) {
         super::within("a reply to be cut off", self.shared.sprung.notified()).await;
