@@ -36,6 +36,10 @@ enum Victim {
     Redis,
     /// A server and Redis.
     ServerAndRedis,
+    /// What Redis holds; it goes on empty.
+    Data,
+    /// A server, and what Redis holds.
+    ServerAndData,
 }
 
 impl Victim {
@@ -44,6 +48,8 @@ impl Victim {
             Self::Server => "server",
             Self::Redis => "Redis",
             Self::ServerAndRedis => "server and Redis at once",
+            Self::Data => "data of Redis (FLUSHALL)",
+            Self::ServerAndData => "server and data of Redis",
         }
     }
 
@@ -52,9 +58,11 @@ impl Victim {
             return Self::Server;
         }
         match chance.below(100) {
-            0..45 => Self::Server,
-            45..80 => Self::Redis,
-            _ => Self::ServerAndRedis,
+            0..40 => Self::Server,
+            40..70 => Self::Redis,
+            70..80 => Self::ServerAndRedis,
+            80..95 => Self::Data,
+            _ => Self::ServerAndData,
         }
     }
 
@@ -84,6 +92,13 @@ impl Victim {
                 }
                 tokio::time::sleep(away).await;
                 stage.start_redis().await;
+                stage.start_server(which, receiver).await;
+            }
+            Self::Data => stage.flush_redis().await,
+            Self::ServerAndData => {
+                stage.kill_server(which).await;
+                stage.flush_redis().await;
+                tokio::time::sleep(away).await;
                 stage.start_server(which, receiver).await;
             }
         }
@@ -156,7 +171,7 @@ async fn run(stores: Stores) {
     let account = Account::settle(size.seed, &mut stage, &callers, &receiver).await;
     let mut report = format!("{name}, seed {}\n", size.seed);
     for (victim, many) in &kills {
-        writeln!(report, "killed {:<23} {many}", victim.name()).expect("text");
+        writeln!(report, "killed {:<24} {many}", victim.name()).expect("text");
     }
     writeln!(report, "{}", account.counts).expect("text");
     let took = started.elapsed();

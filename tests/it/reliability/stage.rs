@@ -1,6 +1,7 @@
 //! The real processes of a run: servers and stores, to be killed and started again.
 
 use super::callers::Servers;
+use super::plan::Plan;
 use super::receiver::{Receiver, Try};
 use crate::support::process::Process;
 use crate::support::proxy::Proxy;
@@ -9,7 +10,7 @@ use crate::support::ringback::Api;
 use serde_json::Value;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Row as _};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -78,6 +79,7 @@ pub struct Stage {
     redis: Option<RedisServer>,
     redis_line: Option<Proxy>,
     running: Vec<Option<(usize, Process)>>,
+    flushed: HashMap<u32, usize>,
     senders: Vec<Sender>,
     urls: Arc<Servers>,
     complaints: Arc<Mutex<Complaints>>,
@@ -110,6 +112,7 @@ impl Stage {
             redis_line: redis_line.map(|redis| Proxy::start(redis.address())),
             redis,
             running: (0..stores.servers()).map(|_| None).collect(),
+            flushed: HashMap::new(),
             senders: Vec::new(),
             urls: Arc::default(),
             complaints: Arc::default(),
@@ -186,6 +189,31 @@ impl Stage {
         redis.start_again().await;
     }
 
+    /// Empties Redis under the servers. Notes what was under way at that very moment: where there
+    /// are several servers, another one than its sender may be given it.
+    pub async fn flush_redis(&mut self) {
+        let redis = self.redis.as_ref().expect("there is one");
+        let mut connection = connect(&redis.url(0)).await;
+        let mut pipe = redis::pipe();
+        pipe.atomic().zrange("{rb:0}:leases", 0, -1);
+        pipe.cmd("FLUSHALL").ignore();
+        let (leases,): (Vec<String>,) = pipe.query_async(&mut connection).await.expect("flushed");
+        if self.servers() == 1 {
+            // A server does not make an attempt that it has under way itself.
+            return;
+        }
+        for key in leases {
+            let id = key.split_once('/').expect("a key").1;
+            let number = Plan::number_of(id).expect("one of ours");
+            *self.flushed.entry(number).or_default() += 1;
+        }
+    }
+
+    /// How often each notification was under way when Redis lost its data.
+    pub fn flushed(&self) -> &HashMap<u32, usize> {
+        &self.flushed
+    }
+
     /// All server processes of the run.
     pub fn senders(&self) -> &[Sender] {
         &self.senders
@@ -254,7 +282,7 @@ impl Stage {
         rows.iter()
             .map(|row| Recorded {
                 this: Try {
-                    number: super::plan::Plan::number_of(row.get(0)).expect("one of ours"),
+                    number: Plan::number_of(row.get(0)).expect("one of ours"),
                     attempt: row.get(1),
                 },
                 instance: row.get(2),
