@@ -72,17 +72,22 @@ impl Keeper {
     }
 
     async fn keep(&self, shared: &dyn Shared, first: Found) {
-        let mut look = Ok(first);
+        let mut look: Result<Found, ScheduleError> = Ok(first);
         let mut back_off = BACK_OFF;
+        let mut said = String::new();
         loop {
             match look {
                 Ok(found) => {
                     back_off = BACK_OFF;
+                    said.clear();
                     self.act_on(shared, found).await;
                 }
                 Err(error) => {
-                    if !matches!(error, ScheduleError::Unavailable(_)) {
+                    let text = error.to_string();
+                    // That it is away is said elsewhere, and nothing is said over and over.
+                    if !matches!(error, ScheduleError::Unavailable(_)) && text != said {
                         tracing::error!(%error, "cannot work with the schedule");
+                        said = text;
                     }
                     tokio::time::sleep(back_off).await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);

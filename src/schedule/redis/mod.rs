@@ -201,7 +201,7 @@ impl Schedule for RedisSchedule {
                 Err(error) if claimed.leases.is_empty() => return Err(error),
                 // What was claimed must be carried out; the next claim meets the error again.
                 Err(error) => {
-                    tracing::warn!(%error, "a partition cannot be claimed from");
+                    tracing::debug!(%error, "a partition cannot be claimed from");
                     claimed.next_due_ms = Some(self.clock.now_ms());
                     return Ok(claimed);
                 }
