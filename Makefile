@@ -4,11 +4,15 @@ NOTIFICATIONS ?= 100000
 
 .PHONY: help test kill demo lint format clippy doc bench
 
+# Says where the servers are that the tests start for themselves, in front of a command.
+with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
+	RINGBACK_TEST_REDIS="$$redis" RINGBACK_TEST_POSTGRES="$$postgres"
+
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: ## Run all tests, with a Redis server found or fetched first
-	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" cargo test --locked
+test: ## Run all tests, with Redis and PostgreSQL servers found or fetched first
+	$(with_servers) cargo test --locked
 
 kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
 	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" \
@@ -29,5 +33,5 @@ clippy: ## Check the lints alone
 doc: ## Build the documentation, private items included; warnings are errors
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items
 
-bench: ## Measure the throughput, with a Redis server found or fetched first
-	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" cargo bench --locked --bench throughput
+bench: ## Measure the throughput, with Redis and PostgreSQL servers found or fetched first
+	$(with_servers) cargo bench --locked --bench throughput

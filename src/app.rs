@@ -17,6 +17,7 @@ use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::guard::Guard;
 use crate::health::Health;
 use crate::journal::Journal;
+use crate::journal::postgres::{PostgresJournal, Sharing};
 use crate::journal::recorder::Recorder;
 use crate::journal::sqlite::SqliteJournal;
 use crate::journal::watched::WatchedJournal;
@@ -255,6 +256,16 @@ async fn open_journal(
     match &config.journal {
         JournalConfig::Sqlite(path) => {
             let journal = SqliteJournal::open(path, instance).await?;
+            Ok(Some(Arc::new(journal)))
+        }
+        JournalConfig::Postgres(url) => {
+            let journal = PostgresJournal::open(url.expose(), instance, config.migrate).await?;
+            // A schedule in memory is nobody else's, so it would deliver what others deliver too.
+            let sharing = match config.schedule.redis {
+                Some(_) => Sharing::WithOthers,
+                None => Sharing::WithNobody,
+            };
+            journal.hold(sharing).await?;
             Ok(Some(Arc::new(journal)))
         }
         JournalConfig::None => Ok(None),

@@ -9,6 +9,7 @@ mod client;
 mod demo;
 mod ladder;
 mod listen;
+mod migrate;
 mod requests;
 mod serve;
 mod show;
@@ -42,6 +43,8 @@ enum Command {
     Serve(serve::ServeArguments),
     /// An embedded dispatcher and a pretend merchant: every attempt shown live
     Demo,
+    /// Bring the schema of a journal up to date, and say what that took
+    Migrate(migrate::MigrateArguments),
     /// A merchant on this machine: verifies signatures, prints what arrives, answers as told
     Listen(listen::ListenArguments),
     /// The named ladders, or one ladder's attempt times and its window
@@ -83,6 +86,7 @@ pub fn run() -> ExitCode {
     let result = match arguments.command {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Demo => demo::run(),
+        Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Listen(arguments) => listen::run(arguments),
         Command::Ladder(arguments) => ladder::run(&arguments),
         Command::Request(request) => requests::run(*request),

@@ -5,7 +5,6 @@ use crate::config::settings::{ALL, Arity, Setting};
 use crate::config::{Flags, ServeConfig};
 use crate::{app, telemetry};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
-use std::collections::BTreeMap;
 
 /// The flags of `serve`, unchecked: their values may also come from elsewhere.
 pub struct ServeArguments {
@@ -14,14 +13,8 @@ pub struct ServeArguments {
 
 impl FromArgMatches for ServeArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut flags = BTreeMap::new();
-        for setting in ALL {
-            if let Some(values) = matches.get_many::<String>(setting.name) {
-                flags.insert(setting.name, values.cloned().collect());
-            }
-        }
         Ok(Self {
-            flags: Flags(flags),
+            flags: flags(matches, ALL.iter()),
         })
     }
 
@@ -45,7 +38,20 @@ impl Args for ServeArguments {
     }
 }
 
-fn flag(setting: &'static Setting) -> Arg {
+/// The flags given, of these settings.
+pub(super) fn flags(
+    matches: &ArgMatches,
+    settings: impl Iterator<Item = &'static Setting>,
+) -> Flags {
+    let given = |setting: &'static Setting| {
+        let values = matches.get_many::<String>(setting.name)?;
+        Some((setting.name, values.cloned().collect()))
+    };
+    Flags(settings.filter_map(given).collect())
+}
+
+/// The flag of a setting.
+pub(super) fn flag(setting: &'static Setting) -> Arg {
     let help = if setting.default.is_empty() {
         setting.help.to_string()
     } else {

@@ -12,7 +12,7 @@ mod values;
 
 pub use secret::{SECRET_FILE, read_secret};
 pub use sources::{ConfigError, Flags, Origin};
-pub use values::{ApiKey, RedisUrl, parse_duration};
+pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::domain::signature::SigningSecret;
@@ -36,6 +36,9 @@ pub struct ServeConfig {
     pub schedule: ScheduleConfig,
     /// What happened.
     pub journal: JournalConfig,
+    /// Whether the start brings the schema of the journal up to date, where several servers may
+    /// share it.
+    pub migrate: bool,
     /// The attempts.
     pub delivery: DeliveryConfig,
     /// The log.
@@ -73,6 +76,8 @@ pub struct ScheduleConfig {
 pub enum JournalConfig {
     /// In this SQLite file.
     Sqlite(PathBuf),
+    /// In this PostgreSQL database.
+    Postgres(PostgresUrl),
     /// Nowhere: Redis alone keeps what is pending.
     None,
 }
@@ -130,6 +135,7 @@ impl ServeConfig {
                 keep_ended: Duration::from_secs(600),
             },
             journal: JournalConfig::Sqlite(data_dir.join(JOURNAL_FILE)),
+            migrate: true,
             delivery: DeliveryConfig {
                 signing_secret,
                 concurrency: 512,
@@ -158,6 +164,17 @@ impl ServeConfig {
     ) -> Result<Self, ConfigError> {
         sources::gather(flags, &variable)?.finish()
     }
+}
+
+/// The journal that `serve` would have with these settings; makes no files.
+///
+/// # Errors
+/// As [`ServeConfig::load`].
+pub fn load_journal(
+    flags: &Flags,
+    variable: impl Fn(&str) -> Option<OsString>,
+) -> Result<JournalConfig, ConfigError> {
+    Ok(sources::gather(flags, &variable)?.journal())
 }
 
 #[cfg(test)]
@@ -266,6 +283,7 @@ mod tests {
     fn nothing_secret_shows() {
         let config = load(&[
             ("redis", "redis://user:hunter2@127.0.0.1:6379/0"),
+            ("journal", "postgres://user:hunter2@127.0.0.1/ringback"),
             ("api-key", "hunter2-hunter2"),
         ])
         .expect("valid");

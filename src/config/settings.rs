@@ -77,9 +77,17 @@ pub static ALL: &[Setting] = &[
         name: "journal",
         value: "URL",
         default: "sqlite://DATA_DIR/journal.db",
-        help: "What keeps the record of every notification: sqlite://FILE, or none",
+        help: "What keeps the record of every notification: sqlite://FILE, postgres://..., or none",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.journal, values::journal(text).map(Some)),
+    },
+    Setting {
+        name: "migrate",
+        value: "BOOL",
+        default: "true",
+        help: "Bring the schema of a journal in PostgreSQL up to date at the start",
+        arity: Arity::Switch,
+        set: |draft, text| put(&mut draft.config.migrate, values::switch(text)),
     },
     Setting {
         name: "data-dir",
@@ -269,6 +277,14 @@ impl Draft {
             journal: None,
             drain_timeout: None,
         }
+    }
+
+    /// The journal that these settings ask for.
+    pub(super) fn journal(self) -> JournalConfig {
+        let Self {
+            config, journal, ..
+        } = self;
+        journal.unwrap_or_else(|| JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE)))
     }
 
     /// Settles what depends on several settings, and makes the files that are needed.

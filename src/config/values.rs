@@ -28,6 +28,13 @@ pub struct RedisUrl {
     place: Box<str>,
 }
 
+/// The URL of a PostgreSQL database, with its password if it has one.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PostgresUrl {
+    text: Box<str>,
+    place: Box<str>,
+}
+
 impl ApiKey {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -109,6 +116,81 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
+/// What the URL of a PostgreSQL database may carry behind its `?`.
+const POSTGRES_PARAMETERS: [&str; 14] = [
+    "application_name",
+    "dbname",
+    "host",
+    "hostaddr",
+    "options",
+    "password",
+    "port",
+    "ssl-mode",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+    "statement-cache-capacity",
+    "user",
+];
+
+impl PostgresUrl {
+    /// Reads a `postgres://` or `postgresql://` URL.
+    ///
+    /// # Errors
+    /// Says what would be right, without repeating what may hold a password.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let right = "not a URL like postgres://ringback@127.0.0.1:5432/ringback";
+        let url = Url::parse(text).map_err(|_| right)?;
+        if !matches!(url.scheme(), "postgres" | "postgresql") || !text.contains("://") {
+            return Err(right.into());
+        }
+        let parameter = |name: &str| {
+            let found = url.query_pairs().find(|(known, _)| known == name);
+            found.map(|(_, value)| value.into_owned())
+        };
+        for (name, _) in url.query_pairs() {
+            let known = POSTGRES_PARAMETERS.contains(&&*name) || name.starts_with("options[");
+            if !known {
+                return Err(format!("{} is no parameter that is known", quoted(&name)));
+            }
+        }
+        let in_url = url.host_str().filter(|host| !host.is_empty());
+        let host = parameter("host").or_else(|| in_url.map(str::to_string));
+        let port = parameter("port").and_then(|port| port.parse().ok());
+        let port = port.or(url.port()).unwrap_or(5432);
+        let database = url.path().trim_start_matches('/').to_string();
+        Ok(Self {
+            text: text.into(),
+            place: format!(
+                "postgres://{}:{port}/{}",
+                host.ok_or(right)?,
+                parameter("dbname").unwrap_or(database)
+            )
+            .into(),
+        })
+    }
+
+    /// The whole URL, with its password, for the connection alone.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.text
+    }
+}
+
+/// The server's address and the database alone.
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.place)
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "PostgresUrl({self})")
+    }
+}
+
 /// A duration as it is written everywhere: `200ms`, `4m`, `24h22m`.
 ///
 /// # Errors
@@ -138,7 +220,7 @@ pub(super) fn path(text: &str) -> Result<PathBuf, String> {
 }
 
 pub(super) fn journal(text: &str) -> Result<JournalConfig, String> {
-    let right = "a journal is sqlite://FILE or none";
+    let right = "a journal is sqlite://FILE, postgres://USER@HOST/DATABASE or none";
     if text == "none" {
         return Ok(JournalConfig::None);
     }
@@ -149,9 +231,9 @@ pub(super) fn journal(text: &str) -> Result<JournalConfig, String> {
         )),
         Some(("sqlite", ":memory:")) => Err("a journal in memory would keep nothing".into()),
         Some(("sqlite", file)) => Ok(JournalConfig::Sqlite(PathBuf::from(file))),
-        Some(("postgres" | "postgresql", _)) => Err(format!(
-            "a journal in PostgreSQL is not supported yet; {right}"
-        )),
+        Some(("postgres" | "postgresql", _)) => {
+            PostgresUrl::parse(text).map(JournalConfig::Postgres)
+        }
         // Whatever it is, it may hold a password.
         Some(_) | None => Err(right.into()),
     }
@@ -256,5 +338,46 @@ mod tests {
         assert_eq!(journal("sqlite:///data/j.db"), file("/data/j.db"));
         assert_eq!(journal("sqlite://j.db"), file("j.db"));
         assert_eq!(journal("none"), Ok(JournalConfig::None));
+    }
+
+    #[test]
+    fn a_postgres_url_names_its_place_and_keeps_its_password_to_itself() {
+        fn check(text: &str, expected: Result<&str, &str>) {
+            let found = PostgresUrl::parse(text);
+            if let Ok(url) = &found {
+                assert_eq!(url.expose(), text);
+                assert!(!format!("{url:?}").contains("hunter2"), "{url:?}");
+            }
+            let found = found.map(|url| url.to_string());
+            match (found, expected) {
+                (Ok(place), Ok(expected)) => assert_eq!(place, expected),
+                (Err(problem), Err(expected)) => {
+                    assert!(problem.contains(expected), "{problem}");
+                    assert!(!problem.contains("hunter2"), "{problem}");
+                }
+                (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+            }
+        }
+        let place = Ok("postgres://db.example:5432/ringback");
+        check("postgres://db.example/ringback", place);
+        check("postgresql://me:hunter2@db.example/ringback", place);
+        check("postgres://db.example/ringback?sslmode=verify-full", place);
+        check("postgres://db.example/ringback?password=hunter2", place);
+        check("postgres:///ringback?host=db.example", place);
+        check(
+            "postgres://[::1]:5433/x?options=-c%20search_path%3Da",
+            Ok("postgres://[::1]:5433/x"),
+        );
+        check(
+            "postgres:///x?host=/run/postgresql",
+            Ok("postgres:///run/postgresql:5432/x"),
+        );
+        check(
+            "postgres://db.example/x?passwort=hunter2",
+            Err("`passwort` is no"),
+        );
+        check("postgres:///ringback", Err("not a URL like"));
+        check("postgres:hunter2", Err("not a URL like"));
+        check("mysql://me:hunter2@db.example/", Err("not a URL like"));
     }
 }

@@ -28,12 +28,12 @@ const WRITERS: usize = 4;
 /// recorded.
 const READERS: usize = 4;
 /// How long a call waits for others that are before it.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// How long opening a connection may take, sign-on included.
 const LONGEST_CONNECTING: Duration = Duration::from_secs(3);
 /// How long a call that writes may take, and one that reads.
-const LONGEST_WRITE: Duration = Duration::from_secs(6);
-const LONGEST_READ: Duration = Duration::from_secs(12);
+const LONGEST_WRITE: Duration = Duration::from_secs(4);
+const LONGEST_READ: Duration = Duration::from_secs(8);
 /// A connection that was idle for longer is not used again: firewalls forget them without a word.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
 /// How old the server's plans of statements may grow: they follow from how large the tables were.
@@ -48,9 +48,12 @@ const MOST_TRIES: usize = 5;
 /// same reason plans are made anew every few seconds, but not for every call, which would cost more
 /// than some calls do. None is worth compiling. What is answered is on the server's disk, whatever its default.
 const SESSION: &str = "
-    SET statement_timeout = 10000;
+    SET statement_timeout = 8000;
     SET lock_timeout = 3000;
     SET idle_in_transaction_session_timeout = 10000;
+    SET tcp_keepalives_idle = 30;
+    SET tcp_keepalives_interval = 10;
+    SET tcp_keepalives_count = 3;
     SET default_transaction_isolation = 'read committed';
     SET client_min_messages = 'warning';
     SET plan_cache_mode = 'force_generic_plan';
@@ -108,6 +111,11 @@ impl Connections {
             writers: Semaphore::new(WRITERS),
             readers: Semaphore::new(READERS),
         }
+    }
+
+    /// How the server is reached.
+    pub(super) fn options(&self) -> &PgConnectOptions {
+        &self.options
     }
 
     /// Makes a call that writes.

@@ -5,6 +5,11 @@
 
 use crate::journal::JournalError;
 
+/// What a wait for a lock ends with after `lock_timeout`.
+pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
+/// A key that is there already.
+pub(super) const UNIQUE_VIOLATION: &str = "23505";
+
 /// Why a call was not answered, as far as it matters for what to do next.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -73,7 +78,7 @@ fn of_code(code: &str, cause: String) -> Failure {
         // starting up or shutting down.
         ("08", _) | (_, "57P01" | "57P02" | "57P03" | "57P05") => Failure::Lost(cause),
         // Serialisation, deadlock, a unique key that another session has just taken.
-        (_, "40001" | "40P01" | "23505") => Failure::Conflict(cause),
+        (_, "40001" | "40P01" | UNIQUE_VIOLATION) => Failure::Conflict(cause),
         // A session that was sitting in a transaction, or one that the server broke off.
         (_, "25P03" | "25P04") => Failure::Lost(cause),
         // The schema or its content is not what this version wrote: wrong data, a violated

@@ -32,8 +32,11 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use connections::Connections;
+pub use open::Sharing;
+use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Mutex;
 
 /// How long a write proves that the journal can be written to.
 const PROVEN: Duration = Duration::from_secs(1);
@@ -42,7 +45,11 @@ const PROVEN: Duration = Duration::from_secs(1);
 pub struct PostgresJournal {
     id: String,
     instance: Arc<str>,
+    /// Who takes on duties: this very value, since names of instances can be alike.
+    holder: String,
     connections: Connections,
+    /// The session that says who is at work on it.
+    held: Mutex<Option<PgConnection>>,
 }
 
 #[async_trait]
@@ -149,7 +156,7 @@ impl Journal for PostgresJournal {
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
         let call = upkeep::Duty {
             name,
-            holder: &self.instance,
+            holder: &self.holder,
             ttl_ms,
         };
         self.connections.write(&call).await
@@ -177,6 +184,11 @@ impl Journal for PostgresJournal {
     }
 
     async fn close(&self) {
+        let resigning = upkeep::Resign(&self.holder);
+        if let Err(error) = self.connections.write(&resigning).await {
+            tracing::debug!(%error, "duties are not given back; they run out by themselves");
+        }
         self.connections.close().await;
+        *self.held.lock().await = None;
     }
 }

@@ -2,15 +2,25 @@
 
 use super::PostgresJournal;
 use super::connections::{Connections, connect};
-use super::error::Failure;
+use super::error::{Failure, LOCK_NOT_AVAILABLE, code};
 use super::schema::{self, Schema};
 use crate::journal::JournalError;
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 
 /// What this program calls itself to the server, unless the URL says otherwise.
 const APPLICATION: &str = "ringback";
+
+/// With whom a server shares a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sharing {
+    /// With other servers on the same schedule.
+    WithOthers,
+    /// With nobody: its schedule is its own.
+    WithNobody,
+}
 
 impl PostgresJournal {
     /// Opens the journal in a database. `instance` is the name under which this process signs what
@@ -45,8 +55,41 @@ impl PostgresJournal {
         Ok(Self {
             id,
             instance: instance.into(),
+            holder: format!("{instance}/{}", Uuid::now_v7().simple()),
             connections: Connections::new(options),
+            held: Mutex::new(None),
         })
+    }
+
+    /// Says that this server is at work on the journal, for as long as this value lives and the
+    /// database server runs on.
+    ///
+    /// # Errors
+    /// [`JournalError::Refused`] if another server is at work on it, and either of the two cannot
+    /// share it.
+    pub async fn hold(&self, sharing: Sharing) -> Result<(), JournalError> {
+        let options = self.connections.options();
+        let at = |error| located(options, error);
+        let mut connection = connect(options).await.map_err(at)?;
+        // Waits a moment: the session of a server that was killed has to end first.
+        let lock = match sharing {
+            Sharing::WithOthers => "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))",
+            Sharing::WithNobody => "SELECT pg_advisory_lock(hashtextextended($1, 0))",
+        };
+        let held = sqlx::query(lock)
+            .bind(format!("ringback journal {}", self.id))
+            .execute(&mut connection)
+            .await;
+        held.map_err(|error| match code(&error).as_deref() {
+            Some(LOCK_NOT_AVAILABLE) => at(JournalError::Refused(
+                "it is in use by another server, and one of the two has its schedule in memory; \
+                 servers that share a journal share a Redis too"
+                    .into(),
+            )),
+            _ => at(Failure::from(error).into()),
+        })?;
+        *self.held.lock().await = Some(connection);
+        Ok(())
     }
 
     /// Brings the schema of a database up to date and says which migrations that took.

@@ -9,7 +9,7 @@
 //! although a part of it was kept; repeated, that part is found to be kept already.
 
 use super::connections::Call;
-use super::error::{Failure, code};
+use super::error::{Failure, UNIQUE_VIOLATION, code};
 use super::load::lock;
 use super::rows::Stored;
 use super::statements::{
@@ -217,7 +217,7 @@ impl Record<'_> {
                     .collect())
             }
             // An attempt that is here already, of a notification that it did not move on.
-            Err(error) if code(&error).as_deref() == Some("23505") => Ok(Vec::new()),
+            Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(Vec::new()),
             Err(error) => Err(error.into()),
         }
     }

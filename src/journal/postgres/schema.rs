@@ -3,7 +3,7 @@
 //! Migrations only add, so servers of the version before go on working while one of this version
 //! brings the schema up to date. Several that start at once take turns.
 
-use super::error::{Failure, code};
+use super::error::{Failure, LOCK_NOT_AVAILABLE, code};
 use crate::journal::JournalError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
 use sqlx::postgres::PgConnection;
@@ -67,7 +67,7 @@ pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>,
         .execute(&mut *db)
         .await;
     locked.map_err(|error| match code(&error).as_deref() {
-        Some("55P03") => JournalError::Refused(
+        Some(LOCK_NOT_AVAILABLE) => JournalError::Refused(
             "another server has been bringing its schema up to date for 30 s; try again".into(),
         ),
         _ => Failure::from(error).into(),

@@ -82,7 +82,7 @@ impl Call for Rebuilding<'_> {
 /// See [`crate::journal::Journal::duty`].
 pub(super) struct Duty<'call> {
     pub(super) name: &'call str,
-    pub(super) holder: &'call Arc<str>,
+    pub(super) holder: &'call str,
     pub(super) ttl_ms: i64,
 }
 
@@ -102,11 +102,27 @@ impl Call for Duty<'_> {
                 OR duties.until_ms <= excluded.until_ms - $3",
         )
         .bind(self.name)
-        .bind(&**self.holder)
+        .bind(self.holder)
         .bind(self.ttl_ms)
         .execute(connection)
         .await?;
         Ok(taken.rows_affected() == 1)
+    }
+}
+
+/// Gives all duties of this holder back.
+pub(super) struct Resign<'call>(pub(super) &'call str);
+
+#[async_trait]
+impl Call for Resign<'_> {
+    type Reply = ();
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+        sqlx::query("DELETE FROM duties WHERE holder = $1")
+            .bind(self.0)
+            .execute(connection)
+            .await?;
+        Ok(())
     }
 }
 

@@ -3,8 +3,8 @@
 use super::SqliteJournal;
 use super::error::{failed, is_no_database};
 use super::writer::Writer;
-use crate::journal::JournalError;
-use sqlx::migrate::{MigrateError, Migrator};
+use crate::journal::{Journal as _, JournalError};
+use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
@@ -35,6 +35,23 @@ impl SqliteJournal {
     /// [`JournalError::Refused`] if another server has it open, if the file is something else, was
     /// written by a newer version, or cannot be opened.
     pub async fn open(path: &Path, instance: &str) -> Result<Self, JournalError> {
+        Ok(Self::open_and_tell(path, instance).await?.0)
+    }
+
+    /// Brings the schema of a file up to date and says which migrations that took.
+    ///
+    /// # Errors
+    /// As [`SqliteJournal::open`].
+    pub async fn migrate(path: &Path) -> Result<Vec<String>, JournalError> {
+        let (journal, applied) = Self::open_and_tell(path, "migrate").await?;
+        journal.close().await;
+        Ok(applied)
+    }
+
+    async fn open_and_tell(
+        path: &Path,
+        instance: &str,
+    ) -> Result<(Self, Vec<String>), JournalError> {
         let file = create(path).and_then(|()| fs::canonicalize(path));
         let file = file.map_err(|error| refused(path, &error))?;
         let lock = lock(&file)?;
@@ -65,7 +82,7 @@ impl SqliteJournal {
             // SQLite stays in its old mode without an error, and readers would block the writer.
             return Err(refused(&file, &"its file system allows no write-ahead log"));
         }
-        migrate(&mut connection, &file).await?;
+        let applied = migrate(&mut connection, &file).await?;
         let id = identify(&mut connection).await.map_err(refuse)?;
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
@@ -74,13 +91,14 @@ impl SqliteJournal {
             .connect_with(readers)
             .await
             .map_err(refuse)?;
-        Ok(Self {
+        let journal = Self {
             id,
             instance: instance.into(),
             writer: Writer::new(options, connection),
             readers,
             lock,
-        })
+        };
+        Ok((journal, applied))
     }
 }
 
@@ -169,8 +187,21 @@ async fn claim(file: &Path) -> Result<(), JournalError> {
     connection.close().await.map_err(refuse)
 }
 
-/// Brings the schema up to date.
-async fn migrate(connection: &mut SqliteConnection, file: &Path) -> Result<(), JournalError> {
+/// Brings the schema up to date and says what that took.
+async fn migrate(
+    connection: &mut SqliteConnection,
+    file: &Path,
+) -> Result<Vec<String>, JournalError> {
+    let table = &MIGRATIONS.table_name;
+    let told = |error| refused(file, &error);
+    connection
+        .ensure_migrations_table(table)
+        .await
+        .map_err(|error| told(error.to_string()))?;
+    let before = connection
+        .list_applied_migrations(table)
+        .await
+        .map_err(|error| told(error.to_string()))?;
     // Not `run`: its type keeps the compiler from seeing that this future is `Send`.
     MIGRATIONS
         .run_direct(None, connection, false)
@@ -184,7 +215,12 @@ async fn migrate(connection: &mut SqliteConnection, file: &Path) -> Result<(), J
                 refused(file, &failed(cause))
             }
             _ => refused(file, &error),
-        })
+        })?;
+    let is_new = |version| before.iter().all(|one| one.version != version);
+    let applied = MIGRATIONS.iter().filter(|one| is_new(one.version));
+    Ok(applied
+        .map(|one| format!("{:04} {}", one.version, one.description))
+        .collect())
 }
 
 /// The journal's name, given to it once.

@@ -18,6 +18,7 @@ macro_rules! on_stores {
     ($($(#[$note:meta])* $name:ident),+ $(,)?) => {
         on_stores!(@ embedded Embedded $($name)+);
         on_stores!(@ redis Redis $($name)+);
+        on_stores!(@ postgres Postgres $($name)+);
         on_stores!(@ redis_only RedisOnly $($name)+);
     };
     (@ $module:ident $stores:ident $($name:ident)+) => {
@@ -38,6 +39,7 @@ macro_rules! on_journaled_stores {
     ($($name:ident),+ $(,)?) => {
         $crate::end_to_end::on_stores!(@ embedded Embedded $($name)+);
         $crate::end_to_end::on_stores!(@ redis Redis $($name)+);
+        $crate::end_to_end::on_stores!(@ postgres Postgres $($name)+);
     };
 }
 use on_journaled_stores;

@@ -1,10 +1,10 @@
 //! Servers under test: in this process, or as the real program.
 
-use super::{merchant::Merchant, redis, within};
+use super::{merchant::Merchant, postgres, redis, within};
 use reqwest::{Client, Method, StatusCode};
 use ringback::app::App;
 use ringback::clock::{Clock, ManualClock};
-use ringback::config::{JournalConfig, RedisUrl, ServeConfig};
+use ringback::config::{JournalConfig, PostgresUrl, RedisUrl, ServeConfig};
 use ringback::domain::signature::SigningSecret;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -22,6 +22,8 @@ pub enum Stores {
     Embedded,
     /// Redis and SQLite.
     Redis,
+    /// Redis and PostgreSQL.
+    Postgres,
     /// Redis alone.
     RedisOnly,
 }
@@ -39,6 +41,11 @@ pub fn config(dir: &Path, stores: Stores) -> ServeConfig {
     match stores {
         Stores::Embedded => {}
         Stores::Redis => config.schedule.redis = Some(redis_url(&redis::fresh_database())),
+        Stores::Postgres => {
+            config.schedule.redis = Some(redis_url(&redis::fresh_database()));
+            let url = PostgresUrl::parse(&postgres::fresh_database());
+            config.journal = JournalConfig::Postgres(url.expect("a PostgreSQL URL"));
+        }
         Stores::RedisOnly => {
             config.schedule.redis = Some(redis_url(&redis::fresh_database()));
             config.journal = JournalConfig::None;

@@ -1,0 +1,72 @@
+//! `ringback migrate`: brings the schema of a journal up to date, for those who do not want a server
+//! to do it at its start.
+
+use super::serve::{flag, flags};
+use super::{Failure, block_on};
+use crate::config::settings::{ALL, Setting};
+use crate::config::{Flags, JournalConfig, load_journal};
+use crate::journal::postgres::PostgresJournal;
+use crate::journal::sqlite::SqliteJournal;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::io::Write as _;
+
+/// The settings that say where the journal is, as `serve` has them.
+const SETTINGS: [&str; 3] = ["journal", "data-dir", "config"];
+
+/// The flags of `migrate`.
+pub struct MigrateArguments {
+    flags: Flags,
+}
+
+fn settings() -> impl Iterator<Item = &'static Setting> {
+    ALL.iter().filter(|one| SETTINGS.contains(&one.name))
+}
+
+impl FromArgMatches for MigrateArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            flags: flags(matches, settings()),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for MigrateArguments {
+    fn augment_args(command: Command) -> Command {
+        command
+            .args(settings().map(flag))
+            .after_help("Variables and keys of the file are those of `ringback serve`.")
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Migrates and says what was applied.
+pub fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
+    let journal = load_journal(&arguments.flags, |name| std::env::var_os(name))?;
+    let applied = block_on(async {
+        let applied = match &journal {
+            JournalConfig::Sqlite(path) => SqliteJournal::migrate(path).await,
+            JournalConfig::Postgres(url) => PostgresJournal::migrate(url.expose()).await,
+            JournalConfig::None => {
+                let problem = "--journal none: there is no journal to bring up to date";
+                return Err(Failure::Usage(problem.to_string()));
+            }
+        };
+        Ok(applied.map_err(anyhow::Error::from)?)
+    })?;
+    let mut out = std::io::stdout();
+    for name in &applied {
+        writeln!(out, "applied {name}")?;
+    }
+    if applied.is_empty() {
+        writeln!(out, "the journal is up to date")?;
+    }
+    Ok(())
+}
