@@ -6,7 +6,10 @@
 mod changing;
 mod keeping;
 mod listing;
+mod migrating;
 mod pending;
+mod postgres_outages;
+mod postgres_sharing;
 mod recording;
 mod registering;
 mod samples;

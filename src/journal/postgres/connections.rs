@@ -64,6 +64,7 @@ const SESSION: &str = "
     SET enable_hashjoin = off;
     SET enable_mergejoin = off;
     SET enable_sort = off;
+    SET enable_incremental_sort = off;
     SET enable_memoize = off;
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
@@ -249,6 +250,7 @@ impl Connections {
         if idle.breaks == breaks {
             idle.breaks += 1;
             idle.connections.clear();
+            idle.wrote = None;
         }
     }
 

@@ -9,7 +9,7 @@ use super::connections::Call;
 use super::error::Failure;
 use super::read::limit_of;
 use super::register::ARRIVAL_BITS;
-use super::rows::{Fields, Reader, Stored, stored_columns};
+use super::rows::{Fields, Reader, Stored, notification_of, stored_columns};
 use crate::domain::state::{Cause, State};
 use crate::journal::{Cursor, Filter, Order, Page};
 use async_trait::async_trait;
@@ -176,9 +176,10 @@ impl<'filter> Plan<'filter> {
                 SELECT * FROM standings WHERE notification = n.row_id OFFSET 0
              ) AS s"
         } else {
-            "standings AS s CROSS JOIN LATERAL (
-                SELECT * FROM notifications WHERE row_id = s.notification OFFSET 0
-             ) AS n"
+            concat!(
+                "standings AS s CROSS JOIN LATERAL ",
+                notification_of!("s.notification")
+            )
         };
         let at_ms = match self.index {
             Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
@@ -189,7 +190,7 @@ impl<'filter> Plan<'filter> {
         let (stretch, order) = self.stretch_sql();
         format!(
             "SELECT {columns}, {at_ms} AS at_ms FROM {tables}
-             WHERE {stretch}
+             WHERE {stretch} AND n.row_id = s.notification
                 AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
                 AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
              ORDER BY {order} LIMIT $9",
@@ -237,7 +238,10 @@ impl<'filter> Plan<'filter> {
         match self.index {
             Index::Everything => by_row("n.row_id", "n.row_id DESC"),
             Index::OfLane => within("n.lane", "n.lane DESC, n.row_id DESC"),
-            Index::OfTopic => within("n.topic", "n.topic DESC, n.row_id DESC"),
+            Index::OfTopic => within(
+                "n.topic COLLATE \"POSIX\"",
+                "n.topic COLLATE \"POSIX\" DESC, n.row_id DESC",
+            ),
             Index::OfState(state) => {
                 let (stretch, order) = by_row("s.notification", "s.notification DESC");
                 (format!("s.state = '{state}' AND {stretch}"), order)

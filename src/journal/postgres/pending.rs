@@ -3,7 +3,7 @@
 use super::connections::Call;
 use super::error::Failure;
 use super::read::limit_of;
-use super::rows::{Fields, Reader, payload_columns, stored_columns};
+use super::rows::{Fields, Reader, notification_of, payload_columns, stored_columns};
 use crate::journal::{Cursor, Pending};
 use async_trait::async_trait;
 use sqlx::Row as _;
@@ -37,11 +37,9 @@ const PAGE: &str = concat!(
     ", ",
     payload_columns!("s"),
     ", s.next_due_ms
-     FROM weighed AS s
-     CROSS JOIN LATERAL (
-        SELECT * FROM notifications WHERE row_id = s.notification OFFSET 0
-     ) AS n
-     WHERE coalesce(s.bytes_before, 0) < $4
+     FROM weighed AS s CROSS JOIN LATERAL ",
+    notification_of!("s.notification"),
+    " WHERE n.row_id = s.notification AND coalesce(s.bytes_before, 0) < $4
      ORDER BY s.next_due_ms, s.notification"
 );
 

@@ -30,10 +30,10 @@ use std::sync::Arc;
 /// written again. Rows are locked in the order of their numbers. Gives the places in the batch of
 /// what was moved.
 ///
-/// The rows to move are looked up one by one and moved by their place in the table, and that they
-/// are scheduled is said in two ways: so there is no other plan than that, whatever the planner
-/// believes of the table. Another session may move a row in between; then the conditions are asked
-/// again of what it has become.
+/// The rows to move are looked up one by one and moved by their place in the table. That they are
+/// scheduled is not said in the words of an index. So there is no other plan than that, whatever the
+/// planner believes of the table. Another session may move a row in between; then the conditions are
+/// asked again of what it has become.
 const ADVANCE: &str = "
     WITH given AS MATERIALIZED (
         SELECT g.*, n.row_id, s.tuple
@@ -56,7 +56,7 @@ const ADVANCE: &str = "
         ) AS n
         CROSS JOIN LATERAL (
             SELECT ctid AS tuple FROM standings AS s
-            WHERE s.notification = n.row_id AND s.state = 'scheduled' OFFSET 0
+            WHERE s.notification = n.row_id AND s.ended_ms IS NULL OFFSET 0
         ) AS s
         ORDER BY n.row_id
     ), moved AS (

@@ -1,5 +1,8 @@
 //! Keeping a batch of notifications: one statement, and a second one only for those that were here.
 //!
+//! If those that were here cannot be read, the call fails although the new ones are kept; registered
+//! again, they are found here.
+//!
 //! A key that another instance takes between the look-up and the insertion violates the unique
 //! index; the whole statement is then made again and finds it. Rows go in by the order of their keys,
 //! so that two instances that register the same ones wait for each other and do not lock each other

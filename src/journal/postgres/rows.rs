@@ -39,7 +39,19 @@ macro_rules! payload_columns {
         )
     };
 }
-pub(super) use {payload_columns, stored_columns};
+/// The notification of this row number, as a table called `n`; whoever takes it from here asks that
+/// its number be that one. Said so roundabout, it is looked up by its number and nothing else: to a
+/// planner that believes the table to be small, any index with the number in it would do.
+macro_rules! notification_of {
+    ($row_id:literal) => {
+        concat!(
+            "(SELECT * FROM notifications WHERE row_id >= ",
+            $row_id,
+            " ORDER BY row_id LIMIT 1) AS n"
+        )
+    };
+}
+pub(super) use {notification_of, payload_columns, stored_columns};
 
 /// No headers of the caller's own, as nearly all notifications have it.
 pub(super) const NO_HEADERS: &str = "[]";

@@ -2,16 +2,23 @@
 
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
-use crate::support::redis;
-use crate::support::ringback::registration;
+use crate::support::ringback::{Stores, registration};
+use crate::support::{postgres, redis};
 use serde_json::json;
 
+/// The kinds of store that the program is run on.
+const KINDS: [Stores; 3] = [Stores::Embedded, Stores::Redis, Stores::Postgres];
+
 /// Arguments for each kind of store.
-fn arguments(redis: bool) -> Vec<String> {
-    if redis {
-        vec!["--redis".to_string(), redis::fresh_database()]
-    } else {
-        Vec::new()
+fn arguments(stores: Stores) -> Vec<String> {
+    let redis = || ["--redis".to_string(), redis::fresh_database()];
+    let postgres = || ["--journal".to_string(), postgres::fresh_database()];
+    let none = || ["--journal", "none"].map(String::from);
+    match stores {
+        Stores::Embedded => Vec::new(),
+        Stores::Redis => redis().to_vec(),
+        Stores::Postgres => [redis(), postgres()].concat(),
+        Stores::RedisOnly => [redis(), none()].concat(),
     }
 }
 
@@ -22,9 +29,9 @@ async fn start(dir: &std::path::Path, arguments: &[String]) -> Process {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_and_started_again_nothing_accepted_is_missing() {
-    for redis in [false, true] {
+    for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let arguments = arguments(redis);
+        let arguments = arguments(stores);
         let mut merchant = Merchant::start().await;
         let server = start(dir.path(), &arguments).await;
         // Answered registrations, and the kill right behind the last answer.
@@ -53,9 +60,9 @@ async fn killed_and_started_again_nothing_accepted_is_missing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_during_an_attempt_it_is_made_again_under_the_same_number() {
-    for redis in [false, true] {
+    for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut arguments = arguments(redis);
+        let mut arguments = arguments(stores);
         // A short limit makes short leases, and so a short wait for their return.
         arguments.extend(["--timeout", "1s"].map(String::from));
         let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
@@ -67,7 +74,7 @@ async fn killed_during_an_attempt_it_is_made_again_under_the_same_number() {
         assert_eq!(merchant.call().await.attempt(), 1);
         let view = server.api().until_state("a", "delivered").await;
         assert_eq!(view["attempts_made"], 1);
-        if redis {
+        if stores != Stores::Embedded {
             // Its lease was found expired, so support staff learn of the first call too.
             assert_eq!(view["attempts"][0]["outcome"], "interrupted");
             assert_eq!(view["attempts"][1]["outcome"], "acknowledged");
@@ -78,9 +85,9 @@ async fn killed_during_an_attempt_it_is_made_again_under_the_same_number() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gentle_stop_lets_the_attempt_under_way_end() {
-    for redis in [false, true] {
+    for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let arguments = arguments(redis);
+        let arguments = arguments(stores);
         let held = Reaction::Held(Box::new(Reaction::success()));
         let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
         let mut server = start(dir.path(), &arguments).await;
@@ -99,9 +106,9 @@ async fn a_gentle_stop_lets_the_attempt_under_way_end() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_that_takes_too_long_interrupts_and_gives_the_lease_back() {
-    for redis in [false, true] {
+    for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
-        let mut arguments = arguments(redis);
+        let mut arguments = arguments(stores);
         arguments.extend(["--drain-timeout", "100ms"].map(String::from));
         let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
         let server = start(dir.path(), &arguments).await;

@@ -1,5 +1,6 @@
 //! Several servers on one Redis, and servers that do not belong together.
 
+use super::on_stores;
 use crate::support::merchant::{Call, Merchant};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
@@ -7,15 +8,17 @@ use ringback::app::App;
 use ringback::domain::signature::SigningSecret;
 use std::collections::BTreeMap;
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice() {
+on_stores!(@ redis_only RedisOnly two_servers_share_the_work_and_never_send_the_same_attempt_twice);
+on_stores!(@ postgres Postgres two_servers_share_the_work_and_never_send_the_same_attempt_twice);
+
+async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice(stores: Stores) {
     const LANES: usize = 40;
     const EACH: usize = 10;
     let mut merchants = Vec::new();
     for _ in 0..LANES {
         merchants.push(Merchant::start().await);
     }
-    let one = Server::start(Stores::RedisOnly).await;
+    let one = Server::start(stores).await;
     // Each signs with a secret of its own, so the merchant can tell them apart.
     let other_secret = SigningSecret::from_random(&[43; 32]);
     let mut beside = one.config().clone();

@@ -104,11 +104,6 @@ impl PostgresServer {
         self.start_again().await;
     }
 
-    /// The port of the loopback that it listens on.
-    pub fn port(&self) -> u16 {
-        self.port
-    }
-
     /// The URL of one of its databases; `postgres` is always there.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://{OWNER}@127.0.0.1:{}/{database}", self.port)

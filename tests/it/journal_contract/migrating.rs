@@ -1,0 +1,321 @@
+//! From one version's schema to the next, with all that is in it.
+//!
+//! A database of the version before is made by copying everything from a filled one of this version,
+//! table by table and column by column, into one that lacks the newest migration: migrations only
+//! add, so that leaves out nothing but what the newest adds.
+
+use super::samples::{
+    START_MS, apply, changing, delivery, failure, keep, key, refusal, registering,
+};
+use super::{INSTANCE, PostgresStore, SqliteStore, Store};
+use crate::support::postgres::{connect, run};
+use crate::support::within;
+use ringback::domain::change::Change;
+use ringback::domain::key::Key;
+use ringback::domain::snapshot::Snapshot;
+use ringback::journal::postgres::PostgresJournal;
+use ringback::journal::{Filter, Journal, JournalCounts, JournalError, Order, Transition};
+use sqlx::migrate::Migrator;
+use sqlx::postgres::PgConnection;
+use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _};
+use std::path::Path;
+use tokio::task::JoinSet;
+
+/// Everything that a journal shows.
+#[derive(Debug, PartialEq)]
+struct Shown {
+    counts: JournalCounts,
+    list: Vec<Key>,
+    found: Vec<Option<Snapshot>>,
+    histories: Vec<Vec<Transition>>,
+    bodies: Vec<Option<Vec<u8>>>,
+}
+
+const IDS: [&str; 6] = [
+    "waiting",
+    "failed",
+    "delivered",
+    "dead",
+    "cancelled",
+    "replayed",
+];
+
+/// One notification in each state, with all that belongs to it.
+async fn fill(journal: &dyn Journal) {
+    for id in IDS {
+        let given = registering(id);
+        let progress = given.progress;
+        let notification = keep(journal, given).await;
+        match id {
+            "failed" => apply(journal, failure(&notification, progress)).await,
+            "delivered" => apply(journal, delivery(&notification, progress)).await,
+            "dead" | "replayed" => apply(journal, refusal(&notification, progress)).await,
+            _ => {}
+        }
+        let change = match id {
+            "cancelled" => Change::Cancel,
+            "replayed" => Change::Replay,
+            _ => continue,
+        };
+        let change = changing(&notification.key, change, START_MS + 90);
+        journal.change(change).await.expect("carried out");
+    }
+}
+
+async fn shown(journal: &dyn Journal) -> Shown {
+    let everything = Filter::default();
+    let page = journal.list(&everything, Order::Registered, None, 100);
+    let page = page.await.expect("read");
+    let mut shown = Shown {
+        counts: journal.counts().await.expect("read"),
+        list: page.items.into_iter().map(|item| item.key).collect(),
+        found: Vec::new(),
+        histories: Vec::new(),
+        bodies: Vec::new(),
+    };
+    for id in IDS {
+        let key = key(id);
+        shown.found.push(journal.find(&key).await.expect("read"));
+        shown
+            .histories
+            .push(journal.transitions(&key).await.expect("read"));
+        let pending = journal.pending(&key).await.expect("read");
+        shown
+            .bodies
+            .push(pending.map(|pending| pending.notification.body.to_vec()));
+    }
+    shown
+}
+
+/// What is kept goes on to be of use: changes, recordings and registrations follow on it.
+async fn check_goes_on(journal: &dyn Journal) {
+    keep(journal, registering("new")).await;
+    for (id, change) in [("waiting", Change::Cancel), ("dead", Change::Discard)] {
+        let change = changing(&key(id), change, START_MS + 100);
+        journal.change(change).await.expect("carried out");
+        let lines = journal.transitions(&key(id)).await.expect("read");
+        assert_eq!(lines.last().expect("a line").at_ms, START_MS + 100);
+    }
+    journal.check().await.expect("works");
+}
+
+async fn migrations(folder: &str) -> Migrator {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    Migrator::new(folder).await.expect("readable")
+}
+
+/// The number of the newest but one.
+fn before_the_newest(migrator: &Migrator) -> i64 {
+    let mut versions: Vec<i64> = migrator.iter().map(|one| one.version).collect();
+    versions.pop();
+    versions.pop().expect("there are two at least")
+}
+
+#[tokio::test]
+async fn a_filled_sqlite_journal_of_the_version_before_is_carried_over() {
+    let filled = SqliteStore::new();
+    let journal = filled.open().await;
+    fill(&*journal).await;
+    let expected = shown(&*journal).await;
+    journal.close().await;
+
+    let older = SqliteStore::new();
+    let mut migrator = migrations("migrations/sqlite").await;
+    let version = before_the_newest(&migrator);
+    let mut connection = SqliteConnectOptions::new()
+        .filename(older.path())
+        .create_if_missing(true)
+        .foreign_keys(false)
+        .connect()
+        .await
+        .expect("it opens");
+    // As the program marks a file of its own.
+    let mark = "PRAGMA application_id = 1380861762";
+    connection.execute(mark).await.expect("marked");
+    migrator.set_locking(false);
+    migrator
+        .run_direct(Some(version), &mut connection, false)
+        .await
+        .expect("migrated");
+    let attach = format!("ATTACH '{}' AS filled", filled.path().display());
+    connection
+        .execute(AssertSqlSafe(attach))
+        .await
+        .expect("attached");
+    // The counts last: triggers have counted on the way.
+    let tables = "SELECT name FROM main.sqlite_schema
+        WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' AND name NOT LIKE 'sqlite%'
+        ORDER BY name = 'counts'";
+    let tables: Vec<String> = sqlx::query_scalar(tables)
+        .fetch_all(&mut connection)
+        .await
+        .expect("read");
+    for table in tables {
+        let columns = format!("SELECT name FROM pragma_table_info('{table}')");
+        let columns: Vec<String> = sqlx::query_scalar(AssertSqlSafe(columns))
+            .fetch_all(&mut connection)
+            .await
+            .expect("read");
+        let columns = columns.join(", ");
+        let copy = format!(
+            "DELETE FROM main.{table};
+             INSERT INTO main.{table} ({columns}) SELECT {columns} FROM filled.{table}"
+        );
+        connection
+            .execute(AssertSqlSafe(copy))
+            .await
+            .expect("copied");
+    }
+    connection.close().await.expect("closed");
+
+    let journal = older.open().await;
+    assert_eq!(shown(&*journal).await, expected);
+    check_goes_on(&*journal).await;
+}
+
+/// The columns of a table that can be written to.
+async fn columns(connection: &mut PgConnection, table: &str) -> String {
+    let columns: Vec<String> = sqlx::query_scalar(
+        "SELECT column_name::TEXT FROM information_schema.columns
+         WHERE table_schema = 'older' AND table_name = $1 AND is_generated = 'NEVER'
+         ORDER BY ordinal_position",
+    )
+    .bind(table)
+    .fetch_all(connection)
+    .await
+    .expect("read");
+    columns.join(", ")
+}
+
+#[tokio::test]
+async fn a_filled_postgres_journal_of_the_version_before_is_carried_over() {
+    let store = PostgresStore::new();
+    let filled = store.open().await;
+    fill(&*filled).await;
+    let expected = shown(&*filled).await;
+    filled.close().await;
+
+    let mut connection = connect(&store.url).await;
+    run(
+        &mut connection,
+        "CREATE SCHEMA older; SET search_path = older",
+    )
+    .await;
+    let mut migrator = migrations("migrations/postgres").await;
+    let version = before_the_newest(&migrator);
+    migrator.set_locking(false);
+    migrator.dangerous_set_table_name("ringback_migrations");
+    migrator
+        .run_direct(Some(version), &mut connection, false)
+        .await
+        .expect("migrated");
+    // The counts last: triggers have counted on the way.
+    let tables: Vec<String> = sqlx::query_scalar(
+        "SELECT tablename::TEXT FROM pg_tables
+         WHERE schemaname = 'older' AND tablename <> 'ringback_migrations'
+         ORDER BY tablename = 'counts'",
+    )
+    .fetch_all(&mut connection)
+    .await
+    .expect("read");
+    for table in tables {
+        let columns = columns(&mut connection, &table).await;
+        let copy = format!(
+            "DELETE FROM older.{table};
+             INSERT INTO older.{table} ({columns}) SELECT {columns} FROM public.{table}"
+        );
+        run(&mut connection, &copy).await;
+    }
+    let sequences = "SELECT sequencename::TEXT, last_value FROM pg_sequences
+        WHERE schemaname = 'public' AND last_value IS NOT NULL";
+    let sequences = sqlx::query(sequences).fetch_all(&mut connection).await;
+    for sequence in sequences.expect("read") {
+        let (name, last): (String, i64) = (sequence.get(0), sequence.get(1));
+        let set = format!("SELECT setval(to_regclass('older.{name}'), {last})");
+        run(&mut connection, &set).await;
+    }
+
+    let url = format!("{}?options=-c%20search_path%3Dolder", store.url);
+    let refused = PostgresJournal::open(&url, INSTANCE, false).await.err();
+    let Some(JournalError::Refused(text)) = refused else {
+        panic!("{refused:?}");
+    };
+    assert!(text.contains("run `ringback migrate`"), "{text}");
+    let applied = PostgresJournal::migrate(&url).await.expect("migrated");
+    assert_eq!(applied.len(), 1);
+    assert_eq!(PostgresJournal::migrate(&url).await.expect("none"), [""; 0]);
+    let journal = PostgresJournal::open(&url, INSTANCE, false).await;
+    let journal = journal.expect("it opens");
+    assert_eq!(shown(&journal).await, expected);
+    check_goes_on(&journal).await;
+    // The one it was copied from is left alone.
+    assert_eq!(shown(&*store.open().await).await, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn instances_that_start_at_once_migrate_once() {
+    let store = PostgresStore::new();
+    let mut tasks = JoinSet::new();
+    for _ in 0..4 {
+        let url = store.url.clone();
+        tasks.spawn(async move {
+            let journal = PostgresJournal::open(&url, INSTANCE, true).await;
+            let journal = journal.expect("it opens");
+            keep(&journal, registering(&uuid::Uuid::now_v7().to_string())).await;
+            journal.id().to_string()
+        });
+    }
+    let mut ids = within("all to open", tasks.join_all()).await;
+    ids.dedup();
+    assert_eq!(ids.len(), 1, "it has one name");
+    assert_eq!(
+        store.open().await.counts().await.expect("read").registered,
+        4
+    );
+}
+
+async fn check_refused(url: &str, reason: &str) {
+    for migrate in [true, false] {
+        match PostgresJournal::open(url, INSTANCE, migrate).await.err() {
+            Some(JournalError::Refused(text)) => assert!(text.contains(reason), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_a_newer_version_or_of_another_program_is_refused() {
+    let store = PostgresStore::new();
+    store.open().await.close().await;
+    let mut connection = connect(&store.url).await;
+    run(
+        &mut connection,
+        "INSERT INTO ringback_migrations VALUES (9999, 'from the future', now(), TRUE, '', 0)",
+    )
+    .await;
+    check_refused(&store.url, "newer version").await;
+    let other = PostgresStore::new();
+    let mut connection = connect(&other.url).await;
+    run(&mut connection, "CREATE TABLE notifications (id INTEGER)").await;
+    check_refused(&other.url, "another program").await;
+}
+
+#[tokio::test]
+async fn an_empty_database_is_left_alone_unless_asked() {
+    let store = PostgresStore::new();
+    let error = PostgresJournal::open(&store.url, INSTANCE, false)
+        .await
+        .err();
+    let Some(JournalError::Refused(text)) = error else {
+        panic!("{error:?}");
+    };
+    assert!(text.contains("ringback migrate"), "{text}");
+    let mut connection = connect(&store.url).await;
+    let tables: i64 =
+        sqlx::query_scalar("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'")
+            .fetch_one(&mut connection)
+            .await
+            .expect("read");
+    assert_eq!(tables, 0);
+}

@@ -1,0 +1,307 @@
+//! What holds of PostgreSQL alone: several instances on one database.
+
+use super::samples::{
+    START_MS, apply, attempts, changing, delivery, failure, find, history, keep, key, recording,
+    refusal, registering,
+};
+use super::{PostgresStore, Store};
+use crate::support::postgres::{connect, run};
+use crate::support::within;
+use ringback::domain::attempt::Outcome;
+use ringback::domain::change::Change;
+use ringback::domain::state::State;
+use ringback::journal::postgres::{PostgresJournal, Sharing};
+use ringback::journal::{ChangeResult, Journal, JournalError, Journaled, Recorded, Recording};
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use tokio::task::JoinSet;
+
+const INSTANCES: usize = 4;
+
+async fn open(store: &PostgresStore, instance: usize) -> Arc<PostgresJournal> {
+    let name = format!("instance-{instance}");
+    let journal = PostgresJournal::open(&store.url, &name, true).await;
+    Arc::new(journal.expect("it opens"))
+}
+
+async fn instances(store: &PostgresStore) -> Vec<Arc<PostgresJournal>> {
+    let mut journals = Vec::new();
+    for instance in 0..INSTANCES {
+        journals.push(open(store, instance).await);
+    }
+    journals
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_is_registered_once_whoever_asks() {
+    let store = PostgresStore::new();
+    let mut tasks = JoinSet::new();
+    for (instance, journal) in instances(&store).await.into_iter().enumerate() {
+        tasks.spawn(async move {
+            let mut created = 0;
+            for batch in 0..10 {
+                // The same hundred keys for all, each in an order of its own.
+                let mut batch: Vec<_> = (0..100)
+                    .map(|number| registering(&format!("{}", batch * 100 + number)))
+                    .collect();
+                batch.rotate_left(instance * 23);
+                if instance % 2 == 1 {
+                    batch.reverse();
+                }
+                let replies = journal.register(&batch).await.expect("kept");
+                created += replies
+                    .iter()
+                    .filter(|reply| **reply == Journaled::Created)
+                    .count();
+            }
+            created
+        });
+    }
+    let created: usize = within("all to register", tasks.join_all())
+        .await
+        .into_iter()
+        .sum();
+    assert_eq!(created, 1_000);
+    let counts = open(&store, 9).await.counts().await.expect("read");
+    assert_eq!((counts.registered, counts.scheduled), (1_000, 1_000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_attempt_is_kept_once_whoever_records_it() {
+    let store = PostgresStore::new();
+    let journals = instances(&store).await;
+    let batch: Vec<_> = (0..200).map(|id| registering(&id.to_string())).collect();
+    journals[0].register(&batch).await.expect("kept");
+    let recordings: Vec<Recording> = batch
+        .iter()
+        .enumerate()
+        .map(|(number, one)| match number % 3 {
+            0 => failure(&one.notification, one.progress),
+            1 => delivery(&one.notification, one.progress),
+            _ => refusal(&one.notification, one.progress),
+        })
+        .collect();
+    let mut tasks = JoinSet::new();
+    for (instance, journal) in journals.into_iter().enumerate() {
+        let mut recordings = recordings.clone();
+        recordings.rotate_left(instance * 41);
+        tasks.spawn(async move { journal.record(&recordings).await.expect("kept") });
+    }
+    let replies = within("all to record", tasks.join_all()).await.concat();
+    assert!(replies.iter().all(|reply| *reply == Recorded::Applied));
+    let journal = open(&store, 9).await;
+    for one in &recordings {
+        let snapshot = find(&*journal, &one.key).await;
+        assert_eq!(snapshot.attempts, [one.attempt.clone()]);
+        assert_eq!(snapshot.state, one.decision.state);
+        let lines = history(&*journal, &one.key).await.len();
+        assert_eq!(lines, 1 + usize::from(snapshot.state != State::Scheduled));
+    }
+    let counts = journal.counts().await.expect("read");
+    assert_eq!(
+        (counts.scheduled, counts.delivered, counts.dead),
+        (67, 67, 66)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_changes_that_exclude_each_other_one_is_carried_out() {
+    let store = PostgresStore::new();
+    let journals = instances(&store).await;
+    for number in 0..30 {
+        let given = registering(&number.to_string());
+        let progress = given.progress;
+        let notification = keep(&*journals[0], given).await;
+        let delivered = delivery(&notification, progress);
+        let mut tasks = JoinSet::new();
+        for journal in &journals[1..] {
+            let (journal, key) = (journal.clone(), notification.key.clone());
+            tasks.spawn(async move {
+                let change = changing(&key, Change::Cancel, START_MS + 5);
+                let result = journal.change(change).await.expect("asked");
+                matches!(result, ChangeResult::Done(_))
+            });
+        }
+        let reply = journals[0].record(&[delivered]).await.expect("kept");
+        let cancelled = tasks.join_all().await.into_iter().filter(|done| *done);
+        let delivered = reply == [Recorded::Applied];
+        assert_eq!(cancelled.count() + usize::from(delivered), 1);
+        let snapshot = find(&*journals[0], &notification.key).await;
+        let expected = if delivered {
+            State::Delivered
+        } else {
+            State::Cancelled
+        };
+        assert_eq!(snapshot.state, expected);
+        assert_eq!(snapshot.attempts.len(), 1, "kept whatever came first");
+        let lines = history(&*journals[0], &notification.key).await;
+        assert_eq!(lines, ["registered", expected.as_str()]);
+    }
+}
+
+#[tokio::test]
+async fn a_duty_is_one_instances_until_it_runs_out_or_is_given_back() {
+    let store = PostgresStore::new();
+    let (one, other) = (open(&store, 1).await, open(&store, 1).await);
+    let asked = async |journal: &PostgresJournal, ttl_ms| {
+        journal.duty("reconcile", ttl_ms).await.expect("asked")
+    };
+    assert!(asked(&one, 60_000).await);
+    assert!(
+        !asked(&other, 60_000).await,
+        "although its name is the same"
+    );
+    assert!(other.duty("prune", 60_000).await.expect("asked"));
+    assert!(asked(&one, 0).await, "it may be kept for less");
+    assert!(asked(&other, 60_000).await, "it has run out");
+    assert!(!asked(&one, 60_000).await);
+    other.close().await;
+    assert!(asked(&one, 60_000).await, "it was given back");
+}
+
+#[tokio::test]
+async fn a_server_with_its_schedule_in_memory_shares_with_nobody() {
+    let store = PostgresStore::new();
+    let (one, other) = (open(&store, 1).await, open(&store, 2).await);
+    one.hold(Sharing::WithOthers).await.expect("held");
+    other.hold(Sharing::WithOthers).await.expect("held");
+    other.close().await;
+    let alone = open(&store, 3).await;
+    match alone.hold(Sharing::WithNobody).await {
+        Err(JournalError::Refused(text)) => assert!(text.contains("in use by another"), "{text}"),
+        other => panic!("{other:?}"),
+    }
+    one.close().await;
+    alone.hold(Sharing::WithNobody).await.expect("held");
+}
+
+#[tokio::test]
+async fn a_note_after_the_delivery_stands_after_it() {
+    let store = PostgresStore::new();
+    let journal = open(&store, 1).await;
+    let given = registering("1");
+    let progress = given.progress;
+    let notification = keep(&*journal, given).await;
+    let delivered = delivery(&notification, progress);
+    let at_ms = delivered.at_ms;
+    apply(&*journal, delivered).await;
+    for (kind, at_ms) in [("before", at_ms - 1), ("with", at_ms), ("after", at_ms + 1)] {
+        let note = ringback::journal::Noting {
+            key: notification.key.clone(),
+            kind,
+            actor: ringback::journal::Actor::dispatcher(),
+            detail: String::new(),
+            at_ms,
+        };
+        journal.note(&[note]).await.expect("kept");
+    }
+    assert_eq!(
+        history(&*journal, &notification.key).await,
+        ["registered", "before", "with", "delivered", "after"]
+    );
+}
+
+/// Sessions that sit in a transaction, as another session sees them.
+async fn sitting(store: &PostgresStore) -> i64 {
+    let mut beside = connect(&store.url).await;
+    sqlx::query_scalar(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
+    )
+    .fetch_one(&mut beside)
+    .await
+    .expect("read")
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_no_transaction_open() {
+    let store = PostgresStore::new();
+    let journal = open(&store, 1).await;
+    let given = registering("1");
+    let progress = given.progress;
+    let notification = keep(&*journal, given).await;
+    let interrupted = recording(&notification, progress, Outcome::Interrupted, None);
+    // Dropped at every point at which the call can wait.
+    for polls in 0..60 {
+        let batch = [interrupted.clone()];
+        let mut call: std::pin::Pin<Box<dyn Future<Output = ()> + Send>> = if polls % 2 == 0 {
+            let call = journal.record(&batch);
+            Box::pin(async move { drop(call.await) })
+        } else {
+            let call = journal.change(changing(&notification.key, Change::Retry, START_MS));
+            Box::pin(async move { drop(call.await) })
+        };
+        for _ in 0..polls {
+            let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            if polled.is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(call);
+    }
+    let ended = async {
+        while sitting(&store).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the sessions to end", ended).await;
+    apply(&*journal, delivery(&notification, progress)).await;
+    let snapshot = find(&*journal, &notification.key).await;
+    let last = attempts(&snapshot).pop();
+    assert_eq!(last, Some((1, 1, Outcome::Acknowledged)));
+}
+
+/// How many rows of the tables were read by following their indexes.
+async fn rows_read(store: &PostgresStore) -> i64 {
+    let mut beside = connect(&store.url).await;
+    run(&mut beside, "SELECT pg_stat_clear_snapshot()").await;
+    sqlx::query_scalar(
+        "SELECT (sum(idx_tup_fetch) + sum(seq_tup_read))::BIGINT FROM pg_stat_user_tables
+         WHERE relname IN ('notifications', 'standings', 'payloads', 'attempts')",
+    )
+    .fetch_one(&mut beside)
+    .await
+    .expect("read")
+}
+
+#[tokio::test]
+async fn a_group_reads_no_more_than_it_writes_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    keep(&*journal, registering("first")).await;
+    // As far as the planner knows, a handful of notifications and none of them scheduled.
+    let change = changing(&key("first"), Change::Cancel, START_MS);
+    journal.change(change).await.expect("carried out");
+    run(&mut connect(&store.url).await, "ANALYZE").await;
+    let batch: Vec<_> = (0..5_000).map(|id| registering(&id.to_string())).collect();
+    for part in batch.chunks(250) {
+        journal.register(part).await.expect("kept");
+    }
+    for part in batch[..500].chunks(250) {
+        let recordings: Vec<_> = part
+            .iter()
+            .map(|one| delivery(&one.notification, one.progress))
+            .collect();
+        let replies = journal.record(&recordings).await.expect("kept");
+        assert!(replies.iter().all(|reply| *reply == Recorded::Applied));
+    }
+    // Sessions report what they read when they end.
+    journal.close().await;
+    let reported = async {
+        while sqlx::query_scalar::<_, i64>(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+                AND application_name = 'ringback'",
+        )
+        .fetch_one(&mut connect(&store.url).await)
+        .await
+        .expect("read")
+            > 0
+        {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the sessions to end", reported).await;
+    let read = rows_read(&store).await;
+    assert!(read < 5_000, "{read} rows were read");
+}
