@@ -2,6 +2,7 @@
 //! and the commands that speak to a server.
 
 mod listen;
+mod migrate;
 mod program;
 mod requests;
 
@@ -219,7 +220,8 @@ fn secrets_show_in_no_error() {
     check(&["--redis", "redis://:hunter2@"], &[], None);
     check(&["--redis", "redis://:hunter2@h:x"], &[], None);
     check(&["--redis", "redis+cluster://:hunter2@h"], &[], None);
-    check(&["--journal", "postgres://u:hunter2@h/d"], &[], None);
+    check(&["--journal", "postgres://u:hunter2@"], &[], None);
+    check(&["--journal", "postgres://u:hunter2@h/d?a=b"], &[], None);
     check(&["--journal", "mysql://u:hunter2@h/d"], &[], None);
 }
 

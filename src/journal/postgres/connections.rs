@@ -88,12 +88,24 @@ pub(super) struct Connections {
     readers: Semaphore,
 }
 
+/// What became of the last write, and when.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) enum LastWrite {
+    /// There was none.
+    #[default]
+    None,
+    /// It was answered then.
+    Done(Instant),
+    /// It failed.
+    Failed,
+}
+
 #[derive(Default)]
 struct Idle {
     connections: Vec<Opened>,
     /// How often connections were found broken: those that were opened before are not kept.
     breaks: u64,
-    wrote: Option<Instant>,
+    last_write: LastWrite,
     closed: bool,
 }
 
@@ -121,9 +133,12 @@ impl Connections {
 
     /// Makes a call that writes.
     pub(super) async fn write<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
-        let reply = self.make(call, &self.writers, LONGEST_WRITE).await?;
-        self.lock().wrote = Some(Instant::now());
-        Ok(reply)
+        let reply = self.make(call, &self.writers, LONGEST_WRITE).await;
+        self.lock().last_write = match &reply {
+            Ok(_) => LastWrite::Done(Instant::now()),
+            Err(_) => LastWrite::Failed,
+        };
+        reply
     }
 
     /// Makes a call that only reads.
@@ -131,9 +146,9 @@ impl Connections {
         self.make(call, &self.readers, LONGEST_READ).await
     }
 
-    /// When something was written last.
-    pub(super) fn wrote(&self) -> Option<Instant> {
-        self.lock().wrote
+    /// What became of the last write.
+    pub(super) fn last_write(&self) -> LastWrite {
+        self.lock().last_write
     }
 
     /// Whether no more calls are made.
@@ -250,7 +265,7 @@ impl Connections {
         if idle.breaks == breaks {
             idle.breaks += 1;
             idle.connections.clear();
-            idle.wrote = None;
+            idle.last_write = LastWrite::Failed;
         }
     }
 

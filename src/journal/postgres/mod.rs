@@ -31,7 +31,7 @@ use super::{
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
-use connections::Connections;
+use connections::{Connections, LastWrite};
 pub use open::Sharing;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
@@ -40,6 +40,9 @@ use tokio::sync::Mutex;
 
 /// How long a write proves that the journal can be written to.
 const PROVEN: Duration = Duration::from_secs(1);
+/// What a check writes after a write has failed, in bytes: as much as the largest body that is taken
+/// unless set otherwise. A disk that is almost full has room for little writes and not for these.
+const ROOM: i64 = 256 * 1024;
 
 /// A journal in a PostgreSQL database. See [`PostgresJournal::open`].
 pub struct PostgresJournal {
@@ -176,11 +179,15 @@ impl Journal for PostgresJournal {
     }
 
     async fn check(&self) -> Result<(), JournalError> {
-        let proven = self.connections.wrote();
-        if !self.connections.is_closed() && proven.is_some_and(|at| at.elapsed() < PROVEN) {
-            return Ok(());
-        }
-        self.connections.write(&upkeep::Check).await
+        let last = self.connections.last_write();
+        let room = match last {
+            LastWrite::Done(at) if at.elapsed() < PROVEN && !self.connections.is_closed() => {
+                return Ok(());
+            }
+            LastWrite::Done(_) | LastWrite::None => 0,
+            LastWrite::Failed => ROOM,
+        };
+        self.connections.write(&upkeep::Check { room }).await
     }
 
     async fn close(&self) {

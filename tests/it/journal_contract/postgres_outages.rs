@@ -111,7 +111,7 @@ async fn a_row_that_somebody_holds_on_to_is_not_waited_for_for_ever() {
         .expect("locked");
     let delivered = delivery(&notification, progress);
     let asked = Instant::now();
-    check_unavailable(journal.record(&[delivered.clone()]).await);
+    check_unavailable(journal.record(std::slice::from_ref(&delivered)).await);
     let change = changing(&notification.key, Change::Cancel, START_MS);
     check_unavailable(journal.change(change).await);
     assert!(asked.elapsed() < FEW_SECONDS, "{:?}", asked.elapsed());
