@@ -2,8 +2,8 @@
 //!
 //! Start: claim the port, open the journal, open the schedule and tie it to the journal, dispatch,
 //! answer requests. Whatever is wrong shows before the first request. A schedule in memory is filled
-//! from the journal before anything is dispatched; one in Redis is gone through beside the traffic,
-//! so that what a crash left in the journal alone gets there.
+//! from the journal before anything is dispatched; one in Redis is looked at, and if it has lost
+//! something, filled beside the traffic.
 //!
 //! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
 //! the stores.
@@ -27,9 +27,9 @@ use crate::schedule::watched::WatchedSchedule;
 use crate::schedule::{Limits, Schedule};
 use crate::service::Service;
 use crate::telemetry::meters::Meters;
+use crate::upkeep::Upkeep;
 use crate::upkeep::fill::fill;
 use crate::upkeep::probe::{watch_journal, watch_schedule};
-use crate::upkeep::rebuild::Keeper;
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,9 +92,8 @@ impl App {
             Arc::new(WatchedJournal::new(journal, health.clone()))
         });
         let schedule: Arc<dyn Schedule> = Arc::new(WatchedSchedule::new(schedule, health.clone()));
-        let keeper = Keeper::new(journal.clone(), schedule.clone());
-        let found = keeper.first_look().await;
-        let found = found.with_context(|| match &config.schedule.redis {
+        let upkeep = Upkeep::begin(journal.clone(), schedule.clone()).await;
+        let upkeep = upkeep.with_context(|| match &config.schedule.redis {
             Some(redis) => format!("--redis {redis}"),
             None => "the schedule in memory".to_string(),
         })?;
@@ -127,9 +126,8 @@ impl App {
             drain_timeout: config.delivery.drain_timeout,
         });
         let mut tasks = vec![watch("dispatcher", tokio::spawn(dispatching))];
-        if schedule.shared().is_some() {
-            let keeping = keeper.run(found, stop.clone());
-            tasks.push(watch("keeper", tokio::spawn(keeping)));
+        for (duty, work) in upkeep.duties(&stop) {
+            tasks.push(watch(duty, tokio::spawn(work)));
         }
         if let Some(journal) = &journal {
             let watching = watch_journal(health.clone(), journal.clone(), stop.clone());

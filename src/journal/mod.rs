@@ -48,6 +48,12 @@ impl Actor {
     pub fn dispatcher() -> Self {
         Self("dispatcher".into())
     }
+
+    /// Whatever keeps the journal and the schedule in step.
+    #[must_use]
+    pub fn upkeep() -> Self {
+        Self("upkeep".into())
+    }
 }
 
 /// A notification to be kept.

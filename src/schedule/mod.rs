@@ -39,6 +39,12 @@ use wake::Wake;
 /// small they are, and a backlog costs another lane no more than this between two of its turns.
 pub const PER_VISIT: usize = 4;
 
+/// For how long after it was accepted a registration may be on its way from the journal to the
+/// schedule without having the journal asked before it is sent, in milliseconds: longer than the
+/// journal may take for that, and than any call to the schedule takes until it is given up. What is
+/// not there by then may be called off.
+pub const REGISTRATION_MS: i64 = 12_000;
+
 /// What the schedule holds of one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
@@ -279,7 +285,7 @@ pub trait Schedule: Send + Sync + 'static {
     /// Which of these have a lease out.
     async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError>;
 
-    /// What is here of these, in order.
+    /// What is here of these, in order; `None` too for what nothing would ever bring up.
     async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError>;
 
     /// A stretch of all that is here, about `limit` entries in no order, after `cursor`. What is

@@ -24,7 +24,7 @@ use crate::domain::state::State;
 use crate::health::{Health, Report, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
-use crate::schedule::{self, Entry, Found, Schedule, ScheduleError};
+use crate::schedule::{self, Entry, Found, REGISTRATION_MS, Schedule, ScheduleError};
 use crate::telemetry::meters::Meters;
 use in_time::in_time;
 use locks::KeyLocks;
@@ -38,10 +38,6 @@ use thiserror::Error;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// For how long after it was accepted a registration may be on its way to the schedule without having
-/// the journal asked before it is sent, in milliseconds: longer than `PROMPT_MS` and any call to the
-/// schedule takes until it is given up. What is not there by then may be called off.
-const REGISTRATION_MS: i64 = 12_000;
 /// What the journal took longer for, in milliseconds, has the journal asked once more.
 const PROMPT_MS: i64 = 2_000;
 

@@ -5,39 +5,13 @@
 //! in. Registrations go on meanwhile: what is registered is written to the journal first and put into
 //! the schedule afterwards by whoever registers it, so it does not matter whether it is seen here.
 
-use crate::journal::{Cursor, Journal, JournalError, Pending};
-use crate::schedule::{Entry, Restored, Schedule, ScheduleError};
+use super::error::UpkeepError;
+use crate::journal::{Cursor, Journal, Pending};
+use crate::schedule::{Entry, Restored, Schedule};
 use futures_util::future::try_join;
-use thiserror::Error;
 
 /// Notifications read from the journal at a time.
 const PAGE: usize = 2_000;
-
-/// Why the schedule could not be filled. What was put there stays; filling can be repeated.
-#[derive(Debug, Error)]
-pub enum FillError {
-    /// The journal failed.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The schedule failed.
-    #[error(transparent)]
-    Schedule(#[from] ScheduleError),
-}
-
-impl FillError {
-    /// Whether trying again may help.
-    #[must_use]
-    pub fn may_pass(&self) -> bool {
-        match self {
-            Self::Journal(JournalError::Unavailable(_))
-            | Self::Schedule(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) => true,
-            Self::Journal(JournalError::Corrupt(_) | JournalError::Refused(_))
-            | Self::Schedule(
-                ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) | ScheduleError::BadCursor,
-            ) => false,
-        }
-    }
-}
 
 /// A schedule being filled. Can be gone on with after a failure.
 pub struct Filling<'stores> {
@@ -98,8 +72,8 @@ impl<'stores> Filling<'stores> {
     /// Puts one page in while the next one is read. `false` at the end.
     ///
     /// # Errors
-    /// [`FillError`]; the step can be repeated.
-    pub async fn step(&mut self) -> Result<bool, FillError> {
+    /// [`UpkeepError`]; the step can be repeated.
+    pub async fn step(&mut self) -> Result<bool, UpkeepError> {
         let page = match self.page.take() {
             Some(page) => page,
             None => {
@@ -117,7 +91,7 @@ impl<'stores> Filling<'stores> {
                 Some(_) => self.journal.pending_page(cursor, PAGE).await,
             }
         };
-        let reading = async { reading.await.map_err(FillError::from) };
+        let reading = async { reading.await.map_err(UpkeepError::from) };
         let restoring = async { Ok(self.schedule.restore(&entries).await?) };
         match try_join(reading, restoring).await {
             Ok(((next_page, next), restored)) => {
@@ -162,8 +136,8 @@ impl Pick {
 /// Puts every pending notification into a schedule that nobody works with yet.
 ///
 /// # Errors
-/// [`FillError`] if a store fails half-way.
-pub async fn fill(journal: &dyn Journal, schedule: &dyn Schedule) -> Result<Filled, FillError> {
+/// [`UpkeepError`] if a store fails half-way.
+pub async fn fill(journal: &dyn Journal, schedule: &dyn Schedule) -> Result<Filled, UpkeepError> {
     let mut filling = Filling::new(journal, schedule, false, Pick::default());
     while filling.step().await? {}
     Ok(filling.done())

@@ -11,6 +11,7 @@ use crate::schedule::shared::{Found, Reason, Shared};
 use crate::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Under which name the journal keeps how many changes this schedule had answered.
@@ -31,37 +32,52 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 pub struct Keeper {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
+    found: Found,
+    whole: watch::Sender<bool>,
 }
 
 impl Keeper {
     /// The keeper of a schedule; without a journal, there is nothing to fill it from.
     #[must_use]
     pub fn new(journal: Option<Arc<dyn Journal>>, schedule: Arc<dyn Schedule>) -> Self {
-        Self { journal, schedule }
+        Self {
+            journal,
+            schedule,
+            found: Found::Whole,
+            whole: watch::Sender::new(true),
+        }
+    }
+
+    /// Whether the schedule is whole, as far as this keeper knows.
+    #[must_use]
+    pub fn whole(&self) -> watch::Receiver<bool> {
+        self.whole.subscribe()
     }
 
     /// Takes a first look, before anything is done with the schedule.
     ///
     /// # Errors
     /// As [`Shared::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
-    pub async fn first_look(&self) -> Result<Found, ScheduleError> {
+    pub async fn first_look(&mut self) -> Result<(), ScheduleError> {
         let Some(shared) = self.schedule.shared() else {
-            return Ok(Found::Whole);
+            return Ok(());
         };
         if let Some(journal) = &self.journal {
             let mark = journal.recall(MARK).await;
             let mark = mark.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
             shared.recall(mark.as_deref().unwrap_or_default());
         }
-        shared.look(false).await
+        self.found = shared.look(false).await?;
+        self.whole.send_replace(is_whole(self.found));
+        Ok(())
     }
 
     /// Goes on from the first look until stopped.
-    pub async fn run(self, first: Found, stop: CancellationToken) {
+    pub async fn run(self, stop: CancellationToken) {
         let Some(shared) = self.schedule.shared() else {
             return;
         };
-        let keeping = self.keep(shared, first);
+        let keeping = self.keep(shared);
         let remembering = self.remember(shared);
         stop.run_until_cancelled(async { tokio::join!(keeping, remembering) })
             .await;
@@ -71,8 +87,8 @@ impl Keeper {
         }
     }
 
-    async fn keep(&self, shared: &dyn Shared, first: Found) {
-        let mut look: Result<Found, ScheduleError> = Ok(first);
+    async fn keep(&self, shared: &dyn Shared) {
+        let mut look: Result<Found, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
         let mut said = String::new();
         loop {
@@ -80,7 +96,9 @@ impl Keeper {
                 Ok(found) => {
                     back_off = BACK_OFF;
                     said.clear();
+                    self.whole.send_replace(is_whole(found));
                     self.act_on(shared, found).await;
+                    self.whole.send_replace(false);
                 }
                 Err(error) => {
                     let text = error.to_string();
@@ -178,7 +196,7 @@ impl Keeper {
         };
         let rebuild = Rebuild {
             at_ms: self.schedule.clock().now_ms(),
-            actor: Actor("upkeep".into()),
+            actor: Actor::upkeep(),
             reason: reason.to_string(),
         };
         if let Err(error) = journal.rebuilding(&rebuild).await {
@@ -198,6 +216,14 @@ impl Keeper {
                 written = mark;
             }
         }
+    }
+}
+
+/// Whether nothing is missing that could be put in.
+fn is_whole(found: Found) -> bool {
+    match found {
+        Found::Whole | Found::Bereft => true,
+        Found::Filling | Found::Clearing | Found::ToFill(_) => false,
     }
 }
 

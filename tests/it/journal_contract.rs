@@ -12,7 +12,7 @@ mod postgres_outages;
 mod postgres_sharing;
 mod recording;
 mod registering;
-mod samples;
+pub mod samples;
 mod sqlite_file;
 mod upkeep;
 

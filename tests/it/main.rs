@@ -11,3 +11,4 @@ mod reliability;
 mod schedule_contract;
 mod signature_judge;
 mod support;
+mod upkeep;

@@ -88,6 +88,13 @@ local function place(lane, floor, served, floor_text)
   call('ZADD', LANES, due >= floor and head[2] or floor_text or text_of(floor), lane)
 end
 
+-- Whether an entry that waits will be claimed one day: it is in its lane, and the lane stands in the
+-- order or is full. Where whole keys are lost, as to a policy that evicts them, it need not be.
+local function comes_up(key, lane)
+  return call('ZSCORE', LANE .. lane, key)
+    and (call('ZSCORE', LANES, lane) or out_of(lane) >= CAP)
+end
+
 local function go_ahead_when_full()
   call('ZREM', LEASES, '')
 end

@@ -2,7 +2,8 @@
 --
 -- ARGV   6 channel that wakes the other instances
 --        then for each entry: key, lane, due, envelope
--- Reply  now, mark, how many were missing, how many stood elsewhere
+-- Reply  now, mark, how many were missing (or waited where nothing brings them up), how many stood
+--        elsewhere
 -- Keeps  a lease that is out stays out. What stood elsewhere has the journal asked before it is
 --        sent, so it does no harm if the journal was read before the entry's latest step.
 
@@ -19,12 +20,15 @@ for i = 7, #ARGV, 4 do
     touched[lane] = true
   elseif not call('ZSCORE', LEASES, key) then
     local held = call('HGET', JOBS, key)
-    if string.byte(held, STATE) == 0
-        and string.sub(held, SERIES, RETRY_AT + 7) ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
-      moved = moved + 1
-      call('HSET', JOBS, key, envelope)
-      call('ZADD', LANE .. lane, due, key)
-      touched[lane] = true
+    if string.byte(held, STATE) == 0 then
+      local stranded = not comes_up(key, lane)
+      local progress = string.sub(held, SERIES, RETRY_AT + 7)
+      if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
+        if stranded then missing = missing + 1 else moved = moved + 1 end
+        call('HSET', JOBS, key, envelope)
+        call('ZADD', LANE .. lane, due, key)
+        touched[lane] = true
+      end
     end
   end
 end

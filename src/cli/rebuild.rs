@@ -1,0 +1,274 @@
+//! `ringback rebuild`: brings Redis to where the journal stands, beside servers at work.
+//!
+//! Servers see to that by themselves; this is for whoever does not want to wait, or does not trust
+//! what is in Redis. What is put back has the journal asked before it is sent, so it does no harm to
+//! rebuild once too often.
+
+use super::setting_flags::StoreArguments;
+use super::terminal::Progress;
+use super::{Failure, block_on};
+use crate::app::stores::{may_write_beside, open_journal_beside, open_redis};
+use crate::clock::{Clock as _, SystemClock};
+use crate::config::StoresConfig;
+use crate::domain::key::Key;
+use crate::domain::state::State;
+use crate::journal::{Actor, Journal, Rebuild};
+use crate::schedule::redis::{RedisSchedule, Time};
+use crate::schedule::shared::{Found, Peeked, Reason, Shared as _};
+use crate::schedule::{REGISTRATION_MS, Schedule};
+use crate::upkeep::difference::find_among;
+use crate::upkeep::error::UpkeepError;
+use crate::upkeep::fill::Filling;
+use crate::upkeep::mend::{Mended, Record, mend};
+use crate::upkeep::rebuild::{look, why};
+use crate::upkeep::walk::{Pick, Place, compare};
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Notifications compared in one step.
+const PAGE: usize = 1_000;
+/// How often the servers are told that filling goes on.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+
+#[derive(Args)]
+pub struct RebuildArguments {
+    #[command(flatten)]
+    stores: StoreArguments,
+    /// One notification alone: its topic
+    #[arg(requires = "one_id", value_name = "TOPIC")]
+    one_topic: Option<String>,
+    /// And its id
+    #[arg(value_name = "ID", conflicts_with_all = ["clear", "topic", "not_due"])]
+    one_id: Option<String>,
+    /// Empty Redis first, and fill it with everything that is pending
+    #[arg(long, conflicts_with_all = ["topic", "not_due"])]
+    clear: bool,
+    /// Only what is of this topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// Only what is not due yet
+    #[arg(long)]
+    not_due: bool,
+}
+
+/// The stores, and whether what is done shows in the histories.
+struct Stores {
+    journal: Arc<dyn Journal>,
+    schedule: Arc<RedisSchedule>,
+    record: Record,
+}
+
+/// Puts back what is lacking and says how much it was.
+pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
+    let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
+    let one = match (&arguments.one_topic, &arguments.one_id) {
+        (Some(topic), Some(id)) => {
+            Some(Key::new(topic, id).map_err(|error| Failure::Usage(error.to_string()))?)
+        }
+        _ => None,
+    };
+    let said = block_on(async {
+        let stores = open(&config).await?;
+        let said = match &one {
+            Some(key) => stores.put_back(key).await,
+            None if arguments.clear => stores.fill(true).await,
+            None if arguments.topic.is_some() || arguments.not_due => stores.some(arguments).await,
+            None => stores.fill(false).await,
+        };
+        stores.journal.close().await;
+        let mut said = said?;
+        if stores.record == Record::LeftOut {
+            said.push_str(
+                "the histories do not show it: this journal is a server's own to write to\n",
+            );
+        }
+        Ok(said)
+    })?;
+    io::stdout().write_all(said.as_bytes())?;
+    Ok(())
+}
+
+async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
+    let journal = open_journal_beside(&config.journal).await?;
+    let journal = journal.ok_or_else(|| {
+        Failure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
+    })?;
+    let schedule = open_redis(
+        config,
+        Some(journal.as_ref()),
+        Arc::new(SystemClock),
+        Time::Server,
+    )?;
+    let schedule = schedule.ok_or_else(|| {
+        Failure::Usage(
+            "--redis is not given, and a schedule in memory is filled when its server starts"
+                .to_string(),
+        )
+    })?;
+    Ok(Stores {
+        journal,
+        schedule,
+        record: if may_write_beside(&config.journal) {
+            Record::Kept
+        } else {
+            Record::LeftOut
+        },
+    })
+}
+
+impl Stores {
+    /// One notification alone.
+    async fn put_back(&self, key: &Key) -> Result<String, Failure> {
+        self.must_be_whole().await?;
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        let keys = [key.clone()];
+        let found = journal.standing(&keys).await.map_err(anyhow::Error::from)?;
+        let Some(snapshot) = found.into_iter().next().flatten() else {
+            return Err(anyhow!("the journal has no notification {key}").into());
+        };
+        if snapshot.state != State::Scheduled {
+            return Ok(format!("{key} is {}; there is nothing to put back\n", snapshot.state));
+        }
+        let mending = async {
+            let differences = find_among(journal, schedule, &keys).await?;
+            mend(journal, schedule, &differences, self.record).await
+        };
+        let mended = mending.await.map_err(failed)?;
+        Ok(match (mended.restored, mended.moved) {
+            (0, 0) => format!("{key} was in Redis already\n"),
+            (0, _) => format!("{key} was at another step in Redis, and is where the journal has it\n"),
+            _ => format!("{key} is back in Redis\n"),
+        })
+    }
+
+    /// Those of a topic, or those that are not due yet.
+    async fn some(&self, arguments: &RebuildArguments) -> Result<String, Failure> {
+        self.must_be_whole().await?;
+        let now_ms = self.schedule.clock().now_ms();
+        let pick = Pick {
+            topic: arguments.topic.clone(),
+            due_after_ms: arguments.not_due.then_some(now_ms),
+            registered_before_ms: Some(now_ms - REGISTRATION_MS),
+        };
+        self.walk(&pick).await
+    }
+
+    /// Everything. Where Redis has lost something, it is emptied and filled as servers would do it.
+    async fn fill(&self, clear: bool) -> Result<String, Failure> {
+        let journal = self.journal.as_ref();
+        let found = look(Some(journal), self.schedule.as_ref(), clear).await;
+        match found.map_err(UpkeepError::from).map_err(failed)? {
+            Found::ToFill(reason) => self.fill_empty(reason).await,
+            Found::Filling | Found::Clearing => Err(anyhow!(
+                "a server is filling Redis from the journal at this moment"
+            )
+            .into()),
+            Found::Whole | Found::Bereft => {
+                let now_ms = self.schedule.clock().now_ms();
+                let pick = Pick {
+                    registered_before_ms: Some(now_ms - REGISTRATION_MS),
+                    ..Pick::default()
+                };
+                self.walk(&pick).await
+            }
+        }
+    }
+
+    /// Without their part of it, servers do not go on with a schedule that has lost something.
+    async fn must_be_whole(&self) -> Result<(), Failure> {
+        let peeked = self.schedule.peek().await.map_err(anyhow::Error::from)?;
+        match peeked {
+            Peeked::Whole => Ok(()),
+            Peeked::New => Err(anyhow!(
+                "Redis holds nothing of this journal; `ringback rebuild` without anything else \
+                 fills it"
+            )
+            .into()),
+            Peeked::Filling => Err(anyhow!(
+                "a server is filling Redis from the journal at this moment"
+            )
+            .into()),
+        }
+    }
+
+    /// Compares, and mends what differs.
+    async fn walk(&self, pick: &Pick) -> Result<String, Failure> {
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        let progress = self.progress("notifications compared").await?;
+        let (mut place, mut seen) = (Place::START, 0);
+        let mut mended = Mended::default();
+        while let Place::Pending(_) = place {
+            let stepping = async {
+                let page = compare(journal, schedule, &place, pick, PAGE).await?;
+                mended += mend(journal, schedule, &page.differences, self.record).await?;
+                Ok(page)
+            };
+            let page = stepping.await.map_err(failed)?;
+            seen += page.pending;
+            progress.at(seen);
+            place = page.next;
+        }
+        drop(progress);
+        let Mended {
+            restored, moved, ..
+        } = mended;
+        Ok(format!(
+            "{seen} pending in the journal: {restored} were missing in Redis and are back, {moved} \
+             were at another step and are where the journal has them\n"
+        ))
+    }
+
+    /// Fills an empty Redis, soonest due first. Servers work with it meanwhile.
+    async fn fill_empty(&self, reason: Reason) -> Result<String, Failure> {
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        if let (Record::Kept, Some(reason)) = (self.record, why(reason)) {
+            let rebuild = Rebuild {
+                at_ms: schedule.clock().now_ms(),
+                actor: Actor(actor().into()),
+                reason: reason.to_string(),
+            };
+            let written = journal.rebuilding(&rebuild).await;
+            written.context("the journal cannot be written to")?;
+        }
+        let progress = self.progress("notifications put back").await?;
+        let started = Instant::now();
+        let mut told = started;
+        let mut filling = Filling::new(journal, schedule, true);
+        let taken_over = || anyhow!("a server has taken over, and fills Redis from the journal");
+        while filling.step().await.map_err(failed)? {
+            progress.at(filling.done().read);
+            if told.elapsed() >= SIGN_OF_LIFE {
+                told = Instant::now();
+                let heard = schedule.proceed().await;
+                if !heard.map_err(anyhow::Error::from)? {
+                    return Err(taken_over().into());
+                }
+            }
+        }
+        if !schedule.finish().await.map_err(anyhow::Error::from)? {
+            return Err(taken_over().into());
+        }
+        drop(progress);
+        let (read, seconds) = (filling.done().read, started.elapsed().as_secs_f64());
+        Ok(format!(
+            "{read} pending in the journal, all of them in Redis again after {seconds:.1} s\n"
+        ))
+    }
+
+    async fn progress(&self, what: &'static str) -> Result<Progress, Failure> {
+        let counts = self.journal.counts().await.map_err(anyhow::Error::from)?;
+        Ok(Progress::of(what, counts.scheduled))
+    }
+}
+
+fn failed(error: UpkeepError) -> Failure {
+    let context = if error.may_pass() {
+        "what was put back by then stays; it can be run again"
+    } else {
+        "it cannot go on"
+    };
+    Failure::Failed(anyhow::Error::from(error).context(context))
+}

@@ -1,0 +1,222 @@
+//! Where the journal and the schedule disagree about a notification.
+//!
+//! The two are read at different instants, and notifications move on meanwhile. So the journal is
+//! read, then the schedule, then the journal again: where it says the same both times, it said so
+//! while the schedule was read as well, and the two did disagree at that instant. Registrations and
+//! changes by hand write to the journal first and to the schedule a moment later, so for that moment
+//! they disagree rightly; who looks has to leave out what is that young, or to look again.
+//!
+//! What has a lease out is left to whoever holds that lease: it settles by what the journal says.
+
+use super::error::UpkeepError;
+use crate::domain::key::Key;
+use crate::domain::progress::Progress;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::Journal;
+use crate::schedule::{Holding, Schedule};
+
+/// By how much the due times in both may differ, in milliseconds: an attempt by hand is due "now" in
+/// each of them.
+const SAME_TIME_MS: i64 = 1_000;
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Pending in the journal, and the schedule would never bring it up.
+    Missing,
+    /// Pending in both, but not as far in one as in the other, or not due at the same time.
+    Elsewhere,
+    /// Ended in the journal, and the schedule would bring it up again.
+    Ended,
+    /// The schedule holds it, and the journal does not know it.
+    Unknown,
+}
+
+/// How a notification stands in the journal, as far as the schedule must agree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Standing {
+    /// Its state.
+    pub state: State,
+    /// How far it has come.
+    pub progress: Progress,
+}
+
+impl Standing {
+    /// Of what was read in the journal.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            state: snapshot.state,
+            progress: snapshot.progress,
+        }
+    }
+}
+
+/// A disagreement about one notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// Which.
+    pub key: Key,
+    /// What is wrong.
+    pub kind: Kind,
+    /// What the journal says.
+    pub journal: Option<Standing>,
+    /// What the schedule says.
+    pub schedule: Option<Holding>,
+}
+
+/// Finds where the schedule disagrees with what has just been read in the journal.
+///
+/// # Errors
+/// If a store fails.
+pub async fn find(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    read: &[(Key, Option<Standing>)],
+) -> Result<Vec<Difference>, UpkeepError> {
+    let keys: Vec<Key> = read.iter().map(|(key, _)| key.clone()).collect();
+    let holdings = schedule.holds(&keys).await?;
+    let mut differences: Vec<Difference> = read
+        .iter()
+        .zip(holdings)
+        .filter_map(|((key, standing), holding)| {
+            Some(Difference {
+                key: key.clone(),
+                kind: judge(*standing, holding)?,
+                journal: *standing,
+                schedule: holding,
+            })
+        })
+        .collect();
+    if differences.is_empty() {
+        return Ok(differences);
+    }
+    let keys = differences.iter().map(|found| found.key.clone());
+    let keys: Vec<Key> = keys.collect();
+    let mut again = journal.standing(&keys).await?.into_iter();
+    differences.retain(|found| {
+        let stands = again.next().flatten();
+        stands.as_ref().map(Standing::of) == found.journal
+    });
+    Ok(differences)
+}
+
+/// Reads in the journal how these stand, then finds where the schedule disagrees.
+///
+/// # Errors
+/// If a store fails.
+pub async fn find_among(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    keys: &[Key],
+) -> Result<Vec<Difference>, UpkeepError> {
+    let standing = journal.standing(keys).await?;
+    let read: Vec<_> = keys
+        .iter()
+        .cloned()
+        .zip(
+            standing
+                .iter()
+                .map(|found| found.as_ref().map(Standing::of)),
+        )
+        .collect();
+    find(journal, schedule, &read).await
+}
+
+/// Whether both agree, given that both were read at the same instant.
+fn judge(journal: Option<Standing>, schedule: Option<Holding>) -> Option<Kind> {
+    match (journal, schedule) {
+        (None, None) => None,
+        (_, Some(holding)) if holding.in_flight => None,
+        (None, Some(_)) => Some(Kind::Unknown),
+        (Some(standing), None) => (standing.state == State::Scheduled).then_some(Kind::Missing),
+        (Some(standing), Some(holding)) => match standing.state {
+            State::Scheduled => {
+                (!agree(&standing.progress, &holding.progress)).then_some(Kind::Elsewhere)
+            }
+            State::Delivered | State::Dead | State::Cancelled => Some(Kind::Ended),
+        },
+    }
+}
+
+fn agree(journal: &Progress, schedule: &Progress) -> bool {
+    let apart_ms = journal.next_due_ms().abs_diff(schedule.next_due_ms());
+    (journal.series, journal.attempts) == (schedule.series, schedule.attempts)
+        && apart_ms <= SAME_TIME_MS.unsigned_abs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ladder::Ladder;
+
+    fn progress() -> Progress {
+        Progress::start(&Ladder::standard(), 100_000)
+    }
+
+    fn standing(state: State) -> Option<Standing> {
+        let progress = progress();
+        Some(Standing { state, progress })
+    }
+
+    fn holding(progress: Progress) -> Option<Holding> {
+        Some(Holding {
+            state: State::Scheduled,
+            progress,
+            in_flight: false,
+        })
+    }
+
+    fn leased() -> Option<Holding> {
+        holding(progress()).map(|holding| Holding {
+            in_flight: true,
+            ..holding
+        })
+    }
+
+    #[test]
+    fn what_both_say_is_judged() {
+        fn check(journal: Option<Standing>, schedule: Option<Holding>, expected: Option<Kind>) {
+            assert_eq!(
+                judge(journal, schedule),
+                expected,
+                "{journal:?} {schedule:?}"
+            );
+        }
+        let held = holding(progress());
+        check(None, None, None);
+        check(None, held, Some(Kind::Unknown));
+        check(None, leased(), None);
+        check(standing(State::Scheduled), held, None);
+        check(standing(State::Scheduled), None, Some(Kind::Missing));
+        check(standing(State::Scheduled), leased(), None);
+        for state in [State::Delivered, State::Dead, State::Cancelled] {
+            check(standing(state), None, None);
+            check(standing(state), held, Some(Kind::Ended));
+            check(standing(state), leased(), None);
+        }
+    }
+
+    #[test]
+    fn a_step_apart_is_elsewhere_and_a_moment_apart_is_not() {
+        fn check(change: fn(&mut Progress), expected: Option<Kind>) {
+            let mut there = progress();
+            change(&mut there);
+            let found = judge(standing(State::Scheduled), holding(there));
+            assert_eq!(found, expected, "{there:?}");
+        }
+        check(|there| there.attempts = 1, Some(Kind::Elsewhere));
+        check(|there| there.series = 2, Some(Kind::Elsewhere));
+        check(|there| there.due_ms += SAME_TIME_MS, None);
+        check(
+            |there| there.due_ms += SAME_TIME_MS + 1,
+            Some(Kind::Elsewhere),
+        );
+        check(|there| there.retry_at_ms = Some(there.due_ms - 1_000), None);
+        check(
+            |there| there.retry_at_ms = Some(there.due_ms - 1_001),
+            Some(Kind::Elsewhere),
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! Bringing the schedule to where the journal stands.
+//!
+//! Every mend can be repeated, and none relies on what was read when the difference was found:
+//!
+//! * What is put back or moved is read in the journal once more, and marked: whoever claims it asks
+//!   the journal again before sending it. If it ends in between, it is claimed and settled unsent.
+//! * What the schedule holds though it has ended is leased first, so that nobody sends it meanwhile;
+//!   then the journal is asked, and the lease settled by what it says. Dying in between lets the
+//!   lease expire, and what comes back from a lease has the journal asked as well.
+//! * What the journal does not know is written into it, from what the schedule holds. It was accepted
+//!   once, or it would not be there; a journal that was set back to an older copy has forgotten it.
+//!   To remove it would lose it, and to leave it alone would too: whoever claims it finds no record
+//!   to go by.
+
+use super::difference::{Difference, Kind};
+use super::error::UpkeepError;
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::{Actor, Journal, JournalError, Journaled, Noting, Registering};
+use crate::schedule::{Entry, Lease, Schedule, Settled, Settlement, Taken};
+use std::ops::AddAssign;
+
+/// What was mended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Mended {
+    /// Put back into the schedule.
+    pub restored: u64,
+    /// Brought to where the journal stands.
+    pub moved: u64,
+    /// Removed from the schedule, since they have ended.
+    pub removed: u64,
+    /// Written into a journal that did not know them.
+    pub adopted: u64,
+}
+
+impl Mended {
+    /// Whether there was nothing to do.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl AddAssign for Mended {
+    fn add_assign(&mut self, other: Self) {
+        self.restored += other.restored;
+        self.moved += other.moved;
+        self.removed += other.removed;
+        self.adopted += other.adopted;
+    }
+}
+
+/// Mends differences, and writes what was put back into its history.
+///
+/// # Errors
+/// If a store fails; what was mended by then stays mended.
+pub async fn mend(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    differences: &[Difference],
+) -> Result<Mended, UpkeepError> {
+    let mut mended = Mended::default();
+    let mut notes = Vec::new();
+    let mut failed = None;
+    for difference in differences {
+        let key = &difference.key;
+        let done = match difference.kind {
+            Kind::Missing | Kind::Elsewhere => put_back(journal, schedule, key).await,
+            Kind::Ended => remove(journal, schedule, key).await,
+            Kind::Unknown => adopt(journal, schedule, key).await,
+        };
+        match done {
+            Ok((done, why)) => {
+                mended += done;
+                notes.extend(why.map(|detail| Noting {
+                    key: key.clone(),
+                    kind: "restored",
+                    actor: Actor::upkeep(),
+                    detail: detail.to_string(),
+                    at_ms: schedule.clock().now_ms(),
+                }));
+            }
+            // One that cannot be read must not keep the others from being mended.
+            Err(UpkeepError::Journal(error @ JournalError::Corrupt(_))) => {
+                tracing::error!(notification = %key, %error, "cannot be put back");
+            }
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+        }
+    }
+    if !notes.is_empty() {
+        journal.note(&notes).await?;
+    }
+    failed.map_or(Ok(mended), Err)
+}
+
+/// What one mend did, and what to write into the history.
+type Done = (Mended, Option<&'static str>);
+
+async fn put_back(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    key: &Key,
+) -> Result<Done, UpkeepError> {
+    let Some(pending) = journal.pending(key).await? else {
+        return Ok(Done::default());
+    };
+    let entry = Entry {
+        verify: true,
+        ..Entry::scheduled(pending.notification, pending.progress)
+    };
+    let restored = schedule.restore(&[entry]).await?;
+    let mended = Mended {
+        restored: restored.missing,
+        moved: restored.moved,
+        ..Mended::default()
+    };
+    let why = match (restored.missing, restored.moved) {
+        (0, 0) => None,
+        (0, _) => Some("the schedule had it at another step"),
+        _ => Some("the schedule did not have it"),
+    };
+    Ok((mended, why))
+}
+
+async fn remove(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    key: &Key,
+) -> Result<Done, UpkeepError> {
+    let lease = match schedule.take(key).await? {
+        Taken::Leased(lease) => *lease,
+        Taken::InFlight | Taken::Ended(_) | Taken::Missing => return Ok(Done::default()),
+    };
+    let stands = journal.standing(std::slice::from_ref(key)).await;
+    let stands = stands.map(|mut found| found.pop().flatten());
+    let settlement = match &stands {
+        Ok(Some(snapshot)) => conform(&lease, snapshot),
+        Ok(None) | Err(_) => Settlement::Recheck,
+    };
+    let ends = matches!(settlement, Settlement::End { .. });
+    let settled = schedule.settle(lease, settlement).await?;
+    stands?;
+    let removed = u64::from(ends && settled == Settled::Done);
+    Ok((
+        Mended {
+            removed,
+            ..Mended::default()
+        },
+        None,
+    ))
+}
+
+fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
+    match snapshot.state {
+        // Replayed meanwhile.
+        State::Scheduled => Settlement::Again(snapshot.progress),
+        State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+            state: snapshot.state,
+            cause: snapshot.cause,
+            progress: snapshot.progress,
+            ended_ms: snapshot.ended_ms.unwrap_or(lease.expires_ms),
+        },
+    }
+}
+
+async fn adopt(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    key: &Key,
+) -> Result<Done, UpkeepError> {
+    let Some(found) = schedule.find(key).await? else {
+        return Ok(Done::default());
+    };
+    if found.in_flight || found.entry.state != State::Scheduled {
+        return Ok(Done::default());
+    }
+    let registering = Registering {
+        notification: found.entry.notification,
+        progress: found.entry.progress,
+        actor: Actor::upkeep(),
+    };
+    let replies = journal.register(&[registering]).await?;
+    if replies != [Journaled::Created] {
+        return Ok(Done::default());
+    }
+    tracing::error!(
+        notification = %key,
+        "the journal did not know a notification that the schedule holds; it is written down now"
+    );
+    let mended = Mended {
+        adopted: 1,
+        ..Mended::default()
+    };
+    Ok((
+        mended,
+        Some("the journal did not know it, the schedule did"),
+    ))
+}

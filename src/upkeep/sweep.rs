@@ -1,0 +1,151 @@
+//! Comparing everything, slowly and for ever.
+//!
+//! Reconciling looks at what happened lately; this finds what that cannot know of: keys that Redis
+//! lost later, a journal that was set back to an older copy, what was written down long after it was
+//! registered. A thousand notifications a second at most, in steps that take a few milliseconds each:
+//! ten million take six hours both ways. The journal keeps where it is, so that it comes round even
+//! if servers are started often.
+
+use super::beat::{Round, Step};
+use super::error::UpkeepError;
+use super::mend::{Mended, Record, mend};
+use super::walk::{Pick, Place, compare};
+use crate::journal::Journal;
+use crate::schedule::{REGISTRATION_MS, Schedule, ScheduleError};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Under which name the journal keeps how far it has come.
+const PLACE: &str = "swept";
+/// Notifications compared in one step, and the rest between two steps.
+const PAGE: usize = 500;
+const STEP_REST: Duration = Duration::from_millis(500);
+/// The shortest rest between two rounds. A round that took longer rests as long as it took.
+const ROUND_REST: Duration = Duration::from_secs(60);
+/// After how many steps the place is written down.
+const REMEMBER: u32 = 20;
+
+/// Goes through everything, round after round.
+pub struct Sweep {
+    journal: Arc<dyn Journal>,
+    schedule: Arc<dyn Schedule>,
+    /// `None` until the journal was asked.
+    place: Option<Place>,
+    /// Steps since the place was written down; `None` if the journal has none.
+    written: Option<u32>,
+    steps: u32,
+    mended: Mended,
+}
+
+impl Sweep {
+    /// Begins where the journal says.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>) -> Self {
+        Self {
+            journal,
+            schedule,
+            place: None,
+            written: None,
+            steps: 0,
+            mended: Mended::default(),
+        }
+    }
+
+    /// Compares and mends the next page.
+    ///
+    /// # Errors
+    /// If a store fails; the step can be repeated.
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, UpkeepError> {
+        let place = match &self.place {
+            Some(place) => place.clone(),
+            None => self.recall().await?,
+        };
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        let pick = Pick {
+            // What is younger may still be on its way.
+            registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
+            ..Pick::default()
+        };
+        let page = match compare(journal, schedule, &place, &pick, PAGE).await {
+            // Of another kind of schedule.
+            Err(UpkeepError::Schedule(ScheduleError::BadCursor)) => {
+                self.place = Some(Place::Held(None));
+                return Ok(Step::More);
+            }
+            page => page?,
+        };
+        self.mended += mend(journal, schedule, &page.differences, Record::Kept).await?;
+        self.steps += 1;
+        if page.next == Place::End {
+            let mended = std::mem::take(&mut self.mended);
+            self.keep(Place::START).await?;
+            return Ok(Step::Done(mended));
+        }
+        self.keep(page.next).await?;
+        Ok(Step::More)
+    }
+
+    /// Goes through everything once.
+    ///
+    /// # Errors
+    /// As [`Sweep::step`].
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, UpkeepError> {
+        loop {
+            if let Step::Done(mended) = self.step(now_ms).await? {
+                return Ok(mended);
+            }
+        }
+    }
+
+    async fn recall(&mut self) -> Result<Place, UpkeepError> {
+        let kept = self.journal.recall(PLACE).await?;
+        self.written = kept.as_ref().map(|_| self.steps);
+        // What cannot be read is of another version, and begins anew.
+        Ok(kept
+            .and_then(|text| Place::from_text(&text))
+            .unwrap_or(Place::START))
+    }
+
+    /// Goes on from there, and writes it down now and then. A round of a few steps writes nothing.
+    async fn keep(&mut self, place: Place) -> Result<(), UpkeepError> {
+        let since = self.steps - self.written.unwrap_or(0);
+        let over = place == Place::START && self.written.is_some();
+        if since >= REMEMBER || over {
+            self.journal.remember(PLACE, &place.to_text()).await?;
+            self.written = Some(self.steps);
+        }
+        if place == Place::START {
+            (self.steps, self.written) = (0, None);
+        }
+        self.place = Some(place);
+        Ok(())
+    }
+}
+
+impl Round for Sweep {
+    type Outcome = Mended;
+
+    const NAME: &'static str = "sweep";
+    const STEP_REST: Duration = STEP_REST;
+
+    fn step(
+        &mut self,
+        now_ms: i64,
+    ) -> impl Future<Output = Result<Step<Mended>, UpkeepError>> + Send {
+        Sweep::step(self, now_ms)
+    }
+
+    fn start_over(&mut self) {
+        self.place = None;
+        self.mended = Mended::default();
+    }
+
+    fn rest(took: Duration) -> Duration {
+        took.max(ROUND_REST)
+    }
+
+    fn report(mended: Mended) {
+        mended.report();
+    }
+}

@@ -1,0 +1,150 @@
+//! A journal and a schedule side by side, and what to do to one of them alone.
+
+use crate::journal_contract::samples::{START_MS, keep, key, registering_at, registration};
+use crate::support::redis::{connect, fresh_database};
+use ringback::clock::ManualClock;
+use ringback::domain::key::Key;
+use ringback::domain::notification::Notification;
+use ringback::domain::progress::Progress;
+use ringback::domain::state::State;
+use ringback::journal::sqlite::SqliteJournal;
+use ringback::journal::{Journal, Transition};
+use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::shared::Shared;
+use ringback::schedule::{Entry, Lease, Limits, Registered, Schedule, Settled, Settlement, Taken};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+pub const LEASE_MS: i64 = 20_000;
+const LIMITS: Limits = Limits {
+    lane_cap: 100,
+    lease_ms: LEASE_MS,
+    remember_ms: None,
+};
+
+/// Two stores that belong together. Their clock stands at [`START_MS`].
+pub struct Stage {
+    pub journal: Arc<dyn Journal>,
+    pub schedule: Arc<dyn Schedule>,
+    pub clock: ManualClock,
+    /// Where the schedule is, if it is in Redis.
+    pub redis: Option<String>,
+    /// Where the journal is.
+    pub dir: TempDir,
+}
+
+impl Stage {
+    pub async fn memory() -> Self {
+        let (dir, journal) = journal().await;
+        let clock = ManualClock::at(START_MS);
+        Self {
+            schedule: Arc::new(MemorySchedule::new(Arc::new(clock.clone()), LIMITS)),
+            journal,
+            clock,
+            redis: None,
+            dir,
+        }
+    }
+
+    pub async fn redis() -> Self {
+        let (dir, journal) = journal().await;
+        let clock = ManualClock::at(START_MS);
+        let options = Options {
+            url: fresh_database(),
+            partitions: 2,
+            limits: LIMITS,
+            time: Time::Clock,
+            owner: journal.id().to_string(),
+        };
+        let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
+        schedule.look(false).await.expect("looked");
+        assert!(schedule.finish().await.expect("heard"));
+        Self {
+            schedule: Arc::new(schedule),
+            journal,
+            clock,
+            redis: Some(options.url),
+            dir,
+        }
+    }
+
+    /// Registers one so many milliseconds after [`START_MS`], in the journal alone.
+    pub async fn journal_one(&self, id: &str, at_ms: i64) -> (Arc<Notification>, Progress) {
+        let registering = registering_at(registration(key(id)), START_MS + at_ms);
+        let progress = registering.progress;
+        (keep(self.journal.as_ref(), registering).await, progress)
+    }
+
+    /// Registers one in both.
+    pub async fn register(&self, id: &str, at_ms: i64) -> (Arc<Notification>, Progress) {
+        let (notification, progress) = self.journal_one(id, at_ms).await;
+        self.schedule_one(&notification, progress).await;
+        (notification, progress)
+    }
+
+    /// Puts one into the schedule alone.
+    pub async fn schedule_one(&self, notification: &Arc<Notification>, progress: Progress) {
+        let entry = Entry::scheduled(notification.clone(), progress);
+        let registered = self.schedule.register(entry).await.expect("registered");
+        assert_eq!(registered, Registered::Created);
+    }
+
+    /// What the schedule has of one.
+    pub async fn held(&self, id: &str) -> Option<Entry> {
+        let found = self.schedule.find(&key(id)).await.expect("answered");
+        found.map(|found| found.entry)
+    }
+
+    /// Leases one.
+    pub async fn take(&self, id: &str) -> Lease {
+        match self.schedule.take(&key(id)).await.expect("answered") {
+            Taken::Leased(lease) => *lease,
+            taken @ (Taken::InFlight | Taken::Ended(_) | Taken::Missing) => {
+                panic!("{id}: {taken:?}")
+            }
+        }
+    }
+
+    /// Takes one out of the schedule.
+    pub async fn unschedule(&self, id: &str) {
+        let lease = self.take(id).await;
+        let end = Settlement::End {
+            state: State::Delivered,
+            cause: None,
+            progress: lease.entry.progress,
+            ended_ms: START_MS,
+        };
+        let settled = self.schedule.settle(lease, end).await.expect("answered");
+        assert_eq!(settled, Settled::Done);
+    }
+
+    /// The ids of all that is due, claimed.
+    pub async fn claim(&self) -> Vec<String> {
+        let claimed = self.schedule.claim(100).await.expect("claimed");
+        let id = |lease: &Lease| lease.entry.notification.key.id().to_string();
+        claimed.leases.iter().map(id).collect()
+    }
+
+    /// The last line of a history.
+    pub async fn last_line(&self, key: &Key) -> Transition {
+        let mut lines = self.journal.transitions(key).await.expect("read");
+        lines.pop().expect("a line")
+    }
+
+    /// A command from outside, as an operator would send it.
+    pub async fn redis_command(&self, words: &[&str]) {
+        let mut connection = connect(self.redis.as_deref().expect("on Redis")).await;
+        let mut command = redis::cmd(words[0]);
+        command.arg(&words[1..]);
+        let done = command.exec_async(&mut connection).await;
+        done.unwrap_or_else(|error| panic!("{words:?}: {error}"));
+    }
+}
+
+async fn journal() -> (TempDir, Arc<dyn Journal>) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("journal.db");
+    let journal = SqliteJournal::open(&path, "instance-1").await;
+    (dir, Arc::new(journal.expect("it opens")))
+}
