@@ -17,6 +17,9 @@
 
 mod bare;
 mod load;
+#[path = "../../tests/it/support/postgres.rs"]
+#[expect(dead_code, reason = "the tests do more with their servers")]
+mod postgres;
 mod rebuild;
 mod receiver;
 mod report;
@@ -47,7 +50,7 @@ impl Options {
             connections: 64,
             lanes: 32,
             late_seconds: 10,
-            stores: vec![Stores::RedisOnly, Stores::RedisSqlite, Stores::Embedded],
+            stores: Stores::ALL.to_vec(),
             rebuild: None,
         };
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
@@ -84,13 +87,21 @@ fn main() {
     let Some(options) = Options::parse() else {
         eprintln!(
             "options: --rounds N --notifications N --connections N --lanes N --late-seconds N \
-             --stores redis|redis+sqlite|embedded --rebuild N"
+             --stores redis|redis+postgres|redis+sqlite|embedded --rebuild N"
         );
         std::process::exit(2);
     };
     match options.rebuild {
         Some(pending) => runtime.block_on(rebuild::measure(&options, pending)),
         None => runtime.block_on(measure(&options)),
+    }
+}
+
+/// Waits for something that comes soon, if at all.
+async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(60), coming).await {
+        Ok(value) => value,
+        Err(_) => panic!("it did not come: {what}"),
     }
 }
 

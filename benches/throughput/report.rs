@@ -108,7 +108,7 @@ impl fmt::Display for Report {
             .iter()
             .flat_map(|row| [row.drain.bare, row.single.bare]);
         writeln!(out, "\nmedians (per second; share of bare)")?;
-        writeln!(out, "  bare          {:>6.0}", median(bare))?;
+        writeln!(out, "  bare           {:>6.0}", median(bare))?;
         let mut seen = Vec::new();
         for stores in self.rows.iter().map(|row| row.stores) {
             if seen.contains(&stores) {
@@ -125,7 +125,7 @@ impl fmt::Display for Report {
             };
             writeln!(
                 out,
-                "  {stores:<13} drain {:>6.0} ({:.2})  single {:>6.0} ({:.2})  late p50 {:.1} \
+                "  {stores:<14} drain {:>6.0} ({:.2})  single {:>6.0} ({:.2})  late p50 {:.1} \
                  p99 {:.1} p99.9 {:.1} ms",
                 median_of(|row| row.drain.per_second),
                 median_of(|row| row.drain.share()),

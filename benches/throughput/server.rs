@@ -1,5 +1,6 @@
 //! The server under test and its Redis, as processes of their own.
 
+use crate::postgres::PostgresServer;
 use std::fmt;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -14,6 +15,8 @@ use tokio::process::{Child, Command};
 pub enum Stores {
     /// Redis, no journal.
     RedisOnly,
+    /// Redis and a PostgreSQL journal.
+    RedisPostgres,
     /// Redis and a SQLite journal.
     RedisSqlite,
     /// Memory and a SQLite journal.
@@ -21,9 +24,17 @@ pub enum Stores {
 }
 
 impl Stores {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::RedisOnly,
+        Self::RedisPostgres,
+        Self::RedisSqlite,
+        Self::Embedded,
+    ];
+
     /// The one of that name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::RedisOnly, Self::RedisSqlite, Self::Embedded]
+        Self::ALL
             .into_iter()
             .find(|stores| stores.to_string() == name)
     }
@@ -33,16 +44,22 @@ impl fmt::Display for Stores {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(match self {
             Self::RedisOnly => "redis",
+            Self::RedisPostgres => "redis+postgres",
             Self::RedisSqlite => "redis+sqlite",
             Self::Embedded => "embedded",
         })
     }
 }
 
+/// PostgreSQL as it comes, waiting for the disk at every commit, but with memory for a table that is
+/// in use, and without a checkpoint every few seconds.
+const POSTGRES: &[&str] = &["fsync=on", "shared_buffers=512MB", "max_wal_size=8GB"];
+
 /// A server with its stores. Ends when dropped; [`Setup::stop`] ends it gently.
 pub struct Setup {
     ringback: Child,
     redis: Option<Child>,
+    _postgres: Option<PostgresServer>,
     /// Where Redis is.
     pub redis_url: Option<String>,
     _dir: TempDir,
@@ -70,6 +87,12 @@ impl Setup {
             arguments.extend(["--redis".to_string(), url.clone()]);
             redis_url = Some(url);
         }
+        let mut postgres = None;
+        if stores == Stores::RedisPostgres {
+            let server = PostgresServer::start(POSTGRES);
+            arguments.extend(["--journal".to_string(), server.url("postgres")]);
+            postgres = Some(server);
+        }
         if stores == Stores::RedisOnly {
             arguments.extend(["--journal".to_string(), "none".to_string()]);
         }
@@ -86,6 +109,7 @@ impl Setup {
         let setup = Self {
             ringback,
             redis,
+            _postgres: postgres,
             redis_url,
             _dir: dir,
             url,
