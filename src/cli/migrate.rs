@@ -1,9 +1,7 @@
 //! `ringback migrate`: brings the schema of a journal up to date, for those who do not want a server
 //! to do it at its start.
 
-use super::serve::{flag, flags};
-use super::{Failure, block_on};
-use crate::config::settings::{ALL, Setting};
+use super::{Failure, block_on, setting_flags};
 use crate::config::{Flags, JournalConfig, load_journal};
 use crate::journal::postgres::PostgresJournal;
 use crate::journal::sqlite::SqliteJournal;
@@ -18,14 +16,10 @@ pub struct MigrateArguments {
     flags: Flags,
 }
 
-fn settings() -> impl Iterator<Item = &'static Setting> {
-    ALL.iter().filter(|one| SETTINGS.contains(&one.name))
-}
-
 impl FromArgMatches for MigrateArguments {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         Ok(Self {
-            flags: flags(matches, settings()),
+            flags: setting_flags::given(matches),
         })
     }
 
@@ -37,8 +31,7 @@ impl FromArgMatches for MigrateArguments {
 
 impl Args for MigrateArguments {
     fn augment_args(command: Command) -> Command {
-        command
-            .args(settings().map(flag))
+        setting_flags::augment(command, |setting| SETTINGS.contains(&setting.name))
             .after_help("Variables and keys of the file are those of `ringback serve`.")
     }
 

@@ -5,6 +5,7 @@
 //! error: the command just ends.
 
 mod arguments;
+mod audit;
 mod client;
 mod demo;
 mod ladder;
@@ -12,6 +13,7 @@ mod listen;
 mod migrate;
 mod requests;
 mod serve;
+mod setting_flags;
 mod show;
 mod terminal;
 mod timeline;
@@ -47,6 +49,8 @@ enum Command {
     Migrate(migrate::MigrateArguments),
     /// A merchant on this machine: verifies signatures, prints what arrives, answers as told
     Listen(listen::ListenArguments),
+    /// Counts what was registered against how it ended, and the journal against the schedule
+    Audit(audit::AuditArguments),
     /// The named ladders, or one ladder's attempt times and its window
     Ladder(ladder::LadderArguments),
     #[command(flatten)]
@@ -88,6 +92,7 @@ pub fn run() -> ExitCode {
         Command::Demo => demo::run(),
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Listen(arguments) => listen::run(arguments),
+        Command::Audit(arguments) => audit::run(&arguments),
         Command::Ladder(arguments) => ladder::run(&arguments),
         Command::Request(request) => requests::run(*request),
     };

@@ -3,6 +3,7 @@
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::{duration, timestamp};
+use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 use std::io::{self, IsTerminal as _, Write};
 
@@ -158,6 +159,39 @@ pub fn distance(away_ms: i64) -> String {
         500.. => format!("in {}", seconds_ms(away_ms)),
         ..=-500 => format!("{} ago", seconds_ms(away_ms.saturating_neg())),
         _ => "now".to_string(),
+    }
+}
+
+/// How far something has come that takes its time; shown on standard error while somebody looks.
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// Nothing of about so many is done yet.
+    pub fn of(what: &'static str, many: u64) -> Self {
+        let bar = if io::stderr().is_terminal() {
+            ProgressBar::new(many)
+        } else {
+            ProgressBar::hidden()
+        };
+        let style =
+            ProgressStyle::with_template("{bar:30} {human_pos} of {human_len} {msg}, {eta} left");
+        Self(
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+                .with_message(what),
+        )
+    }
+
+    /// So many are done; there may have been more than expected.
+    pub fn at(&self, done: u64) {
+        let expected = self.0.length().unwrap_or(0);
+        self.0.set_length(expected.max(done));
+        self.0.set_position(done);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

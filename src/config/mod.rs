@@ -18,6 +18,7 @@ use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::domain::signature::SigningSecret;
 use ipnet::IpNet;
 use std::ffi::OsString;
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -80,6 +81,28 @@ pub enum JournalConfig {
     Postgres(PostgresUrl),
     /// Nowhere: Redis alone keeps what is pending.
     None,
+}
+
+/// How the journal is written down, without what may be secret in it.
+impl fmt::Display for JournalConfig {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(out, "sqlite://{}", path.display()),
+            Self::Postgres(url) => write!(out, "{url}"),
+            Self::None => out.write_str("none"),
+        }
+    }
+}
+
+/// What is needed to open both stores.
+#[derive(Debug, Clone)]
+pub struct StoresConfig {
+    /// What is due when.
+    pub schedule: ScheduleConfig,
+    /// What happened.
+    pub journal: JournalConfig,
+    /// The longest that one attempt may take; a lease lasts longer.
+    pub timeout: Duration,
 }
 
 /// The attempts.
@@ -163,6 +186,30 @@ impl ServeConfig {
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, ConfigError> {
         sources::gather(flags, &variable)?.finish()
+    }
+
+    /// The part of it that both stores are opened by.
+    #[must_use]
+    pub fn stores(&self) -> StoresConfig {
+        StoresConfig {
+            schedule: self.schedule.clone(),
+            journal: self.journal.clone(),
+            timeout: self.delivery.timeout,
+        }
+    }
+}
+
+impl StoresConfig {
+    /// Reads the same settings as [`ServeConfig::load`] for a command that works beside a server.
+    /// Makes nothing.
+    ///
+    /// # Errors
+    /// As [`ServeConfig::load`].
+    pub fn load(
+        flags: &Flags,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, ConfigError> {
+        sources::gather(flags, &variable)?.stores()
     }
 }
 

@@ -4,7 +4,7 @@
 use super::secret;
 use super::sources::ConfigError;
 use super::values::{self, ApiKey, RedisUrl};
-use super::{DRAIN_MARGIN, JournalConfig, LogFormat, ServeConfig};
+use super::{DRAIN_MARGIN, JournalConfig, LogFormat, ServeConfig, StoresConfig};
 use crate::domain::signature::SigningSecret;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -285,6 +285,19 @@ impl Draft {
             config, journal, ..
         } = self;
         journal.unwrap_or_else(|| JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE)))
+    }
+
+    /// What is needed to open both stores, without making anything.
+    pub(super) fn stores(self) -> Result<StoresConfig, ConfigError> {
+        let nowhere = self.journal == Some(JournalConfig::None);
+        if nowhere && self.config.schedule.redis.is_none() {
+            return Err(ConfigError::NothingKeeps);
+        }
+        let stores = self.config.stores();
+        Ok(StoresConfig {
+            journal: self.journal(),
+            ..stores
+        })
     }
 
     /// Settles what depends on several settings, and makes the files that are needed.

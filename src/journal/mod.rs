@@ -260,6 +260,28 @@ pub struct JournalCounts {
     pub cancelled: u64,
 }
 
+/// What was found by reading every notification, all as of one instant.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Examined {
+    /// What the counters say.
+    pub counters: JournalCounts,
+    /// What there is.
+    pub rows: JournalCounts,
+    /// What is wrong; the first of it.
+    pub faults: Vec<(Key, Fault)>,
+    /// How much is wrong.
+    pub faulty: u64,
+}
+
+/// What may be wrong with a notification in the journal itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is pending, and its body is gone.
+    NoBody,
+    /// It is delivered, and no attempt of it was acknowledged.
+    NoAcknowledgement,
+}
+
 /// Why the journal could not do what was asked. Nothing of the call was kept, or it is not known.
 #[derive(Debug, Clone, Error)]
 pub enum JournalError {
@@ -352,6 +374,10 @@ pub trait Journal: Send + Sync + 'static {
 
     /// How many notifications are in which state.
     async fn counts(&self) -> Result<JournalCounts, JournalError>;
+
+    /// Reads and counts every notification, and names at most `limit` that something is wrong with.
+    /// Takes seconds for millions of them.
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError>;
 
     /// Whether it can be written to.
     async fn check(&self) -> Result<(), JournalError>;

@@ -2,9 +2,9 @@
 //! and answered.
 
 use super::{
-    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled,
-    Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording, Registering,
-    Transition,
+    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
+    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    Registering, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -151,6 +151,11 @@ impl Journal for WatchedJournal {
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {
         self.watch(Work::Browse, self.journal.counts()).await
+    }
+
+    /// Takes as long as it must, so how long tells nothing.
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
+        self.journal.examine(limit).await
     }
 
     async fn check(&self) -> Result<(), JournalError> {

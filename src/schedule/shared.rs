@@ -25,6 +25,17 @@ pub enum Found {
     ToFill(Reason),
 }
 
+/// What was found on looking at a schedule without touching it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Peeked {
+    /// There is none of this journal.
+    New,
+    /// It is in use. What it may have lost, only looking tells.
+    Whole,
+    /// It is being filled from the journal.
+    Filling,
+}
+
 /// Why a schedule is to be filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
@@ -46,6 +57,12 @@ pub trait Shared: Send + Sync {
     /// # Errors
     /// [`ScheduleError::Foreign`] if it belongs to another journal; [`ScheduleError::Unavailable`].
     async fn look(&self, asked: bool) -> Result<Found, ScheduleError>;
+
+    /// Looks without touching it: nothing is found wanting, nobody is to do anything.
+    ///
+    /// # Errors
+    /// As [`Shared::look`].
+    async fn peek(&self) -> Result<Peeked, ScheduleError>;
 
     /// Says that filling goes on. `false` if another instance has taken over, having heard nothing
     /// for too long: then there is nothing more to do here.

@@ -8,6 +8,7 @@
 //! A duty takes the time as an argument and goes in steps of bounded size; here is the loop around
 //! each, which says when. A step that fails is repeated, so no outage ends a duty.
 
+pub mod audit;
 mod beat;
 pub mod difference;
 pub mod error;

@@ -3,7 +3,7 @@
 
 mod listen;
 mod migrate;
-mod program;
+pub mod program;
 mod requests;
 
 use program::{Finished, run};

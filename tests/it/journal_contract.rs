@@ -128,6 +128,7 @@ macro_rules! contract {
             upkeep::a_value_is_remembered_under_its_name,
             keeping::what_was_answered_is_there_after_an_abrupt_end,
             keeping::counts_follow_every_change,
+            keeping::what_is_wrong_is_counted_and_named,
             keeping::many_tasks_can_write_at_once,
             keeping::a_caller_that_goes_away_disturbs_nobody,
             keeping::a_closed_journal_says_so,

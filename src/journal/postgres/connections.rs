@@ -151,6 +151,15 @@ impl Connections {
         self.lock().last_write
     }
 
+    /// Makes a call that only reads, and takes as long as it must.
+    pub(super) async fn read_at_length<C: Call>(
+        &self,
+        call: &C,
+        limit: Duration,
+    ) -> Result<C::Reply, JournalError> {
+        self.make(call, &self.readers, limit).await
+    }
+
     /// Whether no more calls are made.
     pub(super) fn is_closed(&self) -> bool {
         self.lock().closed

@@ -11,6 +11,7 @@
 mod change;
 mod connections;
 mod error;
+mod examine;
 mod list;
 mod load;
 mod open;
@@ -24,9 +25,9 @@ mod statements;
 mod upkeep;
 
 use super::{
-    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled,
-    Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording, Registering,
-    Transition,
+    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
+    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    Registering, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -43,6 +44,9 @@ const PROVEN: Duration = Duration::from_secs(1);
 /// What a check writes after a write has failed, in bytes: as much as the largest body that is taken
 /// unless set otherwise. A disk that is almost full has room for little writes and not for these.
 const ROOM: i64 = 256 * 1024;
+
+/// How long reading every notification may take.
+const LONGEST_EXAMINING: Duration = Duration::from_secs(3_600);
 
 /// A journal in a PostgreSQL database. See [`PostgresJournal::open`].
 pub struct PostgresJournal {
@@ -176,6 +180,13 @@ impl Journal for PostgresJournal {
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {
         self.connections.read(&read::Counts).await
+    }
+
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
+        let call = examine::Examine { limit };
+        self.connections
+            .read_at_length(&call, LONGEST_EXAMINING)
+            .await
     }
 
     async fn check(&self) -> Result<(), JournalError> {

@@ -17,7 +17,7 @@ use sqlx::postgres::PgConnection;
 use std::collections::HashMap;
 
 /// Begins a transaction in which everything is seen as of the same instant.
-const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// A bound of rows as SQL takes it.
 pub(super) fn limit_of(rows: usize) -> i64 {

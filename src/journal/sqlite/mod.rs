@@ -2,10 +2,11 @@
 //!
 //! One connection writes, one transaction a batch, flushed to disk before it is answered; a few
 //! connections read beside it and never wait for it (write-ahead log). A lock file keeps a second
-//! server out for as long as this value lives.
+//! server out for as long as this value lives. Beside a server, it can be opened to be read alone.
 
 mod bulk;
 mod error;
+mod examine;
 mod list;
 mod open;
 mod read;
@@ -16,9 +17,9 @@ mod write;
 mod writer;
 
 use super::{
-    ChangeResult, Changing, Cursor, Filter, Journal, JournalCounts, JournalError, Journaled,
-    Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording, Registering,
-    Transition,
+    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
+    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    Registering, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -32,10 +33,27 @@ use writer::Writer;
 pub struct SqliteJournal {
     id: String,
     instance: Arc<str>,
-    writer: Writer,
     readers: SqlitePool,
+    /// `None` where it is open to be read alone.
+    writing: Option<Writing>,
+}
+
+/// What only the server has.
+struct Writing {
+    writer: Writer,
     /// Locked while it is open.
     lock: File,
+}
+
+impl SqliteJournal {
+    fn writer(&self) -> Result<&Writer, JournalError> {
+        match &self.writing {
+            Some(writing) => Ok(&writing.writer),
+            None => Err(JournalError::Refused(
+                "the journal is open to be read alone".to_string(),
+            )),
+        }
+    }
 }
 
 #[async_trait]
@@ -45,21 +63,21 @@ impl Journal for SqliteJournal {
     }
 
     async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         let replies = write::register(transaction.connection(), &self.instance, batch).await?;
         transaction.commit().await?;
         Ok(replies)
     }
 
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         let replies = write::record(transaction.connection(), &self.instance, batch).await?;
         transaction.commit().await?;
         Ok(replies)
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         let reply = write::change(transaction.connection(), &self.instance, &changing).await?;
         match reply {
             ChangeResult::Done(_) => transaction.commit().await?,
@@ -114,19 +132,19 @@ impl Journal for SqliteJournal {
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         write::note(transaction.connection(), &self.instance, notes).await?;
         transaction.commit().await
     }
 
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         upkeep::rebuilding(transaction.connection(), &self.instance, rebuild).await?;
         transaction.commit().await
     }
 
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         let pruned = upkeep::prune(transaction.connection(), prune, limit).await?;
         transaction.commit().await?;
         Ok(pruned)
@@ -143,27 +161,35 @@ impl Journal for SqliteJournal {
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
-        let mut transaction = self.writer.begin().await?;
+        let mut transaction = self.writer()?.begin().await?;
         upkeep::remember(transaction.connection(), name, value).await?;
         transaction.commit().await
     }
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {
-        read::counts(&self.readers).await
+        let mut reading = self.readers.acquire().await.map_err(error::failed)?;
+        read::counts(&mut reading).await
+    }
+
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
+        examine::examine(&self.readers, limit).await
     }
 
     async fn check(&self) -> Result<(), JournalError> {
-        self.writer.check().await
+        self.writer()?.check().await
     }
 
     async fn close(&self) {
         // Readers first: the log is written back whole only if nobody reads from it.
         self.readers.close().await;
-        if let Err(error) = self.writer.close().await {
+        let Some(Writing { writer, lock }) = &self.writing else {
+            return;
+        };
+        if let Err(error) = writer.close().await {
             // Nothing is lost: the log is read when the journal is opened next.
             tracing::warn!(%error, "the journal's log was not written back at closing");
         }
         // Fails only if the system has let go of the lock already.
-        let _ = self.lock.unlock();
+        let _ = lock.unlock();
     }
 }

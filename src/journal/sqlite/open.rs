@@ -1,14 +1,15 @@
 //! Opening the file: making sure that it is ours, ours alone, and in this version's form.
 
-use super::SqliteJournal;
 use super::error::{failed, is_no_database};
 use super::writer::Writer;
+use super::{SqliteJournal, Writing};
 use crate::journal::{Journal as _, JournalError};
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, SqlitePool};
+use std::cmp::Ordering;
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -20,6 +21,8 @@ use uuid::Uuid;
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 /// Marks the file as a journal: `RNGB`, in the field that SQLite reserves for this.
 const APPLICATION_ID: i64 = 0x524e_4742;
+/// Reads the journal's name.
+const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'id'";
 /// How long a connection waits for a lock of another one.
 const BUSY: Duration = Duration::from_secs(5);
 /// Most connections that read at a time.
@@ -84,22 +87,101 @@ impl SqliteJournal {
         }
         let applied = migrate(&mut connection, &file).await?;
         let id = identify(&mut connection).await.map_err(refuse)?;
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .acquire_timeout(ACQUIRE)
-            .test_before_acquire(false)
-            .connect_with(readers)
-            .await
-            .map_err(refuse)?;
+        let readers = read_with(readers).await.map_err(refuse)?;
         let journal = Self {
             id,
             instance: instance.into(),
-            writer: Writer::new(options, connection),
             readers,
-            lock,
+            writing: Some(Writing {
+                writer: Writer::new(options, connection),
+                lock,
+            }),
         };
         Ok((journal, applied))
     }
+
+    /// Opens the journal in a file to be read alone, beside a server that may have it open. Nothing
+    /// is created or brought up to date; whatever would write is refused.
+    ///
+    /// # Errors
+    /// [`JournalError::Refused`] if there is none, if the file is something else, or was written by
+    /// another version.
+    pub async fn open_to_read(path: &Path) -> Result<Self, JournalError> {
+        let file = fs::canonicalize(path).map_err(|error| refused(path, &error))?;
+        let refuse = |error| refused(&file, &failed(error));
+        let options = SqliteConnectOptions::new()
+            .filename(&file)
+            .read_only(true)
+            .busy_timeout(BUSY)
+            .disable_statement_logging();
+        let mut connection = options.connect().await.map_err(|error| {
+            if is_no_database(&error) {
+                refused(&file, &"it is no SQLite database")
+            } else {
+                refuse(error)
+            }
+        })?;
+        recognize(&mut connection, &file).await?;
+        let id = sqlx::query_scalar(IDENTITY)
+            .fetch_one(&mut connection)
+            .await
+            .map_err(refuse)?;
+        connection.close().await.map_err(refuse)?;
+        Ok(Self {
+            id,
+            instance: "".into(),
+            readers: read_with(options).await.map_err(refuse)?,
+            writing: None,
+        })
+    }
+}
+
+/// The connections that read.
+async fn read_with(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
+    SqlitePoolOptions::new()
+        .max_connections(READERS)
+        .acquire_timeout(ACQUIRE)
+        .test_before_acquire(false)
+        .connect_with(options)
+        .await
+}
+
+/// Makes sure that the file is a journal of this version.
+async fn recognize(connection: &mut SqliteConnection, file: &Path) -> Result<(), JournalError> {
+    let refuse = |error| {
+        if is_no_database(&error) {
+            refused(file, &"it is no SQLite database")
+        } else {
+            refused(file, &failed(error))
+        }
+    };
+    let mark: i64 = sqlx::query_scalar("SELECT application_id FROM pragma_application_id")
+        .fetch_one(&mut *connection)
+        .await
+        .map_err(refuse)?;
+    if mark != APPLICATION_ID {
+        return Err(refused(file, &"it is no journal of Ringback"));
+    }
+    let applied: i64 = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
+        .fetch_one(connection)
+        .await
+        .map_err(refuse)?;
+    let known = MIGRATIONS.iter().map(|migration| migration.version).max();
+    match known.map(|known| applied.cmp(&known)) {
+        None | Some(Ordering::Equal) => Ok(()),
+        Some(Ordering::Less) => Err(refused(
+            file,
+            &"it was written by an older version of Ringback; start this one's server on it first",
+        )),
+        Some(Ordering::Greater) => Err(newer(file, applied)),
+    }
+}
+
+fn newer(file: &Path, version: i64) -> JournalError {
+    refused(
+        file,
+        &format!("it was written by a newer version of Ringback (schema {version})"),
+    )
 }
 
 fn refused(path: &Path, reason: &dyn std::fmt::Display) -> JournalError {
@@ -207,10 +289,7 @@ async fn migrate(
         .run_direct(None, connection, false)
         .await
         .map_err(|error| match error {
-            MigrateError::VersionMissing(version) => refused(
-                file,
-                &format!("it was written by a newer version of Ringback (schema {version})"),
-            ),
+            MigrateError::VersionMissing(version) => newer(file, version),
             MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => {
                 refused(file, &failed(cause))
             }
@@ -229,9 +308,7 @@ async fn identify(connection: &mut SqliteConnection) -> Result<String, sqlx::Err
         .bind(Uuid::now_v7().to_string())
         .execute(&mut *connection)
         .await?;
-    sqlx::query_scalar("SELECT value FROM meta WHERE name = 'id'")
-        .fetch_one(connection)
-        .await
+    sqlx::query_scalar(IDENTITY).fetch_one(connection).await
 }
 
 fn private_file() -> OpenOptions {

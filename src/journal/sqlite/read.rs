@@ -200,9 +200,11 @@ pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-pub(super) async fn counts(readers: &SqlitePool) -> Result<JournalCounts, JournalError> {
+pub(super) async fn counts(
+    connection: &mut SqliteConnection,
+) -> Result<JournalCounts, JournalError> {
     let found = sqlx::query("SELECT name, many FROM counts")
-        .fetch_all(readers)
+        .fetch_all(connection)
         .await
         .map_err(failed)?;
     let mut counts = JournalCounts::default();

@@ -6,9 +6,9 @@ use super::marks::{self, Witness};
 use super::partition::Partition;
 use super::reply::Reply;
 use crate::schedule::ScheduleError;
-use crate::schedule::shared::{Found, Reason, Shared};
+use crate::schedule::shared::{Found, Peeked, Reason, Shared};
 use async_trait::async_trait;
-use redis::Cmd;
+use redis::{Cmd, Value};
 
 /// How long an instance may fill a partition without a sign of life until another takes over, in
 /// milliseconds.
@@ -45,6 +45,33 @@ impl Shared for RedisSchedule {
             self.loss.set(false);
         }
         Ok(found)
+    }
+
+    async fn peek(&self) -> Result<Peeked, ScheduleError> {
+        let mut all = Peeked::Whole;
+        for partition in &self.partitions {
+            let keys = &partition.context.keys;
+            let epoch = partition.reads.run(&Cmd::get(keys.epoch())).await?;
+            let state = Cmd::hget(keys.marks(), "state");
+            let state = text(partition.reads.run(&state).await?);
+            let found = match text(epoch) {
+                None => Peeked::New,
+                Some(owner) if owner != self.owner => {
+                    return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
+                }
+                Some(_) => match state.as_deref() {
+                    Some("clearing" | "filling") => Peeked::Filling,
+                    // An earlier version kept none.
+                    Some(_) | None => Peeked::Whole,
+                },
+            };
+            all = match (all, found) {
+                (Peeked::New, _) | (_, Peeked::New) => Peeked::New,
+                (Peeked::Filling, _) | (_, Peeked::Filling) => Peeked::Filling,
+                (Peeked::Whole, Peeked::Whole) => Peeked::Whole,
+            };
+        }
+        Ok(all)
     }
 
     async fn proceed(&self) -> Result<bool, ScheduleError> {
@@ -200,6 +227,13 @@ impl RedisSchedule {
             heard |= reply.number()? == 1;
         }
         Ok(heard)
+    }
+}
+
+fn text(value: Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
+        _ => None,
     }
 }
 

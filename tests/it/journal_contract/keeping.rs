@@ -5,10 +5,11 @@ use super::samples::{
     START_MS, apply, changing, delivery, do_change, failure, find, history, keep, key, refusal,
     registering,
 };
+use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::recorder::Recorder;
-use ringback::journal::{Filter, JournalCounts, JournalError, Journaled, Order, Recorded};
+use ringback::journal::{Fault, Filter, JournalCounts, JournalError, Journaled, Order, Recorded};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::task::JoinSet;
@@ -61,6 +62,9 @@ pub async fn counts_follow_every_change(store: &dyn Store) {
             cancelled,
         };
         assert_eq!(journal.counts().await.expect("read"), expected);
+        let examined = journal.examine(9).await.expect("read");
+        assert_eq!((examined.counters, examined.rows), (expected, expected));
+        assert_eq!((examined.faults, examined.faulty), (vec![], 0));
         // And what is counted is what is there.
         for (state, many) in [
             (State::Scheduled, scheduled),
@@ -101,6 +105,29 @@ pub async fn counts_follow_every_change(store: &dyn Store) {
     let refused = changing(&key("4"), Change::Replay, START_MS + 91);
     journal.change(refused).await.expect("read");
     check(4, 1, 1, 0, 2).await;
+}
+
+pub async fn what_is_wrong_is_counted_and_named(store: &dyn Store) {
+    let journal = store.open().await;
+    for id in ["1", "2", "3"] {
+        let given = registering(id);
+        let progress = given.progress;
+        let notification = keep(&*journal, given).await;
+        // No server would record a delivery that nobody acknowledged.
+        let mut wrong = delivery(&notification, progress);
+        wrong.attempt.answer.outcome = Outcome::HttpStatus;
+        apply(&*journal, wrong).await;
+    }
+    let check = async |limit: usize| {
+        let examined = journal.examine(limit).await.expect("read");
+        assert_eq!(examined.counters, examined.rows);
+        assert_eq!(examined.faulty, 3);
+        let expected = ["1", "2", "3"].map(|id| (key(id), Fault::NoAcknowledgement));
+        assert_eq!(examined.faults, expected[..limit.min(3)]);
+    };
+    for limit in [0, 1, 3, 9] {
+        check(limit).await;
+    }
 }
 
 pub async fn many_tasks_can_write_at_once(store: &dyn Store) {

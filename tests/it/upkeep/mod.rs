@@ -3,6 +3,7 @@
 //!
 //! Duties take the time as an argument, so a test says what time it is.
 
+mod auditing;
 mod comparing;
 mod losing_keys;
 mod reconciling;

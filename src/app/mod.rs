@@ -8,23 +8,23 @@
 //! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
 //! the stores.
 
+pub mod stores;
+
 use crate::api::server;
 use crate::api::{self, ApiSettings};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{JournalConfig, ServeConfig};
+use crate::config::{ServeConfig, StoresConfig};
 use crate::delivery::courier::{Courier, CourierSettings};
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::guard::Guard;
 use crate::health::Health;
 use crate::journal::Journal;
-use crate::journal::postgres::{PostgresJournal, Sharing};
 use crate::journal::recorder::Recorder;
-use crate::journal::sqlite::SqliteJournal;
 use crate::journal::watched::WatchedJournal;
+use crate::schedule::Schedule;
 use crate::schedule::memory::MemorySchedule;
-use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
+use crate::schedule::redis::Time;
 use crate::schedule::watched::WatchedSchedule;
-use crate::schedule::{Limits, Schedule};
 use crate::service::Service;
 use crate::telemetry::meters::Meters;
 use crate::upkeep::Upkeep;
@@ -33,14 +33,11 @@ use crate::upkeep::probe::{watch_journal, watch_schedule};
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// What a lease lasts beyond the longest attempt: recording the outcome and settling.
-const LEASE_MARGIN: Duration = Duration::from_secs(5);
 /// Open files asked for: more than the API's connections and the largest `concurrency` need.
 const MOST_DESCRIPTORS: u64 = 65_536;
 /// Most requests handled at once.
@@ -84,8 +81,9 @@ impl App {
             .with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot listen")?;
         let instance = instance_name();
-        let journal = open_journal(&config, &instance).await?;
-        let schedule = open_schedule(&config, journal.as_deref(), clock.clone(), time).await?;
+        let journal = stores::open_journal(&config, &instance).await?;
+        let schedule =
+            open_schedule(&config.stores(), journal.as_deref(), clock.clone(), time).await?;
         let health = Health::new(journal.is_some());
         let meters = Meters::new();
         let journal = journal.map(|journal| -> Arc<dyn Journal> {
@@ -247,67 +245,30 @@ async fn watched(
     }
 }
 
-async fn open_journal(
-    config: &ServeConfig,
-    instance: &str,
-) -> anyhow::Result<Option<Arc<dyn Journal>>> {
-    match &config.journal {
-        JournalConfig::Sqlite(path) => {
-            let journal = SqliteJournal::open(path, instance).await?;
-            Ok(Some(Arc::new(journal)))
-        }
-        JournalConfig::Postgres(url) => {
-            let journal = PostgresJournal::open(url.expose(), instance, config.migrate).await?;
-            // A schedule in memory is nobody else's, so it would deliver what others deliver too.
-            let sharing = match config.schedule.redis {
-                Some(_) => Sharing::WithOthers,
-                None => Sharing::WithNobody,
-            };
-            journal.hold(sharing).await?;
-            Ok(Some(Arc::new(journal)))
-        }
-        JournalConfig::None => Ok(None),
-    }
-}
-
 async fn open_schedule(
-    config: &ServeConfig,
+    config: &StoresConfig,
     journal: Option<&dyn Journal>,
     clock: Arc<dyn Clock>,
     time: Time,
 ) -> anyhow::Result<Arc<dyn Schedule>> {
-    let limits = Limits {
-        lane_cap: config.schedule.lane_concurrency,
-        lease_ms: millis(config.delivery.timeout + LEASE_MARGIN),
-        remember_ms: journal
-            .is_none()
-            .then(|| millis(config.schedule.keep_ended)),
-    };
-    let Some(redis) = &config.schedule.redis else {
-        let schedule = Arc::new(MemorySchedule::new(clock, limits));
-        if let Some(journal) = journal {
-            let filled = fill(journal, schedule.as_ref()).await?;
-            let pending = filled.read;
-            tracing::info!(
-                pending,
-                "the schedule is in memory, filled from the journal"
-            );
+    if let Some(schedule) = stores::open_redis(config, journal, clock.clone(), time)? {
+        if journal.is_none() {
+            tracing::info!("no journal: what Redis persists is all that is kept");
+            for warning in schedule.durability_warnings().await {
+                tracing::warn!("{warning}");
+            }
         }
         return Ok(schedule);
-    };
-    let options = Options {
-        url: redis.expose().to_string(),
-        partitions: config.schedule.partitions.into(),
-        limits,
-        time,
-        owner: journal.map_or(NO_JOURNAL, Journal::id).to_string(),
-    };
-    let schedule = Arc::new(RedisSchedule::open(&options, clock)?);
-    if journal.is_none() {
-        tracing::info!("no journal: what Redis persists is all that is kept");
-        for warning in schedule.durability_warnings().await {
-            tracing::warn!("{warning}");
-        }
+    }
+    let limits = stores::limits(config, journal.is_some());
+    let schedule = Arc::new(MemorySchedule::new(clock, limits));
+    if let Some(journal) = journal {
+        let filled = fill(journal, schedule.as_ref()).await?;
+        let pending = filled.read;
+        tracing::info!(
+            pending,
+            "the schedule is in memory, filled from the journal"
+        );
     }
     Ok(schedule)
 }
@@ -318,8 +279,4 @@ fn instance_name() -> String {
     let host = host.trim();
     let host = if host.is_empty() { "host" } else { host };
     format!("{host}-{}", std::process::id())
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

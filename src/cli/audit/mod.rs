@@ -1,0 +1,110 @@
+//! `ringback audit`: whether everything that was registered is accounted for.
+//!
+//! Opens the stores as a server would and only reads, so it can be run beside servers at work. Exit
+//! status 0: everything is accounted for and both stores agree. 1: something is missing or differs, or
+//! a store cannot be read.
+
+mod report;
+
+use super::setting_flags::StoreArguments;
+use super::terminal::{Colours, Progress};
+use super::{Failure, block_on};
+use crate::app::stores::{open_journal_beside, open_redis};
+use crate::clock::SystemClock;
+use crate::config::StoresConfig;
+use crate::journal::Journal;
+use crate::schedule::redis::{RedisSchedule, Time};
+use crate::schedule::shared::{Peeked, Shared as _};
+use crate::schedule::{Schedule, ScheduleCounts};
+use crate::upkeep::audit::{Books, Compared, Comparison, MOMENT};
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use report::Report;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+
+/// Only reads, so nothing is ever signed with this.
+const INSTANCE: &str = "audit";
+
+#[derive(Args)]
+pub struct AuditArguments {
+    #[command(flatten)]
+    stores: StoreArguments,
+    /// Read every notification, not only the pending ones; always done where there is no Redis
+    #[arg(long)]
+    deep: bool,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found in Redis.
+struct Held {
+    counts: ScheduleCounts,
+    peeked: Peeked,
+}
+
+/// Counts, compares and reports.
+pub fn run(arguments: &AuditArguments) -> Result<(), Failure> {
+    let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
+    let report = block_on(audit(&config, arguments.deep))?;
+    let text = if arguments.json {
+        report.as_json()
+    } else {
+        report.as_text(Colours::of_stdout())
+    };
+    io::stdout().write_all(text.as_bytes())?;
+    if report.is_sound() {
+        Ok(())
+    } else {
+        Err(Failure::Failed(anyhow!("not everything is accounted for")))
+    }
+}
+
+async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
+    let journal = open_journal_beside(&config.journal, INSTANCE).await?;
+    let schedule = open_redis(
+        config,
+        journal.as_deref(),
+        Arc::new(SystemClock),
+        Time::Server,
+    )?;
+    let deep = deep || schedule.is_none();
+    let mut report = Report::new(config);
+    if let Some(schedule) = &schedule {
+        let held = look(schedule.as_ref()).await;
+        report.held = Some(held.with_context(|| report.schedule.clone().unwrap_or_default())?);
+    }
+    if let Some(journal) = &journal {
+        let books = Books::read(journal.as_ref(), deep).await;
+        report.books = Some(books.with_context(|| report.journal.clone())?);
+        if let Some(schedule) = &schedule {
+            let compared = compare(journal.as_ref(), schedule.as_ref(), &report).await?;
+            report.compared = Some(compared);
+        }
+        journal.close().await;
+    }
+    Ok(report)
+}
+
+async fn look(schedule: &RedisSchedule) -> anyhow::Result<Held> {
+    Ok(Held {
+        peeked: schedule.peek().await?,
+        counts: schedule.counts().await?,
+    })
+}
+
+async fn compare(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    report: &Report,
+) -> Result<Compared, Failure> {
+    let mut comparison = Comparison::new(journal, schedule, MOMENT);
+    let progress = Progress::of("notifications compared", report.to_compare());
+    while comparison.step().await.context("comparing the stores")? {
+        let compared = comparison.compared();
+        progress.at(compared.journal + compared.schedule);
+    }
+    drop(progress);
+    Ok(comparison.compared().clone())
+}

@@ -1,0 +1,304 @@
+//! What an audit found, for people and for programs.
+
+use super::Held;
+use crate::cli::terminal::{Colours, table};
+use crate::config::StoresConfig;
+use crate::domain::key::Key;
+use crate::domain::progress::Progress;
+use crate::domain::timestamp::display_ms;
+use crate::journal::{Fault, JournalCounts};
+use crate::schedule::shared::Peeked;
+use crate::upkeep::audit::{Books, Compared, balanced};
+use crate::upkeep::difference::{Difference, Kind};
+use owo_colors::Style;
+use serde_json::{Value, json};
+
+/// Everything that was found.
+pub struct Report {
+    /// Which journal.
+    pub journal: String,
+    /// Which Redis.
+    pub schedule: Option<String>,
+    /// What the journal says of itself, if there is one.
+    pub books: Option<Books>,
+    /// What the schedule says of itself, if it is in Redis.
+    pub held: Option<Held>,
+    /// What comparing both found.
+    pub compared: Option<Compared>,
+}
+
+impl Report {
+    /// Nothing was found yet.
+    pub fn new(config: &StoresConfig) -> Self {
+        Self {
+            journal: config.journal.to_string(),
+            schedule: config.schedule.redis.as_ref().map(ToString::to_string),
+            books: None,
+            held: None,
+            compared: None,
+        }
+    }
+
+    /// Whether everything is accounted for.
+    pub fn is_sound(&self) -> bool {
+        let books = self.books.as_ref().is_none_or(Books::are_right);
+        let same = (self.compared.as_ref()).is_none_or(|compared| compared.different == 0);
+        books && same
+    }
+
+    /// About how many notifications there are to be compared, in both directions.
+    pub fn to_compare(&self) -> u64 {
+        let pending = self.books.as_ref().map_or(0, |it| it.counters.scheduled);
+        pending + self.held.as_ref().map_or(0, |held| held.counts.pending)
+    }
+
+    /// For people.
+    pub fn as_text(&self, colours: Colours) -> String {
+        let mut text = String::new();
+        let mut line = |line: String| {
+            text.push_str(&line);
+            text.push('\n');
+        };
+        line(format!("journal   {}", self.journal));
+        if let Some(books) = &self.books {
+            say_books(books, &mut line);
+        }
+        match &self.schedule {
+            Some(redis) => line(format!("schedule  {redis}")),
+            None => line(
+                "schedule  in the server's memory; only the server can compare it, and does"
+                    .to_string(),
+            ),
+        }
+        if let Some(held) = &self.held {
+            say_held(held, &mut line);
+        }
+        if let Some(compared) = &self.compared {
+            say_compared(compared, colours, &mut line);
+        }
+        line(if self.is_sound() {
+            let style = Style::new().green();
+            colours.paint("everything is accounted for", style)
+        } else {
+            colours.paint("not everything is accounted for", Style::new().red())
+        });
+        text
+    }
+
+    /// For programs.
+    pub fn as_json(&self) -> String {
+        let books = self.books.as_ref();
+        let examined = books.and_then(|books| books.examined.as_ref());
+        let held = self.held.as_ref();
+        let compared = self.compared.as_ref();
+        let report = json!({
+            "sound": self.is_sound(),
+            "journal": books.map(|books| json!({
+                "at": self.journal,
+                "counters": counts(&books.counters),
+                "balanced": balanced(&books.counters),
+                "counted": examined.map(|examined| counts(&examined.rows)),
+                "faults": examined.map(|examined| json!({
+                    "total": examined.faulty,
+                    "named": examined.faults.iter().map(fault_as_json).collect::<Vec<_>>(),
+                })),
+            })),
+            "schedule": held.map(|held| json!({
+                "at": self.schedule,
+                "status": status(held.peeked),
+                "pending": held.counts.pending,
+                "in_flight": held.counts.in_flight,
+                "dead": held.counts.dead,
+            })),
+            "compared": compared.map(|compared| json!({
+                "journal": compared.journal,
+                "schedule": compared.schedule,
+                "complete": !compared.cut_short,
+                "differences": {
+                    "total": compared.different,
+                    "named": compared.differences.iter().map(difference_as_json).collect::<Vec<_>>(),
+                },
+            })),
+        });
+        format!("{report:#}\n")
+    }
+}
+
+fn say_books(books: &Books, line: &mut impl FnMut(String)) {
+    line(format!("  {}", sum(&books.counters)));
+    let Some(examined) = &books.examined else {
+        return;
+    };
+    if examined.rows == books.counters {
+        line("  counted one by one: the same".to_string());
+    } else {
+        line(format!("  counted one by one: {}", sum(&examined.rows)));
+    }
+    for (key, fault) in &examined.faults {
+        line(format!("  {key} is {}", fault_text(*fault)));
+    }
+    say_more(examined.faulty, examined.faults.len(), line);
+}
+
+fn say_held(held: &Held, line: &mut impl FnMut(String)) {
+    let counts = &held.counts;
+    line(format!(
+        "  pending {}, of these in flight {}{}",
+        counts.pending,
+        counts.in_flight,
+        match counts.dead {
+            0 => String::new(),
+            dead => format!("; dead letters {dead}"),
+        }
+    ));
+    match held.peeked {
+        Peeked::Whole => {}
+        Peeked::New => line(
+            "  it holds nothing of this journal; a server that starts fills it, and so does \
+             `ringback rebuild`"
+                .to_string(),
+        ),
+        Peeked::Filling => line("  it is being filled from the journal at this moment".to_string()),
+    }
+}
+
+fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(String)) {
+    let Compared {
+        journal,
+        schedule,
+        different,
+        differences,
+        cut_short,
+    } = compared;
+    line(format!(
+        "compared  {journal} of the journal, {schedule} of the schedule: {}",
+        match different {
+            0 => "no difference".to_string(),
+            1 => "1 difference".to_string(),
+            many => format!("{many} differences"),
+        }
+    ));
+    if differences.is_empty() {
+        return;
+    }
+    let rows: Vec<Vec<String>> = differences.iter().map(row).collect();
+    let heading = ["notification", "what is wrong", "journal", "schedule"];
+    line(table(colours, &heading, &rows).trim_end().to_string());
+    if *cut_short {
+        line("and more: the rest was not looked at".to_string());
+    } else {
+        say_more(*different as u64, differences.len(), line);
+    }
+}
+
+fn say_more(all: u64, named: usize, line: &mut impl FnMut(String)) {
+    match all.saturating_sub(named as u64) {
+        0 => {}
+        more => line(format!("and {more} more")),
+    }
+}
+
+fn row(difference: &Difference) -> Vec<String> {
+    let journal = difference.journal.map_or("unknown".to_string(), |stands| {
+        format!("{}, {}", stands.state, step(&stands.progress))
+    });
+    let schedule = difference.schedule.map_or("not held".to_string(), |held| {
+        format!("held, {}", step(&held.progress))
+    });
+    let wrong = match difference.kind {
+        Kind::Missing => "would not be delivered",
+        Kind::Elsewhere => "at another step",
+        Kind::Ended => "ended, but held",
+        Kind::Unknown => "not in the journal",
+    };
+    vec![
+        difference.key.to_string(),
+        wrong.to_string(),
+        journal,
+        schedule,
+    ]
+}
+
+fn step(progress: &Progress) -> String {
+    format!(
+        "series {}, {} made, due {}",
+        progress.series,
+        progress.attempts,
+        display_ms(progress.next_due_ms())
+    )
+}
+
+fn sum(counts: &JournalCounts) -> String {
+    let JournalCounts {
+        registered,
+        scheduled,
+        delivered,
+        dead,
+        cancelled,
+    } = counts;
+    let equals = if balanced(counts) { "=" } else { "is not" };
+    format!(
+        "registered {registered} {equals} delivered {delivered} + dead {dead} + cancelled \
+         {cancelled} + pending {scheduled}"
+    )
+}
+
+fn fault_text(fault: Fault) -> &'static str {
+    match fault {
+        Fault::NoBody => "pending without a body",
+        Fault::NoAcknowledgement => "delivered without an acknowledged attempt",
+    }
+}
+
+fn counts(counts: &JournalCounts) -> Value {
+    json!({
+        "registered": counts.registered,
+        "delivered": counts.delivered,
+        "dead": counts.dead,
+        "cancelled": counts.cancelled,
+        "pending": counts.scheduled,
+    })
+}
+
+fn status(peeked: Peeked) -> &'static str {
+    match peeked {
+        Peeked::New => "new",
+        Peeked::Whole => "whole",
+        Peeked::Filling => "filling",
+    }
+}
+
+fn fault_as_json((key, fault): &(Key, Fault)) -> Value {
+    let fault = match fault {
+        Fault::NoBody => "no_body",
+        Fault::NoAcknowledgement => "no_acknowledgement",
+    };
+    json!({ "topic": key.topic(), "id": key.id(), "fault": fault })
+}
+
+fn difference_as_json(difference: &Difference) -> Value {
+    let kind = match difference.kind {
+        Kind::Missing => "missing",
+        Kind::Elsewhere => "elsewhere",
+        Kind::Ended => "ended",
+        Kind::Unknown => "unknown",
+    };
+    let step = |progress: &Progress| {
+        json!({
+            "series": progress.series,
+            "attempts_made": progress.attempts,
+            "next_attempt_at": display_ms(progress.next_due_ms()),
+        })
+    };
+    json!({
+        "topic": difference.key.topic(),
+        "id": difference.key.id(),
+        "difference": kind,
+        "journal": difference.journal.map(|stands| {
+            let mut stood = step(&stands.progress);
+            stood["state"] = stands.state.as_str().into();
+            stood
+        }),
+        "schedule": difference.schedule.map(|held| step(&held.progress)),
+    })
+}

@@ -1,0 +1,79 @@
+//! Flags that follow from the table of settings.
+
+use crate::config::Flags;
+use crate::config::settings::{ALL, Arity, Setting};
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::collections::BTreeMap;
+
+/// What commands that work beside a server need to know of it.
+const STORES: [&str; 5] = ["redis", "journal", "data-dir", "config", "partitions"];
+
+/// The flags of settings that pass a filter, added to a command.
+pub fn augment(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
+    command.args(ALL.iter().filter(|setting| wanted(setting)).map(flag))
+}
+
+/// Those that were given, unchecked: their values may also come from elsewhere.
+pub fn given(matches: &ArgMatches) -> Flags {
+    let mut flags = BTreeMap::new();
+    for setting in ALL {
+        if let Ok(Some(values)) = matches.try_get_many::<String>(setting.name) {
+            flags.insert(setting.name, values.cloned().collect());
+        }
+    }
+    Flags(flags)
+}
+
+fn flag(setting: &'static Setting) -> Arg {
+    let help = if setting.default.is_empty() {
+        setting.help.to_string()
+    } else {
+        format!("{} [default: {}]", setting.help, setting.default)
+    };
+    let flag = Arg::new(setting.name)
+        .long(setting.name)
+        .value_name(setting.value)
+        .help(help)
+        .allow_hyphen_values(true);
+    match setting.arity {
+        Arity::One => flag.action(ArgAction::Set),
+        Arity::Many => flag.action(ArgAction::Append),
+        Arity::Switch => flag
+            .action(ArgAction::Set)
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true"),
+    }
+}
+
+/// The flags that say where the stores are, as `serve` takes them.
+pub struct StoreArguments {
+    /// Those that were given.
+    pub flags: Flags,
+}
+
+impl FromArgMatches for StoreArguments {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            flags: given(matches),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for StoreArguments {
+    fn augment_args(command: Command) -> Command {
+        augment(command, |setting| STORES.contains(&setting.name)).after_help(
+            "The stores are those of a server: give the flags, the variables or the file that it \
+             is started with.",
+        )
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}

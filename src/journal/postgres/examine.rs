@@ -1,0 +1,121 @@
+//! Reading every notification, for an audit.
+
+use super::connections::Call;
+use super::error::Failure;
+use super::read::{AS_OF_NOW, Counts, limit_of};
+use super::rows::Fields;
+use crate::domain::state::State;
+use crate::journal::{Examined, Fault, JournalCounts, JournalError};
+use async_trait::async_trait;
+use sqlx::postgres::PgConnection;
+use sqlx::{Connection as _, Executor as _};
+
+/// What a session is told otherwise for this: everything is read, so there is no index to follow.
+const AT_LENGTH: &str = "
+    SET LOCAL statement_timeout = 0;
+    SET LOCAL enable_seqscan = on;
+    SET LOCAL enable_hashjoin = on;
+    SET LOCAL enable_sort = on;
+    SET LOCAL max_parallel_workers_per_gather = 2";
+
+/// What finds each fault: the first few, each with how many there are.
+const FAULTS: [(Fault, &str); 2] = [
+    (
+        Fault::NoBody,
+        "SELECT n.topic, n.id, count(*) OVER ()
+         FROM standings AS s JOIN notifications AS n ON n.row_id = s.notification
+         WHERE s.state = 'scheduled'
+           AND NOT EXISTS (SELECT 1 FROM payloads AS p WHERE p.notification = s.notification)
+         ORDER BY s.notification LIMIT $1",
+    ),
+    (
+        Fault::NoAcknowledgement,
+        "SELECT n.topic, n.id, count(*) OVER ()
+         FROM standings AS s JOIN notifications AS n ON n.row_id = s.notification
+         WHERE s.state = 'delivered'
+           AND NOT EXISTS (SELECT 1 FROM attempts AS a
+                           WHERE a.notification = s.notification AND a.outcome = 'acknowledged')
+         ORDER BY s.notification LIMIT $1",
+    ),
+];
+
+/// See [`crate::journal::Journal::examine`].
+pub(super) struct Examine {
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl Call for Examine {
+    type Reply = Examined;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Examined, Failure> {
+        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        reading.execute(AT_LENGTH).await?;
+        let mut examined = Examined {
+            counters: Counts.make(&mut reading).await?,
+            rows: count(&mut reading).await?,
+            ..Examined::default()
+        };
+        for (fault, sql) in FAULTS {
+            self.look_for(&mut reading, fault, sql, &mut examined)
+                .await?;
+        }
+        reading.rollback().await?;
+        Ok(examined)
+    }
+}
+
+impl Examine {
+    async fn look_for(
+        &self,
+        reading: &mut PgConnection,
+        fault: Fault,
+        sql: &'static str,
+        examined: &mut Examined,
+    ) -> Result<(), Failure> {
+        // One at least, since its row tells how many there are.
+        let found = sqlx::query(sql)
+            .bind(limit_of(self.limit.max(1)))
+            .fetch_all(reading)
+            .await?;
+        for (number, row) in found.iter().enumerate() {
+            let mut fields = Fields::of(row);
+            let key = fields.key()?;
+            if number == 0 {
+                let many: i64 = fields.take()?;
+                examined.faulty += many.unsigned_abs();
+            }
+            if examined.faults.len() < self.limit {
+                examined.faults.push((key, fault));
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
+    let registered: i64 = sqlx::query_scalar("SELECT count(*) FROM notifications")
+        .fetch_one(&mut *reading)
+        .await?;
+    let mut rows = JournalCounts {
+        registered: registered.unsigned_abs(),
+        ..JournalCounts::default()
+    };
+    let found = sqlx::query("SELECT state, count(*) FROM standings GROUP BY state")
+        .fetch_all(reading)
+        .await?;
+    for row in &found {
+        let mut fields = Fields::of(row);
+        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
+        let state = State::from_name(name)
+            .ok_or_else(|| JournalError::Corrupt(format!("`{name}` is no state")))?;
+        let many = many.unsigned_abs();
+        match state {
+            State::Scheduled => rows.scheduled = many,
+            State::Delivered => rows.delivered = many,
+            State::Dead => rows.dead = many,
+            State::Cancelled => rows.cancelled = many,
+        }
+    }
+    Ok(rows)
+}

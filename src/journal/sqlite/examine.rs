@@ -1,0 +1,92 @@
+//! Reading every notification, for an audit.
+
+use super::error::failed;
+use super::read::{counts, limit_of};
+use super::rows::Fields;
+use crate::domain::state::State;
+use crate::journal::{Examined, Fault, JournalCounts, JournalError};
+use sqlx::{SqliteConnection, SqlitePool};
+
+/// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
+/// server it holds nobody up, but the log grows for as long as it takes.
+pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, JournalError> {
+    let mut reading = readers.begin().await.map_err(failed)?;
+    let mut examined = Examined {
+        counters: counts(&mut reading).await?,
+        rows: count(&mut reading).await?,
+        ..Examined::default()
+    };
+    for (fault, sql) in FAULTS {
+        look_for(&mut reading, fault, sql, limit, &mut examined).await?;
+    }
+    Ok(examined)
+}
+
+/// What finds each fault: the first few, each with how many there are.
+const FAULTS: [(Fault, &str); 2] = [
+    (
+        Fault::NoBody,
+        "SELECT topic, id, count(*) OVER () FROM notifications AS n INDEXED BY registered_scheduled
+         WHERE state = 'scheduled'
+           AND NOT EXISTS (SELECT 1 FROM payloads AS p WHERE p.notification = n.row_id)
+         ORDER BY row_id LIMIT ?",
+    ),
+    (
+        Fault::NoAcknowledgement,
+        "SELECT topic, id, count(*) OVER () FROM notifications AS n
+         WHERE state = 'delivered'
+           AND NOT EXISTS (SELECT 1 FROM attempts AS a
+                           WHERE a.notification = n.row_id AND a.outcome = 'acknowledged')
+         ORDER BY row_id LIMIT ?",
+    ),
+];
+
+async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, JournalError> {
+    let found = sqlx::query("SELECT state, count(*) FROM notifications GROUP BY state")
+        .fetch_all(connection)
+        .await
+        .map_err(failed)?;
+    let mut rows = JournalCounts::default();
+    for row in &found {
+        let mut fields = Fields::of(row);
+        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
+        let state = State::from_name(name)
+            .ok_or_else(|| JournalError::Corrupt(format!("`{name}` is no state")))?;
+        let many = many.unsigned_abs();
+        rows.registered += many;
+        match state {
+            State::Scheduled => rows.scheduled = many,
+            State::Delivered => rows.delivered = many,
+            State::Dead => rows.dead = many,
+            State::Cancelled => rows.cancelled = many,
+        }
+    }
+    Ok(rows)
+}
+
+async fn look_for(
+    connection: &mut SqliteConnection,
+    fault: Fault,
+    sql: &'static str,
+    limit: usize,
+    examined: &mut Examined,
+) -> Result<(), JournalError> {
+    // One at least, since its row tells how many there are.
+    let found = sqlx::query(sql)
+        .bind(limit_of(limit.max(1)))
+        .fetch_all(connection)
+        .await
+        .map_err(failed)?;
+    for (number, row) in found.iter().enumerate() {
+        let mut fields = Fields::of(row);
+        let key = fields.key()?;
+        if number == 0 {
+            let many: i64 = fields.take()?;
+            examined.faulty += many.unsigned_abs();
+        }
+        if examined.faults.len() < limit {
+            examined.faults.push((key, fault));
+        }
+    }
+    Ok(())
+}

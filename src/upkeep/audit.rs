@@ -1,0 +1,231 @@
+//! Proving that nothing was lost: what was registered against how it ended, and what is pending in
+//! the journal against what the schedule holds, both ways.
+//!
+//! Only reads, so it can be run beside servers at work. Their traffic is no difference: what looks
+//! like one is compared again a moment later, and counts if it has stayed the same kind of wrong.
+
+use super::difference::{Difference, Standing, find, find_among};
+use super::error::UpkeepError;
+use crate::domain::key::Key;
+use crate::domain::state::State;
+use crate::journal::{Cursor, Examined, Filter, Journal, JournalCounts, Order};
+use crate::schedule::Schedule;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+/// How long a difference must last. Longer than two writes that follow each other ever take while
+/// the stores are well.
+pub const MOMENT: Duration = Duration::from_secs(2);
+/// Differences that are named.
+pub const MOST_NAMED: usize = 100;
+/// After so many there is no point in looking for more.
+const MOST_COUNTED: usize = 100_000;
+/// Notifications compared in one step.
+const PAGE: usize = 1_000;
+/// Most that are to be compared again at a time.
+const MOST_SUSPECTED: usize = 20_000;
+
+/// What the journal says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Books {
+    /// Its counters.
+    pub counters: JournalCounts,
+    /// What reading every notification found, if that was asked for.
+    pub examined: Option<Examined>,
+}
+
+impl Books {
+    /// Reads them; with `deep`, every notification.
+    ///
+    /// # Errors
+    /// If the journal fails.
+    pub async fn read(journal: &dyn Journal, deep: bool) -> Result<Self, UpkeepError> {
+        if !deep {
+            return Ok(Self {
+                counters: journal.counts().await?,
+                examined: None,
+            });
+        }
+        let examined = journal.examine(MOST_NAMED).await?;
+        Ok(Self {
+            counters: examined.counters,
+            examined: Some(examined),
+        })
+    }
+
+    /// Whether all that was registered is accounted for.
+    #[must_use]
+    pub fn are_right(&self) -> bool {
+        let examined = (self.examined.as_ref())
+            .is_none_or(|examined| examined.rows == examined.counters && examined.faulty == 0);
+        balanced(&self.counters) && examined
+    }
+}
+
+/// Whether registered = delivered + dead + cancelled + pending.
+#[must_use]
+pub fn balanced(counts: &JournalCounts) -> bool {
+    let JournalCounts {
+        registered,
+        scheduled,
+        delivered,
+        dead,
+        cancelled,
+    } = *counts;
+    registered == delivered + dead + cancelled + scheduled
+}
+
+/// How far a comparison has come.
+#[derive(Debug, Clone, Default)]
+pub struct Compared {
+    /// Pending notifications of the journal that were looked for in the schedule.
+    pub journal: u64,
+    /// Entries of the schedule that were looked up in the journal.
+    pub schedule: u64,
+    /// How many differ.
+    pub different: usize,
+    /// The first of them.
+    pub differences: Vec<Difference>,
+    /// There were so many that the rest was not looked at.
+    pub cut_short: bool,
+}
+
+/// Compares both stores, a step at a time.
+pub struct Comparison<'stores> {
+    journal: &'stores dyn Journal,
+    schedule: &'stores dyn Schedule,
+    moment: Duration,
+    stage: Stage,
+    suspects: VecDeque<Suspects>,
+    suspected: usize,
+    known: HashSet<Key>,
+    compared: Compared,
+}
+
+enum Stage {
+    /// From the journal to the schedule, newest registration first.
+    Pending(Option<Cursor>),
+    /// From the schedule to the journal.
+    Held(Option<String>),
+    Done,
+}
+
+struct Suspects {
+    found: Instant,
+    differences: Vec<Difference>,
+}
+
+impl<'stores> Comparison<'stores> {
+    /// Begins to compare. What differs must do so for this `moment`.
+    #[must_use]
+    pub fn new(
+        journal: &'stores dyn Journal,
+        schedule: &'stores dyn Schedule,
+        moment: Duration,
+    ) -> Self {
+        Self {
+            journal,
+            schedule,
+            moment,
+            stage: Stage::Pending(None),
+            suspects: VecDeque::new(),
+            suspected: 0,
+            known: HashSet::new(),
+            compared: Compared::default(),
+        }
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn compared(&self) -> &Compared {
+        &self.compared
+    }
+
+    /// Compares one page, and compares again what differed a moment ago. `false` at the end.
+    ///
+    /// # Errors
+    /// If a store fails.
+    pub async fn step(&mut self) -> Result<bool, UpkeepError> {
+        let (stage, differences) = match &self.stage {
+            Stage::Pending(cursor) => {
+                let filter = Filter {
+                    state: Some(State::Scheduled),
+                    ..Filter::default()
+                };
+                let order = Order::Registered;
+                let page = self.journal.list(&filter, order, *cursor, PAGE).await?;
+                self.compared.journal += page.items.len() as u64;
+                let read: Vec<(Key, Option<Standing>)> = (page.items.iter())
+                    .map(|item| (item.key.clone(), Some(Standing::of(item))))
+                    .collect();
+                let next = page.next.map(|next| Stage::Pending(Some(next)));
+                let differences = find(self.journal, self.schedule, &read).await?;
+                (next.unwrap_or(Stage::Held(None)), differences)
+            }
+            Stage::Held(cursor) => {
+                let page = self.schedule.scan(cursor.as_deref(), PAGE).await?;
+                self.compared.schedule += page.holdings.len() as u64;
+                let keys: Vec<Key> = page.holdings.into_iter().map(|(key, _)| key).collect();
+                let next = page.next.map(|next| Stage::Held(Some(next)));
+                let differences = find_among(self.journal, self.schedule, &keys).await?;
+                (next.unwrap_or(Stage::Done), differences)
+            }
+            Stage::Done => (Stage::Done, Vec::new()),
+        };
+        self.stage = stage;
+        self.suspect(differences);
+        let done = matches!(self.stage, Stage::Done);
+        while let Some(oldest) = self.suspects.front() {
+            let age = oldest.found.elapsed();
+            if age < self.moment {
+                if !done && self.suspected < MOST_SUSPECTED {
+                    break;
+                }
+                tokio::time::sleep(self.moment - age).await;
+            }
+            self.confirm().await?;
+        }
+        if self.known.len() >= MOST_COUNTED {
+            self.compared.cut_short = true;
+            return Ok(false);
+        }
+        Ok(!done)
+    }
+
+    fn suspect(&mut self, mut differences: Vec<Difference>) {
+        // What the other direction has found already.
+        differences.retain(|difference| !self.known.contains(&difference.key));
+        if differences.is_empty() {
+            return;
+        }
+        self.suspected += differences.len();
+        self.suspects.push_back(Suspects {
+            found: Instant::now(),
+            differences,
+        });
+    }
+
+    /// Compares the oldest suspects again.
+    async fn confirm(&mut self) -> Result<(), UpkeepError> {
+        let Some(Suspects { differences, .. }) = self.suspects.pop_front() else {
+            return Ok(());
+        };
+        self.suspected -= differences.len();
+        let before: HashMap<&Key, _> = (differences.iter())
+            .map(|difference| (&difference.key, difference.kind))
+            .collect();
+        let keys = differences.iter().map(|difference| difference.key.clone());
+        let keys: Vec<Key> = keys.collect();
+        for difference in find_among(self.journal, self.schedule, &keys).await? {
+            let lasts = before.get(&difference.key) == Some(&difference.kind);
+            if !lasts || !self.known.insert(difference.key.clone()) {
+                continue;
+            }
+            self.compared.different += 1;
+            if self.compared.differences.len() < MOST_NAMED {
+                self.compared.differences.push(difference);
+            }
+        }
+        Ok(())
+    }
+}
