@@ -106,7 +106,7 @@ fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
         return refuse("this header is given twice");
     }
     let actor = Actor(name.into());
-    if actor == Actor::dispatcher() {
+    if actor.is_the_server() {
         return refuse("this name stands for the server itself");
     }
     Ok(actor)
@@ -157,6 +157,7 @@ mod tests {
         check(b"a\tb", None);
         check("李雷".as_bytes(), None);
         check(b"dispatcher", None);
+        check(b"upkeep", None);
         let actor = read_actor(&HeaderMap::new()).expect("a default");
         assert_eq!(&*actor.0, "api");
         let mut twice = headers("ringback-actor", b"a");

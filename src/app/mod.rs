@@ -274,7 +274,8 @@ async fn open_schedule(
 }
 
 /// Names this process in the journal: host and process id.
-fn instance_name() -> String {
+#[must_use]
+pub fn instance_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = host.trim();
     let host = if host.is_empty() { "host" } else { host };

@@ -62,6 +62,16 @@ struct FieldProblem {
     detail: String,
 }
 
+/// Who asks, for the history.
+pub fn who() -> String {
+    let user = variable("USER").filter(|user| {
+        let printable = user.bytes().all(|byte| byte.is_ascii_graphic());
+        // The server keeps its own names to itself.
+        printable && user.len() <= LONGEST_ACTOR && !Actor(user.as_str().into()).is_the_server()
+    });
+    user.unwrap_or_else(|| "cli".to_string())
+}
+
 impl Client {
     /// A client for the server that the flags or the environment name.
     pub fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
@@ -78,16 +88,11 @@ impl Client {
             .api_key
             .clone()
             .or_else(|| variable("RINGBACK_API_KEY"));
-        let actor = variable("USER").filter(|user| {
-            let printable = user.bytes().all(|byte| byte.is_ascii_graphic());
-            // The server keeps its own name to itself.
-            printable && user.len() <= LONGEST_ACTOR && *user != *Actor::dispatcher().0
-        });
         Ok(Self {
             http: http_client()?,
             server,
             api_key,
-            actor: actor.unwrap_or_else(|| "cli".to_string()),
+            actor: who(),
         })
     }
 

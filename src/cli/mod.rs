@@ -11,6 +11,7 @@ mod demo;
 mod ladder;
 mod listen;
 mod migrate;
+mod rebuild;
 mod requests;
 mod serve;
 mod setting_flags;
@@ -51,6 +52,8 @@ enum Command {
     Listen(listen::ListenArguments),
     /// Counts what was registered against how it ended, and the journal against the schedule
     Audit(audit::AuditArguments),
+    /// Puts back into Redis what it lacks, from the journal
+    Rebuild(rebuild::RebuildArguments),
     /// The named ladders, or one ladder's attempt times and its window
     Ladder(ladder::LadderArguments),
     #[command(flatten)]
@@ -93,6 +96,7 @@ pub fn run() -> ExitCode {
         Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Listen(arguments) => listen::run(arguments),
         Command::Audit(arguments) => audit::run(&arguments),
+        Command::Rebuild(arguments) => rebuild::run(&arguments),
         Command::Ladder(arguments) => ladder::run(&arguments),
         Command::Request(request) => requests::run(*request),
     };

@@ -4,11 +4,13 @@
 //! what is in Redis. What is put back has the journal asked before it is sent, so it does no harm to
 //! rebuild once too often.
 
+use super::client::who;
 use super::setting_flags::StoreArguments;
 use super::terminal::Progress;
 use super::{Failure, block_on};
+use crate::app::instance_name;
 use crate::app::stores::{may_write_beside, open_journal_beside, open_redis};
-use crate::clock::{Clock as _, SystemClock};
+use crate::clock::SystemClock;
 use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::state::State;
@@ -92,7 +94,7 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
 }
 
 async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
-    let journal = open_journal_beside(&config.journal).await?;
+    let journal = open_journal_beside(&config.journal, &instance_name()).await?;
     let journal = journal.ok_or_else(|| {
         Failure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
     })?;
@@ -130,7 +132,10 @@ impl Stores {
             return Err(anyhow!("the journal has no notification {key}").into());
         };
         if snapshot.state != State::Scheduled {
-            return Ok(format!("{key} is {}; there is nothing to put back\n", snapshot.state));
+            return Ok(format!(
+                "{key} is {}; there is nothing to put back\n",
+                snapshot.state
+            ));
         }
         let mending = async {
             let differences = find_among(journal, schedule, &keys).await?;
@@ -139,7 +144,9 @@ impl Stores {
         let mended = mending.await.map_err(failed)?;
         Ok(match (mended.restored, mended.moved) {
             (0, 0) => format!("{key} was in Redis already\n"),
-            (0, _) => format!("{key} was at another step in Redis, and is where the journal has it\n"),
+            (0, _) => {
+                format!("{key} was at another step in Redis, and is where the journal has it\n")
+            }
             _ => format!("{key} is back in Redis\n"),
         })
     }
@@ -162,10 +169,9 @@ impl Stores {
         let found = look(Some(journal), self.schedule.as_ref(), clear).await;
         match found.map_err(UpkeepError::from).map_err(failed)? {
             Found::ToFill(reason) => self.fill_empty(reason).await,
-            Found::Filling | Found::Clearing => Err(anyhow!(
-                "a server is filling Redis from the journal at this moment"
-            )
-            .into()),
+            Found::Filling | Found::Clearing => {
+                Err(anyhow!("a server is filling Redis from the journal at this moment").into())
+            }
             Found::Whole | Found::Bereft => {
                 let now_ms = self.schedule.clock().now_ms();
                 let pick = Pick {
@@ -187,10 +193,9 @@ impl Stores {
                  fills it"
             )
             .into()),
-            Peeked::Filling => Err(anyhow!(
-                "a server is filling Redis from the journal at this moment"
-            )
-            .into()),
+            Peeked::Filling => {
+                Err(anyhow!("a server is filling Redis from the journal at this moment").into())
+            }
         }
     }
 
@@ -227,7 +232,7 @@ impl Stores {
         if let (Record::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
                 at_ms: schedule.clock().now_ms(),
-                actor: Actor(actor().into()),
+                actor: Actor(who().into()),
                 reason: reason.to_string(),
             };
             let written = journal.rebuilding(&rebuild).await;

@@ -54,6 +54,12 @@ impl Actor {
     pub fn upkeep() -> Self {
         Self("upkeep".into())
     }
+
+    /// Whether it stands for the server itself; nobody else may call themselves that.
+    #[must_use]
+    pub fn is_the_server(&self) -> bool {
+        [Self::dispatcher(), Self::upkeep()].contains(self)
+    }
 }
 
 /// A notification to be kept.

@@ -4,11 +4,11 @@
 //! Only reads, so it can be run beside servers at work. Their traffic is no difference: what looks
 //! like one is compared again a moment later, and counts if it has stayed the same kind of wrong.
 
-use super::difference::{Difference, Standing, find, find_among};
+use super::difference::{Difference, find_among};
 use super::error::UpkeepError;
+use super::walk::{Pick, Place, compare};
 use crate::domain::key::Key;
-use crate::domain::state::State;
-use crate::journal::{Cursor, Examined, Filter, Journal, JournalCounts, Order};
+use crate::journal::{Examined, Journal, JournalCounts};
 use crate::schedule::Schedule;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -95,19 +95,11 @@ pub struct Comparison<'stores> {
     journal: &'stores dyn Journal,
     schedule: &'stores dyn Schedule,
     moment: Duration,
-    stage: Stage,
+    place: Place,
     suspects: VecDeque<Suspects>,
     suspected: usize,
     known: HashSet<Key>,
     compared: Compared,
-}
-
-enum Stage {
-    /// From the journal to the schedule, newest registration first.
-    Pending(Option<Cursor>),
-    /// From the schedule to the journal.
-    Held(Option<String>),
-    Done,
 }
 
 struct Suspects {
@@ -127,7 +119,7 @@ impl<'stores> Comparison<'stores> {
             journal,
             schedule,
             moment,
-            stage: Stage::Pending(None),
+            place: Place::START,
             suspects: VecDeque::new(),
             suspected: 0,
             known: HashSet::new(),
@@ -146,35 +138,13 @@ impl<'stores> Comparison<'stores> {
     /// # Errors
     /// If a store fails.
     pub async fn step(&mut self) -> Result<bool, UpkeepError> {
-        let (stage, differences) = match &self.stage {
-            Stage::Pending(cursor) => {
-                let filter = Filter {
-                    state: Some(State::Scheduled),
-                    ..Filter::default()
-                };
-                let order = Order::Registered;
-                let page = self.journal.list(&filter, order, *cursor, PAGE).await?;
-                self.compared.journal += page.items.len() as u64;
-                let read: Vec<(Key, Option<Standing>)> = (page.items.iter())
-                    .map(|item| (item.key.clone(), Some(Standing::of(item))))
-                    .collect();
-                let next = page.next.map(|next| Stage::Pending(Some(next)));
-                let differences = find(self.journal, self.schedule, &read).await?;
-                (next.unwrap_or(Stage::Held(None)), differences)
-            }
-            Stage::Held(cursor) => {
-                let page = self.schedule.scan(cursor.as_deref(), PAGE).await?;
-                self.compared.schedule += page.holdings.len() as u64;
-                let keys: Vec<Key> = page.holdings.into_iter().map(|(key, _)| key).collect();
-                let next = page.next.map(|next| Stage::Held(Some(next)));
-                let differences = find_among(self.journal, self.schedule, &keys).await?;
-                (next.unwrap_or(Stage::Done), differences)
-            }
-            Stage::Done => (Stage::Done, Vec::new()),
-        };
-        self.stage = stage;
-        self.suspect(differences);
-        let done = matches!(self.stage, Stage::Done);
+        let (journal, schedule) = (self.journal, self.schedule);
+        let page = compare(journal, schedule, &self.place, &Pick::default(), PAGE).await?;
+        self.compared.journal += page.pending;
+        self.compared.schedule += page.held;
+        self.place = page.next;
+        self.suspect(page.differences);
+        let done = self.place == Place::End;
         while let Some(oldest) = self.suspects.front() {
             let age = oldest.found.elapsed();
             if age < self.moment {

@@ -1,21 +1,113 @@
 //! When a duty is seen to, and by whom.
 //!
+//! A duty goes in rounds, each of them in steps of bounded size. A step that fails is repeated, so no
+//! outage ends a duty.
+//!
 //! Every instance keeps asking the journal for each duty; the one that gets it sees to it for as long
 //! as it asks again in time. Dies it, another has the duty [`DUTY_MS`] later. Beats are jittered, so
 //! that instances which were started together do not ask together.
 
 use super::error::UpkeepError;
-use crate::journal::Journal;
+use crate::clock::Clock;
+use crate::journal::{Journal, JournalError};
+use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// For how long a duty is taken on, in milliseconds.
 const DUTY_MS: i64 = 25_000;
 /// A duty is kept by asking again after this time; well below [`DUTY_MS`].
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
+/// Wait after a step that failed.
+const AGAIN: Duration = Duration::from_secs(5);
+/// Wait before asking again for a duty that another instance has.
+const ASK_LATER: Duration = Duration::from_secs(8);
+
+/// What one step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step<Outcome> {
+    /// There is more to do.
+    More,
+    /// The round is over, with this outcome.
+    Done(Outcome),
+}
+
+/// A duty, as it is seen to again and again.
+pub trait Round: Send {
+    /// What a round comes to.
+    type Outcome: Send;
+
+    /// Under which name the instances share it out.
+    const NAME: &'static str;
+    /// Wait between two steps of a round.
+    const STEP_REST: Duration;
+
+    /// Does one step of the round, or begins the next.
+    fn step(
+        &mut self,
+        now_ms: i64,
+    ) -> impl Future<Output = Result<Step<Self::Outcome>, UpkeepError>> + Send;
+
+    /// Forgets where it was: another instance has seen to it meanwhile.
+    fn start_over(&mut self);
+
+    /// Wait, about, after a round that took so long.
+    fn rest(took: Duration) -> Duration;
+
+    /// Says in the log what a round came to.
+    fn report(outcome: Self::Outcome);
+}
+
+/// Sees to a duty for ever, as far as it is this instance's, and only while `fit` says that it can be
+/// seen to at all.
+pub(super) async fn see_to<R: Round>(
+    mut round: R,
+    journal: Arc<dyn Journal>,
+    clock: Arc<dyn Clock>,
+    mut fit: watch::Receiver<bool>,
+) {
+    let mut duty = Duty::new(R::NAME);
+    let mut begun: Option<Instant> = None;
+    loop {
+        // Fails only when nobody is left to say so.
+        let _ = fit.wait_for(|fit| *fit).await;
+        match duty.is_ours(journal.as_ref()).await {
+            Ok(true) => {}
+            Ok(false) => {
+                duty.content();
+                round.start_over();
+                begun = None;
+                rest(ASK_LATER).await;
+                continue;
+            }
+            Err(error) => {
+                duty.complain(&error.into());
+                rest(AGAIN).await;
+                continue;
+            }
+        }
+        let started = *begun.get_or_insert_with(Instant::now);
+        match round.step(clock.now_ms()).await {
+            Ok(Step::More) => tokio::time::sleep(R::STEP_REST).await,
+            Ok(Step::Done(outcome)) => {
+                duty.content();
+                R::report(outcome);
+                begun = None;
+                rest(R::rest(started.elapsed())).await;
+            }
+            Err(error) => {
+                duty.complain(&error);
+                rest(AGAIN).await;
+            }
+        }
+    }
+}
+
 /// One duty of this instance.
-pub(super) struct Duty {
+struct Duty {
     name: &'static str,
     had: Option<Instant>,
     /// Whether the log was told that it cannot be seen to.
@@ -23,7 +115,7 @@ pub(super) struct Duty {
 }
 
 impl Duty {
-    pub(super) fn new(name: &'static str) -> Self {
+    fn new(name: &'static str) -> Self {
         Self {
             name,
             had: None,
@@ -32,7 +124,7 @@ impl Duty {
     }
 
     /// Whether the duty is this instance's at the moment.
-    pub(super) async fn is_ours(&mut self, journal: &dyn Journal) -> Result<bool, UpkeepError> {
+    async fn is_ours(&mut self, journal: &dyn Journal) -> Result<bool, JournalError> {
         if self.had.is_some_and(|had| had.elapsed() < ASK_AGAIN) {
             return Ok(true);
         }
@@ -43,24 +135,24 @@ impl Duty {
     }
 
     /// Says in the log that the duty could not be seen to; once, until it could.
-    pub(super) fn complain(&mut self, error: &UpkeepError) {
+    fn complain(&mut self, error: &UpkeepError) {
         let duty = self.name;
         match (self.complained, error.may_pass()) {
-            (false, true) => tracing::info!(%error, duty, "upkeep waits"),
+            // The stores' own outages are told elsewhere.
+            (false, true) | (true, _) => tracing::debug!(%error, duty, "upkeep waits"),
             (false, false) => tracing::error!(%error, duty, "upkeep cannot go on; trying again"),
-            (true, _) => tracing::debug!(%error, duty, "upkeep waits still"),
         }
-        self.complained = true;
+        self.complained |= !error.may_pass();
     }
 
     /// It could be seen to.
-    pub(super) fn content(&mut self) {
+    fn content(&mut self) {
         self.complained = false;
     }
 }
 
 /// Waits for this long, a fifth more or less.
-pub(super) async fn rest(about: Duration) {
+async fn rest(about: Duration) {
     tokio::time::sleep(jittered(about)).await;
 }
 

@@ -18,19 +18,9 @@ pub struct Filling<'stores> {
     journal: &'stores dyn Journal,
     schedule: &'stores dyn Schedule,
     verify: bool,
-    pick: Pick,
     cursor: Option<Cursor>,
     page: Option<Vec<Pending>>,
     done: Filled,
-}
-
-/// Which of the pending ones to put in. What is `None` does not matter.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pick {
-    /// Those of this topic.
-    pub topic: Option<String>,
-    /// Those that are due after this instant, in milliseconds since 1970.
-    pub due_after_ms: Option<i64>,
 }
 
 /// How far filling has come.
@@ -50,13 +40,11 @@ impl<'stores> Filling<'stores> {
         journal: &'stores dyn Journal,
         schedule: &'stores dyn Schedule,
         verify: bool,
-        pick: Pick,
     ) -> Self {
         Self {
             journal,
             schedule,
             verify,
-            pick,
             cursor: None,
             page: None,
             done: Filled::default(),
@@ -112,7 +100,6 @@ impl<'stores> Filling<'stores> {
 
     fn entries(&self, page: &[Pending]) -> Vec<Entry> {
         page.iter()
-            .filter(|pending| self.pick.takes(pending))
             .map(|pending| Entry {
                 verify: self.verify,
                 ..Entry::scheduled(pending.notification.clone(), pending.progress)
@@ -121,24 +108,12 @@ impl<'stores> Filling<'stores> {
     }
 }
 
-impl Pick {
-    fn takes(&self, pending: &Pending) -> bool {
-        let Self {
-            topic,
-            due_after_ms,
-        } = self;
-        let key = &pending.notification.key;
-        topic.as_deref().is_none_or(|topic| topic == key.topic())
-            && due_after_ms.is_none_or(|at_ms| pending.progress.next_due_ms() > at_ms)
-    }
-}
-
 /// Puts every pending notification into a schedule that nobody works with yet.
 ///
 /// # Errors
 /// [`UpkeepError`] if a store fails half-way.
 pub async fn fill(journal: &dyn Journal, schedule: &dyn Schedule) -> Result<Filled, UpkeepError> {
-    let mut filling = Filling::new(journal, schedule, false, Pick::default());
+    let mut filling = Filling::new(journal, schedule, false);
     while filling.step().await? {}
     Ok(filling.done())
 }

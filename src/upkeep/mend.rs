@@ -35,11 +35,40 @@ pub struct Mended {
 }
 
 impl Mended {
-    /// Whether there was nothing to do.
-    #[must_use]
-    pub fn is_nothing(&self) -> bool {
-        *self == Self::default()
+    /// Says so in the log.
+    pub(super) fn report(self) {
+        let Self {
+            restored,
+            moved,
+            removed,
+            adopted,
+        } = self;
+        if restored + moved + removed > 0 {
+            tracing::warn!(
+                restored,
+                moved,
+                removed,
+                "the schedule was not where the journal stands; mended"
+            );
+        }
+        if adopted > 0 {
+            tracing::error!(
+                adopted,
+                "the journal had forgotten notifications that the schedule holds; they are written \
+                 down again"
+            );
+        }
     }
+}
+
+/// Whether what was put back is written into its history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Record {
+    /// It is.
+    Kept,
+    /// The journal is open to be read alone. Nothing can be written into it either that it does not
+    /// know.
+    LeftOut,
 }
 
 impl AddAssign for Mended {
@@ -59,6 +88,7 @@ pub async fn mend(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     differences: &[Difference],
+    record: Record,
 ) -> Result<Mended, UpkeepError> {
     let mut mended = Mended::default();
     let mut notes = Vec::new();
@@ -66,6 +96,7 @@ pub async fn mend(
     for difference in differences {
         let key = &difference.key;
         let done = match difference.kind {
+            Kind::Unknown if record == Record::LeftOut => Ok(Done::default()),
             Kind::Missing | Kind::Elsewhere => put_back(journal, schedule, key).await,
             Kind::Ended => remove(journal, schedule, key).await,
             Kind::Unknown => adopt(journal, schedule, key).await,
@@ -91,7 +122,7 @@ pub async fn mend(
             }
         }
     }
-    if !notes.is_empty() {
+    if record == Record::Kept && !notes.is_empty() {
         journal.note(&notes).await?;
     }
     failed.map_or(Ok(mended), Err)
@@ -187,10 +218,7 @@ async fn adopt(
     if replies != [Journaled::Created] {
         return Ok(Done::default());
     }
-    tracing::error!(
-        notification = %key,
-        "the journal did not know a notification that the schedule holds; it is written down now"
-    );
+    tracing::info!(notification = %key, "written into the journal, which did not know it");
     let mended = Mended {
         adopted: 1,
         ..Mended::default()

@@ -1,15 +1,15 @@
 //! Keeping the journal and the schedule in step, and both from growing for ever.
 //!
 //! One file per duty: [`rebuild`] notices a schedule that lost its data and fills it, [`reconcile`]
-//! mends within a minute what a crash left between the stores, `sweep` compares everything in the
-//! background, and `prune` forgets what is old. What they share: [`difference`] says where the
-//! stores disagree, [`mend`] does something about it, [`fill`] puts in everything that is pending.
+//! mends within a minute what a crash left between the stores, [`sweep`] compares everything in the
+//! background, and `prune` forgets what is old. [`audit`] only looks. What they share: [`walk`] goes
+//! through everything, [`difference`] says where the stores disagree, [`mend`] does something about
+//! it, [`fill`] puts in everything that is pending.
 //!
-//! A duty takes the time as an argument and goes in steps of bounded size; here is the loop around
-//! each, which says when. A step that fails is repeated, so no outage ends a duty.
+//! A duty takes the time as an argument; [`beat`] says when it is seen to, and by which instance.
 
 pub mod audit;
-mod beat;
+pub mod beat;
 pub mod difference;
 pub mod error;
 pub mod fill;
@@ -17,25 +17,19 @@ pub mod mend;
 pub mod probe;
 pub mod rebuild;
 pub mod reconcile;
+pub mod sweep;
+pub mod walk;
 
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
-use beat::{Duty, rest};
-use mend::Mended;
+use beat::see_to;
 use rebuild::Keeper;
-use reconcile::{Reconciler, Step};
+use reconcile::Reconciler;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::watch;
+use sweep::Sweep;
 use tokio_util::sync::CancellationToken;
-
-/// Rest between two windows of reconciling. With what a window leaves out because it is too young,
-/// and the time until another instance takes over from a dead one, this makes less than a minute.
-const RECONCILE: Duration = Duration::from_secs(8);
-/// Rest between two steps of one window: 500 notifications each.
-const RECONCILE_STEP: Duration = Duration::from_millis(20);
 
 /// A duty's name, and its work until it is stopped.
 pub type Work = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);
@@ -80,8 +74,14 @@ impl Upkeep {
             duties.push(("keeper", Box::pin(keeper.run(stop.clone()))));
         }
         if let Some(journal) = journal {
-            let reconciling = reconcile(journal, schedule, whole);
-            duties.push(("reconciler", until(stop.clone(), reconciling)));
+            // While the schedule is being filled, comparing would only find what is on its way.
+            let clock = schedule.clock();
+            let round = Reconciler::new(journal.clone(), schedule.clone());
+            let work = see_to(round, journal.clone(), clock.clone(), whole.clone());
+            duties.push(("reconciler", until(stop.clone(), work)));
+            let round = Sweep::new(journal.clone(), schedule);
+            let work = see_to(round, journal, clock, whole);
+            duties.push(("sweep", until(stop.clone(), work)));
         }
         duties
     }
@@ -94,63 +94,4 @@ fn until(
     Box::pin(async move {
         stop.run_until_cancelled(work).await;
     })
-}
-
-/// Completes when nothing is missing from the schedule: while it is being filled, comparing would
-/// only find what is on its way.
-async fn until_whole(whole: &mut watch::Receiver<bool>) {
-    // Fails only when the keeper is gone, and then nothing was lost.
-    let _ = whole.wait_for(|whole| *whole).await;
-}
-
-async fn reconcile(
-    journal: Arc<dyn Journal>,
-    schedule: Arc<dyn Schedule>,
-    mut whole: watch::Receiver<bool>,
-) {
-    let mut duty = Duty::new("reconcile");
-    let mut reconciler = Reconciler::new(journal.clone(), schedule.clone());
-    loop {
-        until_whole(&mut whole).await;
-        let step = match duty.is_ours(journal.as_ref()).await {
-            Ok(true) => reconciler.step(schedule.clock().now_ms()).await.map(Some),
-            Ok(false) => Ok(None),
-            Err(error) => Err(error),
-        };
-        match step {
-            Ok(Some(Step::More)) => tokio::time::sleep(RECONCILE_STEP).await,
-            Ok(Some(Step::Done(mended))) => {
-                duty.content();
-                report(mended);
-                rest(RECONCILE).await;
-            }
-            Ok(None) => {
-                duty.content();
-                reconciler.start_over();
-                rest(RECONCILE).await;
-            }
-            Err(error) => {
-                duty.complain(&error);
-                rest(RECONCILE).await;
-            }
-        }
-    }
-}
-
-fn report(mended: Mended) {
-    let Mended {
-        restored,
-        moved,
-        removed,
-        adopted,
-    } = mended;
-    if !mended.is_nothing() {
-        tracing::warn!(
-            restored,
-            moved,
-            removed,
-            adopted,
-            "the schedule was not where the journal stands; mended"
-        );
-    }
 }

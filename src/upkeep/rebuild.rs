@@ -5,7 +5,7 @@
 //! it as far as it is filled; if that one dies, another goes on. What was under way when the data was
 //! lost may be sent again by another instance: the leases were part of the data.
 
-use super::fill::{Filling, Pick};
+use super::fill::Filling;
 use crate::journal::{Actor, Journal, Rebuild};
 use crate::schedule::shared::{Found, Reason, Shared};
 use crate::schedule::{Schedule, ScheduleError};
@@ -62,12 +62,7 @@ impl Keeper {
         let Some(shared) = self.schedule.shared() else {
             return Ok(());
         };
-        if let Some(journal) = &self.journal {
-            let mark = journal.recall(MARK).await;
-            let mark = mark.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-            shared.recall(mark.as_deref().unwrap_or_default());
-        }
-        self.found = shared.look(false).await?;
+        self.found = look(self.journal.as_deref(), shared, false).await?;
         self.whole.send_replace(is_whole(self.found));
         Ok(())
     }
@@ -146,7 +141,7 @@ impl Keeper {
         let started = Instant::now();
         announce(reason);
         self.write_down(journal, reason).await;
-        let mut filling = Filling::new(journal, self.schedule.as_ref(), true, Pick::default());
+        let mut filling = Filling::new(journal, self.schedule.as_ref(), true);
         let mut told = Instant::now();
         let mut back_off = BACK_OFF;
         loop {
@@ -187,12 +182,8 @@ impl Keeper {
     }
 
     async fn write_down(&self, journal: &dyn Journal, reason: Reason) {
-        let reason = match reason {
-            // Nothing was there before.
-            Reason::New => return,
-            Reason::Lost => "the schedule had lost what it held",
-            Reason::Unfinished => "an earlier rebuild did not come to its end",
-            Reason::Asked => "it was asked for",
+        let Some(reason) = why(reason) else {
+            return;
         };
         let rebuild = Rebuild {
             at_ms: self.schedule.clock().now_ms(),
@@ -216,6 +207,35 @@ impl Keeper {
                 written = mark;
             }
         }
+    }
+}
+
+/// Looks at a schedule for the first time, by what the journal knows of it. `asked` has it filled
+/// whatever it holds.
+///
+/// # Errors
+/// As [`Shared::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
+pub async fn look(
+    journal: Option<&dyn Journal>,
+    shared: &dyn Shared,
+    asked: bool,
+) -> Result<Found, ScheduleError> {
+    if let Some(journal) = journal {
+        let mark = journal.recall(MARK).await;
+        let mark = mark.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
+        shared.recall(mark.as_deref().unwrap_or_default());
+    }
+    shared.look(asked).await
+}
+
+/// What the histories say of a rebuild; nothing if there was nothing before.
+#[must_use]
+pub fn why(reason: Reason) -> Option<&'static str> {
+    match reason {
+        Reason::New => None,
+        Reason::Lost => Some("the schedule had lost what it held"),
+        Reason::Unfinished => Some("an earlier rebuild did not come to its end"),
+        Reason::Asked => Some("it was asked for"),
     }
 }
 

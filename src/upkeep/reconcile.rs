@@ -16,14 +16,17 @@
 //! journal that is slow, or waits for its turn, shows them that much later. What comes later still is
 //! found by the sweep.
 
+use super::beat::{Round, Step};
 use super::difference::{Standing, find, find_among};
 use super::error::UpkeepError;
-use super::mend::{Mended, mend};
+use super::mend::{Mended, Record, mend};
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order};
 use crate::schedule::{REGISTRATION_MS, Schedule};
+use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Under which name the journal keeps until when everything is reconciled.
 const PLACE: &str = "reconciled_ms";
@@ -32,17 +35,12 @@ const OVERLAP_MS: i64 = 30_000;
 /// How often the place is written down, in milliseconds: so much is looked at again after a crash,
 /// and so rarely does an idle server write.
 const REMEMBER_MS: i64 = 60_000;
-/// Notifications compared in one step.
+/// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 500;
-
-/// What one step came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// There is more to look at.
-    More,
-    /// The window is done, and this was mended in it.
-    Done(Mended),
-}
+const STEP_REST: Duration = Duration::from_millis(20);
+/// Rest between two windows. With what a window leaves out because it is too young, and the time until
+/// another instance takes over from a dead one, this makes less than a minute.
+const WINDOW_REST: Duration = Duration::from_secs(8);
 
 /// Goes through window after window.
 pub struct Reconciler {
@@ -84,18 +82,12 @@ impl Reconciler {
         }
     }
 
-    /// Forgets where it was: another instance has seen to this meanwhile.
-    pub fn start_over(&mut self) {
-        self.place_ms = None;
-        self.window = None;
-    }
-
     /// Compares and mends one page of the window that ends at `now_ms`, or goes on with the one that
     /// was begun.
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
-    pub async fn step(&mut self, now_ms: i64) -> Result<Step, UpkeepError> {
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, UpkeepError> {
         if self.window.is_none() {
             self.window = Some(self.open(now_ms).await?);
         }
@@ -130,7 +122,7 @@ impl Reconciler {
             }
             Stage::Done => (Vec::new(), Stage::Done),
         };
-        window.mended += mend(journal, schedule, &differences).await?;
+        window.mended += mend(journal, schedule, &differences, Record::Kept).await?;
         window.stage = stage;
         match window.stage {
             Stage::Registered(_) | Stage::Changed(_) => Ok(Step::More),
@@ -185,5 +177,32 @@ impl Reconciler {
         self.place_ms = Some(until_ms);
         self.window = None;
         Ok(())
+    }
+}
+
+impl Round for Reconciler {
+    type Outcome = Mended;
+
+    const NAME: &'static str = "reconcile";
+    const STEP_REST: Duration = STEP_REST;
+
+    fn step(
+        &mut self,
+        now_ms: i64,
+    ) -> impl Future<Output = Result<Step<Mended>, UpkeepError>> + Send {
+        Reconciler::step(self, now_ms)
+    }
+
+    fn start_over(&mut self) {
+        self.place_ms = None;
+        self.window = None;
+    }
+
+    fn rest(_took: Duration) -> Duration {
+        WINDOW_REST
+    }
+
+    fn report(mended: Mended) {
+        mended.report();
     }
 }

@@ -6,9 +6,11 @@
 mod auditing;
 mod comparing;
 mod losing_keys;
+mod rebuilding;
 mod reconciling;
 mod serving;
 mod stage;
+mod sweeping;
 
 /// Makes two tests of each function: with the schedule in memory, and in Redis.
 macro_rules! on_each_schedule {

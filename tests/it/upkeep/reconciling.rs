@@ -9,8 +9,9 @@ use crate::journal_contract::samples::{
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::schedule::{REGISTRATION_MS, Settlement};
+use ringback::upkeep::beat::Step;
 use ringback::upkeep::mend::Mended;
-use ringback::upkeep::reconcile::{Reconciler, Step};
+use ringback::upkeep::reconcile::Reconciler;
 
 on_each_schedule!(
     a_registration_in_the_journal_alone_is_put_back,

@@ -1,0 +1,155 @@
+//! Everything is compared in the end, also what happened long ago.
+
+use super::on_each_schedule;
+use super::stage::Stage;
+use crate::journal_contract::samples::{
+    START_MS, apply, delivery, do_change, failure, history, key, registering_at, registration,
+};
+use ringback::domain::change::Change;
+use ringback::domain::state::State;
+use ringback::journal::Journal;
+use ringback::schedule::REGISTRATION_MS;
+use ringback::upkeep::beat::{Round as _, Step};
+use ringback::upkeep::mend::Mended;
+use ringback::upkeep::sweep::Sweep;
+
+on_each_schedule!(
+    each_kind_of_difference_is_mended,
+    what_the_journal_forgot_is_written_down_again_and_delivered_once,
+    what_is_young_is_left_for_the_next_round,
+    it_goes_on_where_it_was,
+    a_small_round_writes_nothing_and_a_place_of_another_time_is_no_trouble,
+);
+
+const DAY_MS: i64 = 86_400_000;
+const NOTHING: Mended = Mended {
+    restored: 0,
+    moved: 0,
+    removed: 0,
+    adopted: 0,
+};
+
+fn sweep(stage: &Stage) -> Sweep {
+    Sweep::new(stage.journal.clone(), stage.schedule.clone())
+}
+
+async fn each_kind_of_difference_is_mended(stage: Stage) {
+    let journal = stage.journal.as_ref();
+    stage.register("same", 0).await;
+    stage.register("leased", 0).await;
+    stage.take("leased").await;
+    let (delivered, start) = stage.journal_one("delivered", 0).await;
+    apply(journal, delivery(&delivered, start)).await;
+    stage.journal_one("missing", 0).await;
+    let (elsewhere, start) = stage.register("elsewhere", 0).await;
+    let recording = failure(&elsewhere, start);
+    let next = recording.decision.progress;
+    apply(journal, recording).await;
+    stage.register("ended", 0).await;
+    do_change(journal, &key("ended"), Change::Cancel, 1).await;
+
+    let mut sweep = sweep(&stage);
+    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
+    let expected = Mended {
+        restored: 1,
+        moved: 1,
+        removed: 1,
+        adopted: 0,
+    };
+    assert_eq!(mended, expected);
+    let again = sweep.pass(START_MS + DAY_MS).await.expect("mended");
+    assert_eq!(again, NOTHING);
+    assert_eq!(
+        stage.held("elsewhere").await.expect("held").progress.due_ms,
+        next.due_ms
+    );
+    assert!(stage.held("missing").await.expect("held").verify);
+    assert!(stage.held("ended").await.is_none());
+    let kinds = history(journal, &key("missing")).await;
+    assert_eq!(kinds, ["registered", "restored"]);
+    assert_eq!(history(journal, &key("same")).await, ["registered"]);
+}
+
+async fn what_the_journal_forgot_is_written_down_again_and_delivered_once(stage: Stage) {
+    // A journal that was set back to an older copy: the schedule holds what came later.
+    let newer = Stage::memory().await;
+    let (forgotten, start) = newer.register("forgotten", 0).await;
+    let next = failure(&forgotten, start).decision.progress;
+    stage.schedule_one(&forgotten, next).await;
+    let mended = sweep(&stage).pass(START_MS + DAY_MS).await;
+    let expected = Mended {
+        adopted: 1,
+        ..NOTHING
+    };
+    assert_eq!(mended.expect("mended"), expected);
+    let journal = stage.journal.as_ref();
+    let pending = journal.pending(&forgotten.key).await.expect("read");
+    let pending = pending.expect("it is pending again");
+    assert_eq!(pending.notification, forgotten);
+    assert_eq!(pending.progress, next);
+    let line = stage.last_line(&forgotten.key).await;
+    assert_eq!((&*line.kind, &*line.actor), ("restored", "upkeep"));
+    assert_eq!(line.detail, "the journal did not know it, the schedule did");
+    apply(journal, delivery(&forgotten, next)).await;
+    let counts = journal.counts().await.expect("read");
+    assert_eq!((counts.registered, counts.delivered), (1, 1));
+}
+
+async fn what_is_young_is_left_for_the_next_round(stage: Stage) {
+    stage.journal_one("1", 0).await;
+    let mut sweep = sweep(&stage);
+    let now_ms = START_MS + REGISTRATION_MS;
+    assert_eq!(sweep.pass(now_ms).await.expect("mended"), NOTHING);
+    assert_eq!(sweep.pass(now_ms + 1).await.expect("mended").restored, 1);
+}
+
+async fn it_goes_on_where_it_was(stage: Stage) {
+    // Twenty-five pages; the place is written down after twenty.
+    let batch: Vec<_> = (0..12_500)
+        .map(|number| {
+            registering_at(
+                registration(key(&format!("{number:05}"))),
+                START_MS + number,
+            )
+        })
+        .collect();
+    stage.journal.register(&batch).await.expect("kept");
+    let now_ms = START_MS + DAY_MS;
+    let mut first = sweep(&stage);
+    for _ in 0..22 {
+        let step = first.step(now_ms).await.expect("mended");
+        assert_eq!(step, Step::More);
+    }
+    drop(first);
+    let pending = stage.schedule.counts().await.expect("counted").pending;
+    assert_eq!(pending, 11_000, "newest first");
+    assert!(stage.held("01499").await.is_none());
+    let mut second = sweep(&stage);
+    let mended = second.pass(now_ms).await.expect("mended");
+    assert_eq!(mended.restored, 1_500);
+    let place = stage.journal.recall("swept").await.expect("read");
+    assert_eq!(place.as_deref(), Some("pending"), "from the beginning");
+    // Whoever loses the duty asks the journal again.
+    second.start_over();
+    assert_eq!(second.pass(now_ms).await.expect("mended"), NOTHING);
+    let found = stage.journal.standing(&[key("00000")]).await.expect("read");
+    let state = found[0].as_ref().map(|snapshot| snapshot.state);
+    assert_eq!(state, Some(State::Scheduled));
+}
+
+async fn a_small_round_writes_nothing_and_a_place_of_another_time_is_no_trouble(stage: Stage) {
+    stage.journal_one("1", 0).await;
+    let now_ms = START_MS + DAY_MS;
+    let mended = sweep(&stage).pass(now_ms).await.expect("mended");
+    assert_eq!(mended.restored, 1);
+    let journal: &dyn Journal = stage.journal.as_ref();
+    assert_eq!(journal.recall("swept").await.expect("read"), None);
+    for place in ["nonsense", "held nonsense", "held 99-0", "end"] {
+        stage.unschedule("1").await;
+        journal.remember("swept", place).await.expect("kept");
+        let mut sweep = sweep(&stage);
+        let first = sweep.pass(now_ms).await.expect("mended");
+        let second = sweep.pass(now_ms).await.expect("mended");
+        assert_eq!(first.restored + second.restored, 1, "{place}");
+    }
+}
