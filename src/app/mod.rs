@@ -13,7 +13,7 @@ pub mod stores;
 use crate::api::server;
 use crate::api::{self, ApiSettings};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{ServeConfig, StoresConfig};
+use crate::config::{RetentionConfig, ServeConfig, StoresConfig};
 use crate::delivery::courier::{Courier, CourierSettings};
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::guard::Guard;
@@ -30,9 +30,11 @@ use crate::telemetry::meters::Meters;
 use crate::upkeep::Upkeep;
 use crate::upkeep::fill::fill;
 use crate::upkeep::probe::{watch_journal, watch_schedule};
+use crate::upkeep::prune::Retention;
 use anyhow::{Context, bail};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -90,7 +92,7 @@ impl App {
             Arc::new(WatchedJournal::new(journal, health.clone()))
         });
         let schedule: Arc<dyn Schedule> = Arc::new(WatchedSchedule::new(schedule, health.clone()));
-        let upkeep = Upkeep::begin(journal.clone(), schedule.clone()).await;
+        let upkeep = Upkeep::begin(journal.clone(), schedule.clone(), retention(&config)).await;
         let upkeep = upkeep.with_context(|| match &config.schedule.redis {
             Some(redis) => format!("--redis {redis}"),
             None => "the schedule in memory".to_string(),
@@ -271,6 +273,20 @@ async fn open_schedule(
         );
     }
     Ok(schedule)
+}
+
+fn retention(config: &ServeConfig) -> Retention {
+    let RetentionConfig {
+        payloads,
+        records,
+        dead,
+    } = config.retention;
+    let ms = |kept: Option<Duration>| kept.map(stores::millis);
+    Retention {
+        payloads_ms: ms(payloads),
+        records_ms: ms(records),
+        dead_ms: ms(dead),
+    }
 }
 
 /// Names this process in the journal: host and process id.

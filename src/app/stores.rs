@@ -105,6 +105,6 @@ pub fn limits(config: &StoresConfig, journaled: bool) -> Limits {
     }
 }
 
-fn millis(duration: Duration) -> i64 {
+pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 /// The journal's file in the data directory, unless configured otherwise.
 const JOURNAL_FILE: &str = "journal.db";
+const DAY: Duration = Duration::from_secs(86_400);
 /// What stopping waits for beyond the longest attempt: writing the last outcomes down.
 const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
@@ -40,6 +41,8 @@ pub struct ServeConfig {
     /// Whether the start brings the schema of the journal up to date, where several servers may
     /// share it.
     pub migrate: bool,
+    /// How long what has ended is kept.
+    pub retention: RetentionConfig,
     /// The attempts.
     pub delivery: DeliveryConfig,
     /// The log.
@@ -92,6 +95,17 @@ impl fmt::Display for JournalConfig {
             Self::None => out.write_str("none"),
         }
     }
+}
+
+/// How long the journal keeps what has ended; `None` is for ever.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionConfig {
+    /// Bodies and headers of what was delivered or cancelled.
+    pub payloads: Option<Duration>,
+    /// All of what was delivered or cancelled, with its history.
+    pub records: Option<Duration>,
+    /// Dead letters, with their history.
+    pub dead: Option<Duration>,
 }
 
 /// What is needed to open both stores.
@@ -159,6 +173,11 @@ impl ServeConfig {
             },
             journal: JournalConfig::Sqlite(data_dir.join(JOURNAL_FILE)),
             migrate: true,
+            retention: RetentionConfig {
+                payloads: Some(30 * DAY),
+                records: Some(400 * DAY),
+                dead: None,
+            },
             delivery: DeliveryConfig {
                 signing_secret,
                 concurrency: 512,
@@ -322,6 +341,9 @@ mod tests {
         check("timeout", ["100ms", "5m"], ["99ms", "5m1ms"]);
         check("drain-timeout", ["0s", "10m"], ["-1s", "10m1ms"]);
         check("keep-ended", ["1s", "30d"], ["999ms", "30d1ms"]);
+        check("keep-payloads", ["1m", "36500d"], ["59s", "36500d1ms"]);
+        check("keep-records", ["1d", "36500d"], ["23h59m59s", "36500d1ms"]);
+        check("keep-dead", ["1d", "forever"], ["23h59m59s", "for ever"]);
         check("largest-body", ["1", "8MiB"], ["0", "8388609"]);
         check("largest-body", ["8388608", "1KiB"], ["1KB", "9MiB"]);
     }

@@ -48,6 +48,11 @@ pub(super) struct Draft {
 pub(super) const CONFIG: &str = "config";
 
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
+const SHORTEST_KEPT_PAYLOAD: Duration = Duration::from_secs(60);
+/// Long after the schedule has forgotten it too, whatever was between the two: what the journal has
+/// forgotten and the schedule still holds counts as accepted and is delivered.
+const SHORTEST_KEPT_RECORD: Duration = Duration::from_secs(86_400);
+const LONGEST_KEPT: Duration = Duration::from_secs(36_500 * 86_400);
 const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
 
 /// Every setting of `serve`.
@@ -211,6 +216,39 @@ pub static ALL: &[Setting] = &[
             let longest = Duration::from_secs(30 * 86_400);
             let keep = values::duration(text, Duration::from_secs(1)..=longest);
             put(&mut draft.config.schedule.keep_ended, keep)
+        },
+    },
+    Setting {
+        name: "keep-payloads",
+        value: "DURATION",
+        default: "30d",
+        help: "How long the body and headers of what was delivered or cancelled are kept, or forever",
+        arity: Arity::One,
+        set: |draft, text| {
+            let keep = values::keep(text, SHORTEST_KEPT_PAYLOAD..=LONGEST_KEPT);
+            put(&mut draft.config.retention.payloads, keep)
+        },
+    },
+    Setting {
+        name: "keep-records",
+        value: "DURATION",
+        default: "400d",
+        help: "How long what was delivered or cancelled is kept, with its history, or forever",
+        arity: Arity::One,
+        set: |draft, text| {
+            let keep = values::keep(text, SHORTEST_KEPT_RECORD..=LONGEST_KEPT);
+            put(&mut draft.config.retention.records, keep)
+        },
+    },
+    Setting {
+        name: "keep-dead",
+        value: "DURATION",
+        default: "forever",
+        help: "How long dead letters are kept, with their history, or forever",
+        arity: Arity::One,
+        set: |draft, text| {
+            let keep = values::keep(text, SHORTEST_KEPT_RECORD..=LONGEST_KEPT);
+            put(&mut draft.config.retention.dead, keep)
         },
     },
     Setting {

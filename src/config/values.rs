@@ -295,6 +295,17 @@ pub(super) fn bytes(text: &str, range: RangeInclusive<usize>) -> Result<usize, S
         })
 }
 
+/// How long something is kept; `None` for ever.
+pub(super) fn keep(
+    text: &str,
+    bounds: RangeInclusive<Duration>,
+) -> Result<Option<Duration>, String> {
+    if text == "forever" {
+        return Ok(None);
+    }
+    duration(text, bounds).map(Some)
+}
+
 pub(super) fn duration(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     let parsed = parse_duration(text)?;
     if range.contains(&parsed) {

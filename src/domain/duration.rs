@@ -14,8 +14,8 @@ const UNITS: [(&str, i64); 5] = [
     ("ms", 1),
 ];
 
-/// Longest duration that can be written: a thousand days, in milliseconds.
-pub const LONGEST_MS: i64 = 1_000 * 86_400_000;
+/// Longest duration that can be written: a hundred years, in milliseconds.
+pub const LONGEST_MS: i64 = 36_525 * 86_400_000;
 
 /// Why a text is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

@@ -196,6 +196,8 @@ pub struct Pruned {
     pub payloads: u64,
     /// Whole notifications, dead letters included.
     pub records: u64,
+    /// Whether there may be more to forget: not all that is old enough was looked at.
+    pub more: bool,
 }
 
 /// Which notifications to list. What is `None` does not matter.

@@ -2,7 +2,7 @@
 //!
 //! One file per duty: [`rebuild`] notices a schedule that lost its data and fills it, [`reconcile`]
 //! mends within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, and `prune` forgets what is old. [`audit`] only looks. What they share: [`walk`] goes
+//! background, and [`prune`] forgets what is old. [`audit`] only looks. What they share: [`walk`] goes
 //! through everything, [`difference`] says where the stores disagree, [`mend`] does something about
 //! it, [`fill`] puts in everything that is pending.
 //!
@@ -15,6 +15,7 @@ pub mod error;
 pub mod fill;
 pub mod mend;
 pub mod probe;
+pub mod prune;
 pub mod rebuild;
 pub mod reconcile;
 pub mod sweep;
@@ -23,12 +24,14 @@ pub mod walk;
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
 use beat::see_to;
+use prune::{Pruner, Retention};
 use rebuild::Keeper;
 use reconcile::Reconciler;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use sweep::Sweep;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// A duty's name, and its work until it is stopped.
@@ -38,6 +41,7 @@ pub type Work = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);
 pub struct Upkeep {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
+    retention: Retention,
     keeper: Keeper,
 }
 
@@ -49,12 +53,14 @@ impl Upkeep {
     pub async fn begin(
         journal: Option<Arc<dyn Journal>>,
         schedule: Arc<dyn Schedule>,
+        retention: Retention,
     ) -> Result<Self, ScheduleError> {
         let mut keeper = Keeper::new(journal.clone(), schedule.clone());
         keeper.first_look().await?;
         Ok(Self {
             journal,
             schedule,
+            retention,
             keeper,
         })
     }
@@ -66,6 +72,7 @@ impl Upkeep {
         let Self {
             journal,
             schedule,
+            retention,
             keeper,
         } = self;
         let whole = keeper.whole();
@@ -80,8 +87,12 @@ impl Upkeep {
             let work = see_to(round, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
             let round = Sweep::new(journal.clone(), schedule);
-            let work = see_to(round, journal, clock, whole);
+            let work = see_to(round, journal.clone(), clock.clone(), whole);
             duties.push(("sweep", until(stop.clone(), work)));
+            let (_, always) = watch::channel(true);
+            let round = Pruner::new(journal.clone(), retention);
+            let work = see_to(round, journal, clock, always);
+            duties.push(("pruner", until(stop.clone(), work)));
         }
         duties
     }

@@ -194,17 +194,22 @@ impl Call for Pruning<'_> {
         let Self { prune, limit } = self;
         let mut transaction = connection.begin().await?;
         let (before_ms, place) = (prune.payloads_before_ms, "payloads_pruned");
-        let payloads = ended(&mut transaction, place, before_ms, *limit).await?;
+        let (payloads, more_payloads) = ended(&mut transaction, place, before_ms, *limit).await?;
         let payloads = delete_payloads(&mut transaction, &payloads).await?;
         let (before_ms, place) = (prune.records_before_ms, "records_pruned");
-        let mut records = ended(&mut transaction, place, before_ms, *limit).await?;
+        let (mut records, more_records) = ended(&mut transaction, place, before_ms, *limit).await?;
         if let Some(before_ms) = prune.dead_before_ms {
             let left = limit.saturating_sub(records.len());
             records.append(&mut dead(&mut transaction, before_ms, left).await?);
         }
+        let more = more_payloads || more_records || records.len() >= *limit;
         let records = delete_records(&mut transaction, records).await?;
         transaction.commit().await?;
-        Ok(Pruned { payloads, records })
+        Ok(Pruned {
+            payloads,
+            records,
+            more,
+        })
     }
 }
 
@@ -216,7 +221,7 @@ async fn ended(
     place: &str,
     before_ms: i64,
     limit: usize,
-) -> Result<Vec<i64>, Failure> {
+) -> Result<(Vec<i64>, bool), Failure> {
     let (at_ms, row) = match recall(connection, place).await? {
         None => (i64::MIN, i64::MIN),
         Some(text) => read_place(&text)
@@ -236,8 +241,9 @@ async fn ended(
     if let Some((at_ms, row, _)) = found.last() {
         remember(connection, place, &format!("{at_ms}/{row}")).await?;
     }
+    let more = found.len() >= limit;
     let rows = found.into_iter().filter(|(_, _, dead)| !dead);
-    Ok(rows.map(|(_, row, _)| row).collect())
+    Ok((rows.map(|(_, row, _)| row).collect(), more))
 }
 
 fn read_place(text: &str) -> Option<(i64, i64)> {

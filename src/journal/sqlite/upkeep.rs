@@ -73,7 +73,7 @@ pub(super) async fn prune(
     limit: usize,
 ) -> Result<Pruned, JournalError> {
     let (before_ms, place) = (prune.payloads_before_ms, "payloads_pruned");
-    let payloads = ended(connection, place, before_ms, limit).await?;
+    let (payloads, more_payloads) = ended(connection, place, before_ms, limit).await?;
     let payloads = delete(
         connection,
         "DELETE FROM payloads WHERE notification = ?",
@@ -81,11 +81,12 @@ pub(super) async fn prune(
     )
     .await?;
     let (before_ms, place) = (prune.records_before_ms, "records_pruned");
-    let mut records = ended(connection, place, before_ms, limit).await?;
+    let (mut records, more_records) = ended(connection, place, before_ms, limit).await?;
     if let Some(before_ms) = prune.dead_before_ms {
         let left = limit.saturating_sub(records.len());
         records.append(&mut dead(connection, before_ms, left).await?);
     }
+    let more = more_payloads || more_records || records.len() >= limit;
     // Its payload, attempts and transitions go with it.
     let records = delete(
         connection,
@@ -99,10 +100,15 @@ pub(super) async fn prune(
             .await
             .map_err(failed)?;
     }
-    Ok(Pruned { payloads, records })
+    Ok(Pruned {
+        payloads,
+        records,
+        more,
+    })
 }
 
-/// The next of those that were delivered or cancelled before an instant. Goes on from the place
+/// The next of those that were delivered or cancelled before an instant, and whether there may be more
+/// of them. Goes on from the place
 /// that it got to the last time: what ends later has a later instant, so nothing is looked at
 /// twice. That holds of the dead in between as well: one that is discarded ends anew.
 async fn ended(
@@ -110,7 +116,7 @@ async fn ended(
     place: &str,
     before_ms: i64,
     limit: usize,
-) -> Result<Vec<i64>, JournalError> {
+) -> Result<(Vec<i64>, bool), JournalError> {
     let (at_ms, row) = match recall(connection, place).await? {
         None => (i64::MIN, i64::MIN),
         Some(text) => read_place(&text)
@@ -131,8 +137,9 @@ async fn ended(
     if let Some((at_ms, row, _)) = found.last() {
         remember(connection, place, &format!("{at_ms}/{row}")).await?;
     }
+    let more = found.len() >= limit;
     let rows = found.into_iter().filter(|(_, _, dead)| !dead);
-    Ok(rows.map(|(_, row, _)| row).collect())
+    Ok((rows.map(|(_, row, _)| row).collect(), more))
 }
 
 fn read_place(text: &str) -> Option<(i64, i64)> {

@@ -6,6 +6,7 @@
 mod auditing;
 mod comparing;
 mod losing_keys;
+mod pruning;
 mod rebuilding;
 mod reconciling;
 mod serving;

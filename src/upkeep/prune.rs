@@ -1,0 +1,141 @@
+//! Forgetting what is old, so that the journal does not grow for ever.
+//!
+//! In small steps with rests between them: each is one transaction, for which those who register and
+//! record have to wait. What is pending is never forgotten, and a dead letter only where that was
+//! asked for: it waits for somebody's decision.
+
+use super::beat::{Round, Step};
+use super::error::UpkeepError;
+use crate::journal::{Journal, Prune, Pruned};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bodies and notifications forgotten in one step, and the rest between two steps.
+const BATCH: usize = 500;
+const STEP_REST: Duration = Duration::from_millis(200);
+/// The rest between two rounds.
+const ROUND_REST: Duration = Duration::from_secs(60);
+
+/// For how long something is kept after it has ended, in milliseconds; `None` is for ever.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// Bodies and headers of what was delivered or cancelled.
+    pub payloads_ms: Option<i64>,
+    /// All of what was delivered or cancelled.
+    pub records_ms: Option<i64>,
+    /// All of a dead letter.
+    pub dead_ms: Option<i64>,
+}
+
+impl Retention {
+    /// What may be forgotten at this instant.
+    #[must_use]
+    pub fn at(&self, now_ms: i64) -> Prune {
+        let before = |kept_ms: Option<i64>| kept_ms.map(|kept_ms| now_ms.saturating_sub(kept_ms));
+        Prune {
+            payloads_before_ms: before(self.payloads_ms).unwrap_or(i64::MIN),
+            records_before_ms: before(self.records_ms).unwrap_or(i64::MIN),
+            dead_before_ms: before(self.dead_ms),
+        }
+    }
+}
+
+/// Forgets, round after round.
+pub struct Pruner {
+    journal: Arc<dyn Journal>,
+    retention: Retention,
+    pruned: Pruned,
+}
+
+impl Pruner {
+    /// Forgets in a journal what is older than this.
+    #[must_use]
+    pub fn new(journal: Arc<dyn Journal>, retention: Retention) -> Self {
+        Self {
+            journal,
+            retention,
+            pruned: Pruned::default(),
+        }
+    }
+
+    /// Forgets a bounded part of what is old at `now_ms`.
+    ///
+    /// # Errors
+    /// If the journal fails; the step can be repeated.
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Pruned>, UpkeepError> {
+        let pruned = self
+            .journal
+            .prune(&self.retention.at(now_ms), BATCH)
+            .await?;
+        self.pruned.payloads += pruned.payloads;
+        self.pruned.records += pruned.records;
+        if pruned.more {
+            return Ok(Step::More);
+        }
+        Ok(Step::Done(std::mem::take(&mut self.pruned)))
+    }
+
+    /// Forgets all that is old at `now_ms`.
+    ///
+    /// # Errors
+    /// As [`Pruner::step`].
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Pruned, UpkeepError> {
+        loop {
+            if let Step::Done(pruned) = self.step(now_ms).await? {
+                return Ok(pruned);
+            }
+        }
+    }
+}
+
+impl Round for Pruner {
+    type Outcome = Pruned;
+
+    const NAME: &'static str = "prune";
+    const STEP_REST: Duration = STEP_REST;
+
+    fn step(
+        &mut self,
+        now_ms: i64,
+    ) -> impl Future<Output = Result<Step<Pruned>, UpkeepError>> + Send {
+        Pruner::step(self, now_ms)
+    }
+
+    fn start_over(&mut self) {
+        self.pruned = Pruned::default();
+    }
+
+    fn rest(_took: Duration) -> Duration {
+        ROUND_REST
+    }
+
+    fn report(pruned: Pruned) {
+        let Pruned {
+            payloads, records, ..
+        } = pruned;
+        if payloads + records > 0 {
+            tracing::info!(payloads, records, "forgot what is old");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_for_ever_is_never_old() {
+        fn check(kept_ms: Option<i64>, now_ms: i64, expected: i64) {
+            let retention = Retention {
+                payloads_ms: kept_ms,
+                ..Retention::default()
+            };
+            assert_eq!(retention.at(now_ms).payloads_before_ms, expected);
+        }
+        check(Some(10), 100, 90);
+        check(Some(i64::MAX), -100, i64::MIN);
+        check(None, i64::MAX, i64::MIN);
+        assert_eq!(Retention::default().at(5).dead_before_ms, None);
+    }
+}
