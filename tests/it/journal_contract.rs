@@ -9,6 +9,7 @@ mod listing;
 mod migrating;
 mod pending;
 mod postgres_outages;
+mod postgres_reading;
 mod postgres_sharing;
 mod recording;
 mod registering;

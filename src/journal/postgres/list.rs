@@ -7,7 +7,7 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::limit_of;
+use super::read::{AS_OF_NOW, limit_of};
 use super::register::ARRIVAL_BITS;
 use super::rows::{Fields, Reader, Stored, notification_of, stored_columns};
 use crate::domain::state::{Cause, State};
@@ -64,51 +64,48 @@ impl Call for List<'_> {
         let Some(plan) = Plan::of(self.filter, self.order) else {
             return Ok(Page::default());
         };
-        let mut stretch = Stretch::of(self.filter, self.order, self.cursor);
+        let stretch = Stretch::of(self.filter, self.order, self.cursor);
         let limit = self.limit.max(1);
-        let mut reading = connection.begin().await?;
-        let mut floor = None;
-        if !plan.is_exact() {
-            let skipped = self.most_scanned.saturating_sub(1);
-            let found = bound(plan.floor_sql(), &plan, stretch, skipped)
-                .fetch_optional(&mut *reading)
-                .await?;
-            if let Some(row) = found {
-                let last: (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                stretch.lower = last;
-                floor = Some(Cursor {
-                    at_ms: if self.order == Order::Ended {
-                        last.0
-                    } else {
-                        last.1 >> ARRIVAL_BITS
-                    },
-                    row: last.1,
-                });
-            }
-        }
-        let found = bound(plan.page_sql(), &plan, stretch, limit.saturating_add(1))
+        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let most = (limit.saturating_add(1), self.most_scanned);
+        let found = bound(plan.page_sql(), &plan, stretch, most)
             .fetch_all(&mut *reading)
             .await?;
-        reading.rollback().await?;
         let more = found.len() > limit;
         let mut reader = Reader::default();
-        let mut page = Vec::with_capacity(found.len());
-        let mut last = None;
+        let mut items = Vec::with_capacity(found.len());
+        let mut next = None;
         for row in found.iter().take(limit) {
             let row_id: i64 = row.try_get(0)?;
             let at_ms: i64 = row.try_get("at_ms")?;
-            last = Some(Cursor { at_ms, row: row_id });
+            next = Some(Cursor { at_ms, row: row_id });
             match reader.stored(&mut Fields::of(row)) {
-                Ok(Stored { snapshot, .. }) => page.push(snapshot),
+                Ok(Stored { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
                     tracing::error!(row_id, %error, "a notification cannot be read; mend its row");
                 }
             }
         }
-        Ok(Page {
-            items: page,
-            next: last.filter(|_| more).or(floor),
-        })
+        if !more {
+            // Everything was looked at, or as much as may be.
+            let skipped = self.most_scanned.saturating_sub(1);
+            let floor = bound(plan.floor_sql(), &plan, stretch, (skipped, 0))
+                .fetch_optional(&mut *reading)
+                .await?;
+            next = match floor {
+                Some(row) => {
+                    let (ended_ms, row): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                    let at_ms = match self.order {
+                        Order::Registered => row >> ARRIVAL_BITS,
+                        Order::Ended => ended_ms,
+                    };
+                    Some(Cursor { at_ms, row })
+                }
+                None => None,
+            };
+        }
+        reading.rollback().await?;
+        Ok(Page { items, next })
     }
 }
 
@@ -158,29 +155,17 @@ impl<'filter> Plan<'filter> {
         })
     }
 
-    /// Whether the index sees to the whole filter, so that every row of the stretch is an item.
-    fn is_exact(&self) -> bool {
-        let sees_state = matches!(self.index, Index::OfState(_) | Index::EndedOfState(_));
-        (sees_state || self.state.is_none())
-            && (self.index == Index::OfLane || self.filter.lane.is_none())
-            && (self.index == Index::OfTopic || self.filter.topic.is_none())
-            && self.filter.cause.is_none()
-    }
-
     /// What a filter asks for beyond the index is the same text for all filters: a connection keeps
     /// a bounded number of statements. The order of the tables is given, and each order of rows is
     /// that of one index: sorting is what sessions are told to avoid.
     fn page_sql(&self) -> String {
-        let tables = if self.is_of_notifications() {
-            "notifications AS n CROSS JOIN LATERAL (
-                SELECT * FROM standings WHERE notification = n.row_id OFFSET 0
-             ) AS s"
+        let (driver, other) = if self.is_of_notifications() {
+            let other = "(SELECT * FROM standings WHERE notification = n.row_id OFFSET 0) AS s";
+            ("notifications AS n", other)
         } else {
-            concat!(
-                "standings AS s CROSS JOIN LATERAL ",
-                notification_of!("s.notification")
-            )
+            ("standings AS s", notification_of!("s.notification"))
         };
+        let alias = if self.is_of_notifications() { "n" } else { "s" };
         let at_ms = match self.index {
             Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
                 "n.registered_ms"
@@ -189,8 +174,12 @@ impl<'filter> Plan<'filter> {
         };
         let (stretch, order) = self.stretch_sql();
         format!(
-            "SELECT {columns}, {at_ms} AS at_ms FROM {tables}
-             WHERE {stretch} AND n.row_id = s.notification
+            "SELECT {columns}, {at_ms} AS at_ms
+             FROM (
+                SELECT * FROM {driver} WHERE {stretch} ORDER BY {order} LIMIT $10
+             ) AS {alias}
+             CROSS JOIN LATERAL {other}
+             WHERE n.row_id = s.notification
                 AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
                 AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
              ORDER BY {order} LIMIT $9",
@@ -198,7 +187,7 @@ impl<'filter> Plan<'filter> {
         )
     }
 
-    /// Finds the last row that a page may look up, in the index alone.
+    /// Finds the last row that a page may look up.
     fn floor_sql(&self) -> String {
         let (columns, table) = match self.index {
             Index::Everything | Index::OfLane | Index::OfTopic => {
@@ -252,13 +241,13 @@ impl<'filter> Plan<'filter> {
     }
 }
 
-/// The statement with the nine values that it may refer to. Its text is put together from constants
+/// The statement with the ten values that it may refer to. Its text is put together from constants
 /// alone; what comes from outside is bound.
 fn bound(
     sql: String,
     plan: &Plan<'_>,
     stretch: Stretch,
-    rows: usize,
+    rows: (usize, usize),
 ) -> sqlx::query::Query<'static, Postgres, PgArguments> {
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.clone())
@@ -269,5 +258,6 @@ fn bound(
         .bind(stretch.upper.1)
         .bind(stretch.lower.0)
         .bind(stretch.lower.1)
-        .bind(limit_of(rows))
+        .bind(limit_of(rows.0))
+        .bind(limit_of(rows.1))
 }

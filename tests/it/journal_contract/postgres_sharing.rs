@@ -1,11 +1,11 @@
 //! What holds of PostgreSQL alone: several instances on one database.
 
+use super::PostgresStore;
 use super::samples::{
-    START_MS, apply, attempts, changing, delivery, failure, find, history, keep, key, recording,
+    START_MS, apply, attempts, changing, delivery, failure, find, history, keep, recording,
     refusal, registering,
 };
-use super::{PostgresStore, Store};
-use crate::support::postgres::{connect, run};
+use crate::support::postgres::connect;
 use crate::support::within;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
@@ -250,58 +250,4 @@ async fn a_caller_that_goes_away_leaves_no_transaction_open() {
     let snapshot = find(&*journal, &notification.key).await;
     let last = attempts(&snapshot).pop();
     assert_eq!(last, Some((1, 1, Outcome::Acknowledged)));
-}
-
-/// How many rows of the tables were read by following their indexes.
-async fn rows_read(store: &PostgresStore) -> i64 {
-    let mut beside = connect(&store.url).await;
-    run(&mut beside, "SELECT pg_stat_clear_snapshot()").await;
-    sqlx::query_scalar(
-        "SELECT (sum(idx_tup_fetch) + sum(seq_tup_read))::BIGINT FROM pg_stat_user_tables
-         WHERE relname IN ('notifications', 'standings', 'payloads', 'attempts')",
-    )
-    .fetch_one(&mut beside)
-    .await
-    .expect("read")
-}
-
-#[tokio::test]
-async fn a_group_reads_no_more_than_it_writes_whatever_the_planner_believes() {
-    let store = PostgresStore::new();
-    let journal = store.open().await;
-    keep(&*journal, registering("first")).await;
-    // As far as the planner knows, a handful of notifications and none of them scheduled.
-    let change = changing(&key("first"), Change::Cancel, START_MS);
-    journal.change(change).await.expect("carried out");
-    run(&mut connect(&store.url).await, "ANALYZE").await;
-    let batch: Vec<_> = (0..5_000).map(|id| registering(&id.to_string())).collect();
-    for part in batch.chunks(250) {
-        journal.register(part).await.expect("kept");
-    }
-    for part in batch[..500].chunks(250) {
-        let recordings: Vec<_> = part
-            .iter()
-            .map(|one| delivery(&one.notification, one.progress))
-            .collect();
-        let replies = journal.record(&recordings).await.expect("kept");
-        assert!(replies.iter().all(|reply| *reply == Recorded::Applied));
-    }
-    // Sessions report what they read when they end.
-    journal.close().await;
-    let reported = async {
-        while sqlx::query_scalar::<_, i64>(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-                AND application_name = 'ringback'",
-        )
-        .fetch_one(&mut connect(&store.url).await)
-        .await
-        .expect("read")
-            > 0
-        {
-            tokio::task::yield_now().await;
-        }
-    };
-    within("the sessions to end", reported).await;
-    let read = rows_read(&store).await;
-    assert!(read < 5_000, "{read} rows were read");
 }

@@ -1,0 +1,200 @@
+//! What holds of PostgreSQL alone: how much it reads for what is asked, counted by PostgreSQL itself.
+//! A plan that reads more than that would be found out by time alone, in production.
+
+use super::samples::{
+    START_MS, apply, changing, delivery, keep, key, refusal, registering, registering_at,
+    registration,
+};
+use super::{PostgresStore, Store};
+use crate::support::postgres::{connect, run};
+use crate::support::within;
+use ringback::domain::change::Change;
+use ringback::domain::destination::Destination;
+use ringback::domain::key::Key;
+use ringback::domain::notification::Registration;
+use ringback::domain::state::State;
+use ringback::journal::{Filter, Journal, Order, Recorded};
+use std::sync::Arc;
+
+/// Closes a journal and says how many rows of the tables were read since the last time.
+async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 {
+    journal.close().await;
+    let mut beside = connect(&store.url).await;
+    // Sessions report what they read when they end.
+    let ended = async {
+        loop {
+            let sessions: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND application_name = 'ringback'",
+            )
+            .fetch_one(&mut beside)
+            .await
+            .expect("read");
+            if sessions == 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the sessions to end", ended).await;
+    let read = sqlx::query_scalar(
+        "SELECT (sum(idx_tup_fetch) + sum(seq_tup_read))::BIGINT FROM pg_stat_user_tables
+         WHERE relname IN ('notifications', 'standings', 'payloads', 'attempts')",
+    )
+    .fetch_one(&mut beside)
+    .await
+    .expect("read");
+    run(&mut beside, "SELECT pg_stat_reset()").await;
+    read
+}
+
+#[tokio::test]
+async fn a_group_reads_no_more_than_it_writes_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    keep(&*journal, registering("first")).await;
+    // As far as the planner knows, there is a single notification, and it is not scheduled.
+    let change = changing(&key("first"), Change::Cancel, START_MS);
+    journal.change(change).await.expect("carried out");
+    run(&mut connect(&store.url).await, "ANALYZE").await;
+    let batch: Vec<_> = (0..5_000).map(|id| registering(&id.to_string())).collect();
+    for part in batch.chunks(250) {
+        journal.register(part).await.expect("kept");
+    }
+    for part in batch[..500].chunks(250) {
+        let recordings: Vec<_> = part
+            .iter()
+            .map(|one| delivery(&one.notification, one.progress))
+            .collect();
+        let replies = journal.record(&recordings).await.expect("kept");
+        assert!(replies.iter().all(|reply| *reply == Recorded::Applied));
+    }
+    let read = rows_read(&store, journal).await;
+    assert!(read < 5_000, "{read} rows were read");
+}
+
+/// 3,000 that were delivered, to one lane under one topic, and after every hundredth of them one of
+/// each other kind.
+async fn fill(journal: &dyn Journal) {
+    for number in 0..30 {
+        let at_ms = START_MS + number * 1_000;
+        let common: Vec<_> = (0..100)
+            .map(|id| registering_at(registration(key(&format!("{number}-{id}"))), at_ms))
+            .collect();
+        journal.register(&common).await.expect("kept");
+        let delivered: Vec<_> = common
+            .iter()
+            .map(|one| delivery(&one.notification, one.progress))
+            .collect();
+        journal.record(&delivered).await.expect("kept");
+        let other = Registration {
+            destination: Destination::parse("https://rare.example/").expect("a url"),
+            ..registration(Key::new("rare", &format!("{number}-rare")).expect("a key"))
+        };
+        keep(journal, registering_at(other, at_ms + 1)).await;
+        let dead = registering_at(registration(key(&format!("{number}-dead"))), at_ms + 2);
+        let progress = dead.progress;
+        let dead = keep(journal, dead).await;
+        apply(journal, refusal(&dead, progress)).await;
+        let cancelled = registering_at(registration(key(&format!("{number}-off"))), at_ms + 3);
+        let cancelled = keep(journal, cancelled).await;
+        let change = changing(&cancelled.key, Change::Cancel, at_ms + 4);
+        journal.change(change).await.expect("carried out");
+    }
+}
+
+#[tokio::test]
+async fn a_list_reads_no_more_than_it_shows_whatever_the_planner_believes() {
+    let store = PostgresStore::new();
+    fill(&*store.open().await).await;
+    let of = |state, topic: &str, lane: &str| Filter {
+        state,
+        topic: Some(topic.to_string()).filter(|topic| !topic.is_empty()),
+        lane: Some(lane.to_string()).filter(|lane| !lane.is_empty()),
+        ..Filter::default()
+    };
+    let (rare, common) = ("https://rare.example", "https://shop.example");
+    for analysed in [false, true] {
+        if analysed {
+            run(&mut connect(&store.url).await, "ANALYZE").await;
+        }
+        for (filter, order) in [
+            (of(None, "", ""), Order::Registered),
+            (of(None, "", ""), Order::Ended),
+            (of(None, "rare", ""), Order::Registered),
+            (of(None, "payment.succeeded", ""), Order::Registered),
+            (of(None, "", rare), Order::Registered),
+            (of(None, "", common), Order::Registered),
+            (of(Some(State::Scheduled), "", ""), Order::Registered),
+            (of(Some(State::Dead), "", ""), Order::Registered),
+            (of(Some(State::Dead), "", ""), Order::Ended),
+            (of(Some(State::Cancelled), "", ""), Order::Registered),
+            (of(Some(State::Cancelled), "", ""), Order::Ended),
+            (of(Some(State::Delivered), "", ""), Order::Ended),
+        ] {
+            let journal = store.open().await;
+            rows_read(&store, journal).await;
+            let journal = store.open().await;
+            let page = journal.list(&filter, order, None, 20).await.expect("read");
+            assert_eq!(page.items.len(), 20, "{filter:?} {order:?}");
+            let read = rows_read(&store, journal).await;
+            // Two tables, one row more than is shown, and those of delivered ones in between.
+            assert!(read < 70, "{read} rows for {filter:?} {order:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_what_is_pending_reads_no_more_than_it_gives() {
+    let store = PostgresStore::new();
+    fill(&*store.open().await).await;
+    let journal = store.open().await;
+    rows_read(&store, journal).await;
+    let journal = store.open().await;
+    let (page, _) = journal.pending_page(None, 20).await.expect("read");
+    assert_eq!(page.len(), 20);
+    let read = rows_read(&store, journal).await;
+    assert!(read <= 70, "{read} rows were read");
+}
+
+#[tokio::test]
+async fn a_filter_that_little_passes_gives_short_pages_and_misses_nothing() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    let of_topic = |topic: &str, id: &str| registration(Key::new(topic, id).expect("a key"));
+    for at_ms in [0, 100_000] {
+        let rare = of_topic("rare", &at_ms.to_string());
+        keep(&*journal, registering_at(rare, START_MS + at_ms)).await;
+    }
+    keep(&*journal, registering_at(of_topic("common", "0"), START_MS)).await;
+    // 60,000 more of those, a millisecond after each other, in the same lane as the rare ones.
+    run(
+        &mut connect(&store.url).await,
+        "INSERT INTO notifications
+         SELECT row_id + (more << 21), topic, id || more, webhook_id, lane, url, ladder, ack,
+            content_type, fingerprint, registered_ms + more, actor, instance
+         FROM notifications, generate_series(1::BIGINT, 60000) AS more WHERE topic = 'common';
+         INSERT INTO standings (notification, state, series, step, attempts, first_due_ms,
+            deadline_ms, due_ms, clamped)
+         SELECT row_id, 'scheduled', 1, 0, 0, registered_ms, registered_ms, registered_ms, FALSE
+         FROM notifications WHERE topic = 'common' AND id <> '0'",
+    )
+    .await;
+    let filter = Filter {
+        topic: Some("rare".to_string()),
+        lane: Some("https://shop.example".to_string()),
+        ..Filter::default()
+    };
+    let (mut pages, mut cursor) = (Vec::new(), None);
+    loop {
+        let page = journal.list(&filter, Order::Registered, cursor, 10).await;
+        let page = page.expect("read");
+        let ids = page.items.iter().map(|item| item.key.id().to_string());
+        pages.push(ids.collect::<Vec<_>>());
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [["100000"], ["0"]]);
+}
