@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -25,11 +26,17 @@ const TRIES: usize = 5;
 /// The user that all databases of these servers belong to.
 const OWNER: &str = "ringback";
 
-/// Closing the pipe ends the server at once: nobody will look at its files again. A signal that is
-/// named ends it too, and then there is nothing left to end.
-const KEEPER: &str = r#""$@" 2>&1 & server=$!
-    while read -r signal; do kill -"$signal" "$server"; wait "$server"; done
-    kill -QUIT "$server" 2>/dev/null; wait "$server""#;
+/// Closing the pipe ends the server at once. A signal that is named ends it too, and then there is
+/// nothing left to end. Nobody says `KEEP` when the test process has died: then its files go as well.
+const KEEPER: &str = r#""$@" 2>&1 & server=$! keep=
+    while read -r word; do
+        case "$word" in
+            KEEP) keep=yes ;;
+            *) kill -"$word" "$server"; wait "$server" ;;
+        esac
+    done
+    kill -QUIT "$server" 2>/dev/null; wait "$server"
+    [ -n "$keep" ] || { dir=$PWD; cd / && rm -rf "$dir"; }"#;
 
 /// A server that ends when this value, or the whole process, does.
 pub struct PostgresServer {
@@ -43,6 +50,8 @@ pub struct PostgresServer {
 struct Running {
     keeper: Child,
     pipe: Option<ChildStdin>,
+    /// Reads what the server says; ends with the last of its processes.
+    reader: Option<JoinHandle<()>>,
 }
 
 impl PostgresServer {
@@ -67,15 +76,15 @@ impl PostgresServer {
         panic!("no private PostgreSQL server came up in {TRIES} tries");
     }
 
-    /// Kills it with SIGKILL; returns when it is dead.
+    /// Kills it with SIGKILL; returns when all of it is dead.
     pub fn kill(&mut self) {
-        self.running.as_mut().expect("it runs").signal("KILL");
+        self.running.as_mut().expect("it runs").tell("KILL");
         self.running = None;
     }
 
     /// Has it end its sessions and stop, and waits until it has.
     pub fn stop(&mut self) {
-        self.running.as_mut().expect("it runs").signal("INT");
+        self.running.as_mut().expect("it runs").tell("INT");
         self.running = None;
     }
 
@@ -149,25 +158,35 @@ impl Running {
             .expect("a shell");
         let pipe = keeper.stdin.take();
         let output = keeper.stdout.take().expect("piped");
-        let running = Self { keeper, pipe };
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("ready to accept")));
         // Read on, or the server would block once the pipe is full.
-        std::thread::spawn(move || lines.for_each(drop));
+        let reader = std::thread::spawn(move || lines.for_each(drop));
+        let running = Self {
+            keeper,
+            pipe,
+            reader: Some(reader),
+        };
         ready.then_some(running)
     }
 
-    fn signal(&mut self, signal: &str) {
+    /// Tells the shell a word: a signal, or `KEEP`.
+    fn tell(&mut self, word: &str) {
         let pipe = self.pipe.as_mut().expect("held until dropped");
-        writeln!(pipe, "{signal}").expect("the shell reads");
+        writeln!(pipe, "{word}").expect("the shell reads");
     }
 }
 
 impl Drop for Running {
-    /// Ends the server and waits until it has ended.
+    /// Ends the server and waits until it has ended, the processes of its sessions included: after a
+    /// kill they go on until they notice.
     fn drop(&mut self) {
+        self.tell("KEEP");
         drop(self.pipe.take());
         let _ = self.keeper.wait();
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
     }
 }
 
