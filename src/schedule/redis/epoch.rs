@@ -220,6 +220,7 @@ impl RedisSchedule {
             let mut command: Cmd = self.scripts.finish.call();
             command.arg(2).arg(keys.marks()).arg(keys.rebuild());
             command.arg(marks.instance()).arg(&hold_ms);
+            command.arg(marks.witness().generation);
             let mut reply = partition
                 .reads
                 .run_script(&self.scripts.finish, &command)

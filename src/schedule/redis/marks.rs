@@ -59,12 +59,13 @@ pub struct Witness {
 }
 
 impl Marks {
-    /// Those of a new instance, which has made none. `instance` must be its name alone.
+    /// Those of a new instance, which has made none. `instance` must be its name alone. As if one
+    /// had been answered: so all are refused until it has looked and was entered.
     pub fn new(instance: &str, loss: Arc<Loss>) -> Self {
         Self {
             instance: instance.to_string(),
             generation: AtomicI64::new(0),
-            seen: AtomicI64::new(0),
+            seen: AtomicI64::new(1),
             loss,
         }
     }

@@ -307,6 +307,8 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
         clock: ManualClock::at(START_MS),
     };
     let schedule = server.ready().await;
+    // A server that does not know the script yet would only say so.
+    schedule.claim(1).await.expect("claimed");
     for id in ["1", "2", "3", "4"] {
         put(&schedule, id).await.expect("registered");
     }

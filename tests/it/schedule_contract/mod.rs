@@ -8,6 +8,7 @@ mod claiming;
 mod ending;
 mod fairness;
 mod fixture;
+mod late;
 mod leasing;
 mod losing;
 mod memory;

@@ -9,6 +9,7 @@
 --        5 most lanes to remove
 -- Reply  'lost': another instance has taken over | 'more' | 'done', generation, mark
 -- Keeps  every lane that holds something is among the lanes or has leases out, so none is left over.
+--        A call that comes late, when filling has begun, removes nothing.
 
 local JOBS, LANES, LEASES, INFLIGHT, DEAD, ENDED, MARKS, REBUILD =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -17,13 +18,23 @@ local call = redis.call
 
 if call('GET', REBUILD) ~= instance then return { 'lost' } end
 call('PEXPIRE', REBUILD, hold_ms)
+if call('HGET', MARKS, 'state') ~= 'clearing' then
+  local mark = call('HGET', MARKS, instance)
+  if not mark then return { 'lost' } end
+  return { 'done', call('HGET', MARKS, 'generation'), mark }
+end
 local lanes = call('ZRANGE', LANES, 0, most - 1)
 for _, lane in ipairs(lanes) do
   call('UNLINK', LANE .. lane)
   call('ZREM', LANES, lane)
 end
 if lanes[1] then return { 'more' } end
-local full = call('HSCAN', INFLIGHT, 0, 'COUNT', most)[2]
+-- One step of a scan may find nothing although there is something: where much was removed before.
+local cursor, full = '0', {}
+repeat
+  local found = call('HSCAN', INFLIGHT, cursor, 'COUNT', most)
+  cursor, full = found[1], found[2]
+until full[1] or cursor == '0'
 for i = 1, #full, 2 do
   call('UNLINK', LANE .. full[i])
   call('HDEL', INFLIGHT, full[i])

@@ -4,10 +4,14 @@
 --        2 rebuild
 -- ARGV   1 the instance that calls
 --        2 how long it may go on without a sign of life, ms; '' if it is done
--- Reply  {1}, or {0} if another instance has taken over
+--        3 the generation that it fills
+-- Reply  {1}, or {0} if another instance has taken over, or this one fills another generation by now
 
 local MARKS, REBUILD = KEYS[1], KEYS[2]
-if redis.call('GET', REBUILD) ~= ARGV[1] then return { 0 } end
+redis.call('HDEL', MARKS, '') -- a full server refuses nothing after this
+if redis.call('GET', REBUILD) ~= ARGV[1] or redis.call('HGET', MARKS, 'generation') ~= ARGV[3] then
+  return { 0 }
+end
 if ARGV[2] ~= '' then
   redis.call('PEXPIRE', REBUILD, ARGV[2])
 else

@@ -1,0 +1,267 @@
+//! Replies that get lost, and calls that come late: what Redis carries out after its caller has given
+//! up, or twice, or for an instance that nobody has told of a loss.
+
+use super::fixture::*;
+use super::redis::{command, options};
+use crate::support::proxy::{Cut, Proxy};
+use crate::support::redis::{RedisServer, connect, fresh_database};
+use redis::Value;
+use ringback::clock::ManualClock;
+use ringback::schedule::redis::{Options, RedisSchedule};
+use ringback::schedule::shared::{Found, Reason, Shared};
+use ringback::schedule::{Lease, Registered, Schedule, ScheduleError, Settled, Taken};
+use std::sync::Arc;
+
+const CLEAR: &str = include_str!("../../../src/schedule/redis/lua/clear.lua");
+const FINISH: &str = include_str!("../../../src/schedule/redis/lua/finish.lua");
+
+/// A schedule of a journal in one database, and the clock of all its instances.
+struct Scene {
+    options: Options,
+    clock: ManualClock,
+}
+
+impl Scene {
+    fn at(url: String) -> Self {
+        Self {
+            options: Options {
+                owner: "journal-1".into(),
+                ..options(url, LIMITS)
+            },
+            clock: ManualClock::at(START_MS),
+        }
+    }
+
+    fn new() -> Self {
+        Self::at(fresh_database())
+    }
+
+    fn instance(&self) -> RedisSchedule {
+        RedisSchedule::open(&self.options, Arc::new(self.clock.clone())).expect("a url")
+    }
+
+    /// An instance that may work with it.
+    async fn ready(&self) -> RedisSchedule {
+        let schedule = self.instance();
+        if let Found::ToFill(_) = schedule.look(false).await.expect("looked") {
+            assert!(schedule.finish().await.expect("heard"));
+        }
+        schedule
+    }
+
+    /// Calls a script as the instance that fills the schedule did, with further arguments.
+    async fn call(&self, script: &str, keys: &[&str], arguments: &[&str]) -> Value {
+        let mut connection = connect(&self.options.url).await;
+        let mut call = redis::cmd("EVAL");
+        call.arg(script).arg(keys.len());
+        for key in keys {
+            call.arg(format!("{{rb:0}}:{key}"));
+        }
+        let called = call.arg(arguments).query_async(&mut connection).await;
+        called.expect("carried out")
+    }
+
+    /// One string or field of what upkeep notes.
+    async fn note(&self, command: &redis::Cmd) -> String {
+        let mut connection = connect(&self.options.url).await;
+        command.query_async(&mut connection).await.expect("a note")
+    }
+
+    async fn filler(&self) -> String {
+        self.note(&redis::Cmd::get("{rb:0}:rebuild")).await
+    }
+
+    async fn generation(&self) -> String {
+        self.note(&redis::Cmd::hget("{rb:0}:marks", "generation"))
+            .await
+    }
+}
+
+async fn put(schedule: &RedisSchedule, lane: &str, id: &str) {
+    let registered = schedule.register(entry(lane, id, 0)).await;
+    assert_eq!(registered.expect("registered"), Registered::Created);
+}
+
+async fn renewed(schedule: &RedisSchedule, lease: &Lease) -> i64 {
+    let renewed = schedule.renew(lease).await.expect("answered");
+    renewed.expect("it is its own still")
+}
+
+async fn asked(schedule: &RedisSchedule) {
+    let found = schedule.look(true).await.expect("looked");
+    assert_eq!(found, Found::ToFill(Reason::Asked));
+}
+
+const FIXED: [&str; 8] = [
+    "jobs", "lanes", "leases", "inflight", "dead", "ended", "marks", "rebuild",
+];
+
+#[tokio::test]
+async fn nothing_is_left_of_many_lanes_that_were_full() {
+    let scene = Scene::at(fresh_database());
+    let schedule = scene.ready().await;
+    let entries: Vec<_> = (0..8_000)
+        .map(|lane| entry(&format!("lane-{lane}"), &lane.to_string(), 0))
+        .collect();
+    schedule.restore(&entries).await.expect("restored");
+    let mut leases = 0;
+    while leases < entries.len() {
+        leases += schedule.claim(128).await.expect("claimed").leases.len();
+    }
+    asked(&schedule).await;
+    let mut connection = connect(&scene.options.url).await;
+    let left: usize = (redis::cmd("HLEN").arg("{rb:0}:inflight"))
+        .query_async(&mut connection)
+        .await
+        .expect("a number");
+    assert_eq!(left, 0, "lanes that count leases nobody has");
+}
+
+#[tokio::test]
+async fn a_call_to_empty_that_comes_late_does_nothing() {
+    let scene = Scene::new();
+    let schedule = scene.ready().await;
+    asked(&schedule).await;
+    put(&schedule, "shop", "1").await;
+    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    put(&schedule, "shop", "2").await;
+    let filler = scene.filler().await;
+    let late = ["{rb:0}:lane:", &filler, "10000", "0", "256"];
+    for _ in 0..3 {
+        scene.call(CLEAR, &FIXED, &late).await;
+    }
+    let settled = schedule.settle(lease.clone(), again(&lease, 0)).await;
+    assert_eq!(settled.expect("answered"), Settled::Done);
+    let claimed = schedule.claim(9).await.expect("claimed").leases;
+    assert_eq!(claimed.len(), 2, "{:?}", ids(&claimed));
+}
+
+#[tokio::test]
+async fn a_call_to_finish_that_comes_late_does_nothing() {
+    let scene = Scene::new();
+    let schedule = scene.ready().await;
+    asked(&schedule).await;
+    let (filler, earlier) = (scene.filler().await, scene.generation().await);
+    assert!(schedule.finish().await.expect("heard"));
+    asked(&schedule).await;
+    let late = [filler.as_str(), "", &earlier];
+    scene.call(FINISH, &["marks", "rebuild"], &late).await;
+    assert!(
+        schedule.proceed().await.expect("heard"),
+        "it is at it still"
+    );
+    assert!(schedule.finish().await.expect("heard"));
+}
+
+#[tokio::test]
+async fn a_full_server_can_be_done_with_filling() {
+    let server = RedisServer::start(&["--maxmemory-policy", "noeviction"]);
+    let scene = Scene::at(server.url(0));
+    let schedule = scene.ready().await;
+    put(&schedule, "shop", "1").await;
+    asked(&schedule).await;
+    let mut full = redis::cmd("CONFIG");
+    command(&scene.options.url, full.arg(&["SET", "maxmemory", "1"])).await;
+    assert!(schedule.proceed().await.expect("heard"));
+    assert!(schedule.finish().await.expect("heard"));
+    assert_eq!(schedule.look(false).await.expect("looked"), Found::Whole);
+}
+
+#[tokio::test]
+async fn an_instance_that_found_it_being_emptied_does_nothing_with_it() {
+    let scene = Scene::new();
+    let first = scene.ready().await;
+    put(&first, "shop", "delivered since").await;
+    // As another instance leaves it that has found it wanting, and has not emptied it yet.
+    let url = &scene.options.url;
+    let generation = scene.generation().await;
+    command(url, redis::cmd("DEL").arg("{rb:0}:marks")).await;
+    let mut state = redis::cmd("HSET");
+    state.arg("{rb:0}:marks").arg("generation").arg(generation);
+    command(url, state.arg("state").arg("clearing")).await;
+    command(url, &redis::Cmd::set("{rb:0}:rebuild", "another")).await;
+    let started = scene.instance();
+    let refused = |result: Result<(), ScheduleError>| {
+        assert!(
+            matches!(result, Err(ScheduleError::Rebuilding)),
+            "{result:?}"
+        );
+    };
+    refused(started.claim(9).await.map(drop));
+    assert_eq!(started.look(false).await.expect("looked"), Found::Clearing);
+    refused(started.claim(9).await.map(drop));
+    refused(started.register(entry("shop", "2", 0)).await.map(drop));
+}
+
+#[tokio::test]
+async fn what_a_claim_gave_over_a_connection_that_broke_is_given_again() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.address());
+    let scene = Scene::at(format!("redis://{}/0", proxy.address()));
+    let schedule = scene.ready().await;
+    for id in ["1", "2", "3"] {
+        put(&schedule, "shop", id).await;
+    }
+    schedule.claim(0).await.expect("claimed");
+    proxy.cut(Cut::To(b"claim:".to_vec()), 0, 1);
+    let claimed = schedule.claim(9).await.expect("claimed");
+    proxy.has_cut().await;
+    assert_eq!(ids(&claimed.leases), ["1", "2", "3"]);
+}
+
+#[tokio::test]
+async fn a_claim_repeated_gives_no_more_than_is_asked_for() {
+    let redis = RedisServer::start(&[]);
+    let scene = Scene::at(redis.url(0));
+    let schedule = scene.ready().await;
+    for id in ["1", "2", "3", "4"] {
+        put(&schedule, "shop", id).await;
+    }
+    schedule.claim(0).await.expect("claimed");
+    redis.pause().await;
+    let lost = schedule.claim(4).await;
+    assert!(
+        matches!(lost, Err(ScheduleError::Unavailable(_))),
+        "{lost:?}"
+    );
+    redis.resume();
+    // Meanwhile another partition may have given some of what is asked for.
+    let some = schedule.claim(3).await.expect("claimed").leases;
+    assert_eq!(ids(&some), ["1", "2", "3"]);
+    let lane = lane_of("shop");
+    let out = schedule.lane_in_flight(&lane).await.expect("counted");
+    assert_eq!(out, 3, "the others are given back");
+    let rest = schedule.claim(9).await.expect("claimed").leases;
+    assert_eq!(ids(&rest), ["4"]);
+    assert_eq!(rest[0].entry.interrupted_ms, None);
+}
+
+#[tokio::test]
+async fn a_renewal_whose_reply_was_lost_can_be_repeated() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.address());
+    let scene = Scene::at(format!("redis://{}/0", proxy.address()));
+    let schedule = scene.ready().await;
+    put(&schedule, "shop", "1").await;
+    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    // The server knows the script from now on.
+    let lease = Lease {
+        expires_ms: renewed(&schedule, &lease).await,
+        ..lease
+    };
+    scene.clock.turn_to(START_MS + LEASE_MS - 2_000);
+    let fence = lease.expires_ms.to_string();
+    proxy.cut(Cut::To(fence.into_bytes()), 0, 1);
+    let lease = Lease {
+        expires_ms: renewed(&schedule, &lease).await,
+        ..lease
+    };
+    proxy.has_cut().await;
+    scene.clock.turn_to(START_MS + LEASE_MS);
+    assert!(matches!(
+        schedule.take(&key("1")).await.expect("answered"),
+        Taken::InFlight
+    ));
+    let settled = schedule.settle(lease.clone(), again(&lease, 0)).await;
+    assert_eq!(settled.expect("answered"), Settled::Done);
+}
