@@ -259,9 +259,9 @@ impl Partition {
     /// be nobody's until they expire. So it is repeated under its number, and gives them again.
     pub async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         let mut last = self.last_claim.lock().await;
-        let (number, repeated) = match *last {
-            (number, true) => (number + 1, false),
-            (number, false) => (number, true),
+        let number = match *last {
+            (number, true) => number + 1,
+            (number, false) => number,
         };
         *last = (number, false);
         let limits = &self.context.limits;
@@ -279,8 +279,7 @@ impl Partition {
             .arg(MOST_CLAIMED_BYTES)
             .arg(UPKEEP)
             .arg(&self.context.keys.claim)
-            .arg(number)
-            .arg(u8::from(repeated));
+            .arg(number);
         let mut reply = self
             .context
             .run(&self.claims, &self.claim, &command)

@@ -151,14 +151,14 @@ async fn a_registration_whose_reply_was_cut_is_refused_or_kept_and_asking_again_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_whose_reply_was_cut_is_delivered_when_its_lease_is_over() {
+async fn a_claim_whose_reply_was_cut_is_given_again_at_once() {
     let lined = Lined::start().await;
     lined.line.cut(Cut::With(b"t/a".to_vec()), 0, 1);
     assert_eq!(lined.register("a", "100ms").await, 201);
     lined.line.has_cut().await;
     let view = lined.delivered_once("a").await;
-    assert_eq!(view["attempts"][0]["outcome"], "interrupted");
-    assert_eq!(view["attempts"][1]["outcome"], "acknowledged");
+    assert_eq!(view["attempts"][0]["outcome"], "acknowledged");
+    assert_eq!(view["attempts_made"], 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

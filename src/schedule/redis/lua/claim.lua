@@ -7,8 +7,7 @@
 --       10 most bytes of envelopes to give, and to return
 --       11 most expired leases to return and ended entries to forget
 --       12 where this instance's last claim is written down
---       13 the number of this claim
---       14 '1' if the reply to this claim got lost: what it gave is given again
+--       13 the number of this claim: if its reply got lost, what it gave is given again
 -- Reply  now, mark, when to claim next (-1: nothing known), the expiry of the leases given, then for
 --        each lease: key, envelope
 -- Keeps  inflight counts the leases of each lane; no lane gets more than the cap; an entry that was
@@ -23,21 +22,31 @@ local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARG
 local remember_ms, bytes_left, upkeep = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
 
-if ARGV[14] == '1' then
-  local record = call('GET', RECORD)
-  record = record and cmsgpack.unpack(record)
-  if record and record.number == number then
-    local in_force = call('ZMSCORE', LEASES, unpack(record.keys))
-    local envelopes = call('HMGET', JOBS, unpack(record.keys))
-    local reply = { NOW, MARK, next_claim(), record.expiry }
-    for i, key in ipairs(record.keys) do
-      if envelopes[i] and in_force[i] and tonumber(in_force[i]) == record.expiry then
+local before = call('GET', RECORD)
+if before and string.sub(before, 1, #number + 1) == number .. ' ' then
+  before = cmsgpack.unpack(string.sub(before, #number + 2))
+  local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
+  local envelopes = call('HMGET', JOBS, unpack(before.keys))
+  local reply = { NOW, MARK, 0, before.expiry }
+  for i, key in ipairs(before.keys) do
+    local envelope = envelopes[i]
+    if envelope and in_force[i] and tonumber(in_force[i]) == before.expiry then
+      if most > 0 then
         reply[#reply + 1] = key
-        reply[#reply + 1] = envelopes[i]
+        reply[#reply + 1] = envelope
+        most = most - 1
+      else
+        -- Fewer are asked for by now: nobody has heard of the others.
+        local lane = lane_of(envelope)
+        call('ZADD', LANE .. lane, next_due(envelope), key)
+        give_back(lane, 1)
+        call('ZREM', LEASES, key)
+        place(lane, NOW)
       end
     end
-    return reply
   end
+  reply[3] = next_claim()
+  return reply
 end
 
 if remember_ms then
@@ -71,7 +80,7 @@ for i = 1, #expired, 2 do
 end
 
 local reply, expiry = { NOW, MARK, 0, NOW + lease_ms }, text_of(NOW + lease_ms)
-local record = { number = number, expiry = NOW + lease_ms, keys = {} }
+local record = { expiry = NOW + lease_ms, keys = {} }
 -- A lane that was served goes behind every lane whose turn has come. Within one millisecond the
 -- order is kept by fractions; at today's instants a double still tells 1/4096 ms apart.
 local last = call('ZREVRANGEBYSCORE', LANES, NEXT_MS, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -117,7 +126,7 @@ while most > 0 and bytes_left > 0 do
 end
 
 if record.keys[1] then
-  call('SET', RECORD, cmsgpack.pack(record), 'PX', lease_ms)
+  call('SET', RECORD, number .. ' ' .. cmsgpack.pack(record), 'PX', lease_ms)
 end
 reply[3] = next_claim()
 return reply
