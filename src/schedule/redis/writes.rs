@@ -7,6 +7,7 @@ use super::connection::{Connection, Script};
 use super::partition::{Context, decode};
 use super::reply::Item;
 use crate::batch::{BatchLimits, Batcher};
+use crate::clock::Clock as _;
 use crate::domain::state::State;
 use crate::schedule::envelope;
 use crate::schedule::{Entry, Found, Lease, Registered, ScheduleError, Settled, Settlement};
@@ -23,6 +24,9 @@ const SETTLEMENTS: BatchLimits = BatchLimits {
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
+/// A registration that takes longer on its way than this may be older than what came of it: the
+/// caller may have sent it again to another instance, which delivered it. In milliseconds.
+const LATE_MS: i64 = 1_000;
 
 /// Collects registrations and carries them out.
 pub fn registrations(
@@ -50,6 +54,7 @@ async fn register(
 ) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
     let mut command = context.call(script);
     command.arg(context.keys.channel());
+    command.arg(context.clock.now_ms().saturating_add(LATE_MS));
     let mut earliest_ms = i64::MAX;
     for entry in &batch {
         let due_ms = entry.progress.next_due_ms();

@@ -6,8 +6,8 @@ use super::redis::{command, options};
 use crate::support::proxy::{Cut, Proxy};
 use crate::support::redis::{RedisServer, connect, fresh_database};
 use redis::Value;
-use ringback::clock::ManualClock;
-use ringback::schedule::redis::{Options, RedisSchedule};
+use ringback::clock::{ManualClock, SystemClock};
+use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{Lease, Registered, Schedule, ScheduleError, Settled, Taken};
 use std::sync::Arc;
@@ -234,6 +234,30 @@ async fn a_claim_repeated_gives_no_more_than_is_asked_for() {
     let rest = schedule.claim(9).await.expect("claimed").leases;
     assert_eq!(ids(&rest), ["4"]);
     assert_eq!(rest[0].entry.interrupted_ms, None);
+}
+
+#[tokio::test]
+async fn a_registration_that_comes_late_has_the_journal_asked() {
+    let redis = RedisServer::start(&[]);
+    let mut scene = Scene::at(redis.url(0));
+    scene.options.time = Time::Server;
+    let clock = Arc::new(SystemClock);
+    let schedule = RedisSchedule::open(&scene.options, clock).expect("a url");
+    schedule.look(false).await.expect("looked");
+    put(&schedule, "shop", "prompt").await;
+    redis.pause().await;
+    let late = schedule.register(entry("shop", "late", 0)).await;
+    assert!(
+        matches!(late, Err(ScheduleError::Unavailable(_))),
+        "{late:?}"
+    );
+    redis.resume();
+    // It has been carried out by the time that the next one has.
+    put(&schedule, "shop", "next").await;
+    for (id, verify) in [("prompt", false), ("late", true), ("next", false)] {
+        let found = schedule.find(&key(id)).await.expect("answered");
+        assert_eq!(found.expect("it is there").entry.verify, verify, "{id}");
+    }
 }
 
 #[tokio::test]

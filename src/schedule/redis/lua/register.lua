@@ -1,6 +1,8 @@
 -- register: adds entries, each unless one of its key is here.
 --
 -- ARGV   6 channel that wakes the other instances
+--        7 until when these are certainly new; later, the journal must be asked before they are sent:
+--          one may have been put here by another instance, sent and forgotten meanwhile
 --        then for each entry: key, lane, due, envelope
 -- Reply  now, mark, then for each entry: 0 if it was added, else the envelope that is here and
 --        whether a lease on it is out (1 or 0)
@@ -10,9 +12,15 @@ local lost = check_in()
 if lost then return lost end
 
 local before = earliest()
+local late = NOW > tonumber(ARGV[7])
 local reply, touched = { NOW, MARK }, {}
-for i = 7, #ARGV, 4 do
+for i = 8, #ARGV, 4 do
   local key, lane, due, envelope = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if late then
+    local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY)
+    envelope = string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)
+      .. string.sub(envelope, FLAGS + 1)
+  end
   if call('HSETNX', JOBS, key, envelope) == 1 then
     call('ZADD', LANE .. lane, due, key)
     touched[lane] = true
