@@ -184,7 +184,7 @@ impl Connection {
         // An error that the server answers with comes as a value.
         let sent = sent.and_then(Value::extract_error);
         if let Err(error) = &sent
-            && error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+            && is_read_only(error)
         {
             self.replace(self.current().0);
         }
@@ -203,6 +203,15 @@ impl Connection {
     }
 }
 
+/// Whether the server may not be written to. Before version 7, what a command within a script is
+/// refused with is only quoted.
+fn is_read_only(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        || error
+            .detail()
+            .is_some_and(|detail| detail.contains(" -READONLY "))
+}
+
 fn timed_out() -> ScheduleError {
     ScheduleError::Unavailable("Redis did not answer in time".to_string())
 }
@@ -212,4 +221,33 @@ fn unavailable(error: RedisError) -> ScheduleError {
         return ScheduleError::Rebuilding;
     }
     ScheduleError::Unavailable(format!("Redis: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_may_not_be_written_to_is_recognised() {
+        fn check(reply: &str, expected: bool) {
+            let reply = redis::parse_redis_value(reply.as_bytes()).expect("a reply");
+            let error = reply.extract_error().expect_err("an error");
+            assert_eq!(is_read_only(&error), expected, "{error}");
+        }
+        check(
+            "-READONLY You can't write against a read only replica. script: 12, on @user_script:1.\r\n",
+            true,
+        );
+        // From a script in version 6.2.
+        check(
+            "-ERR Error running script (call to f_12): @user_script:1: @user_script: 1: -READONLY \
+             You can't write against a read only replica.\r\n",
+            true,
+        );
+        check(
+            "-ERR Error running script (call to f_12): @user_script:1: @user_script: 1: -OOM command \
+             not allowed when used memory > 'maxmemory'.\r\n",
+            false,
+        );
+    }
 }
