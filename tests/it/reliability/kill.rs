@@ -27,81 +27,113 @@ const AWAY_MS: std::ops::Range<u64> = 0..700;
 /// Beyond this the load counts as stuck.
 const LONGEST_LOAD: Duration = Duration::from_secs(3_600);
 
-/// What is killed together.
+/// What is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Victim {
     /// One server.
     Server,
+    /// All servers.
+    Servers,
     /// Redis.
     Redis,
-    /// A server and Redis.
-    ServerAndRedis,
+    /// PostgreSQL.
+    Postgres,
     /// What Redis holds; it goes on empty.
     Data,
-    /// A server, and what Redis holds.
-    ServerAndData,
 }
 
 impl Victim {
     fn name(self) -> &'static str {
         match self {
-            Self::Server => "server",
+            Self::Server => "a server",
+            Self::Servers => "all servers",
             Self::Redis => "Redis",
-            Self::ServerAndRedis => "server and Redis at once",
-            Self::Data => "data of Redis (FLUSHALL)",
-            Self::ServerAndData => "server and data of Redis",
+            Self::Postgres => "PostgreSQL",
+            Self::Data => "what Redis holds (FLUSHALL)",
         }
     }
 
-    fn any(chance: &mut Chance, stage: &Stage) -> Self {
-        if !stage.has_redis() {
-            return Self::Server;
+    /// One at random, sometimes two at the same time.
+    fn any(chance: &mut Chance, stage: &Stage) -> Vec<Self> {
+        let server = if stage.servers() > 1 && chance.percent(25) {
+            Self::Servers
+        } else {
+            Self::Server
+        };
+        let mut stores = Vec::new();
+        if stage.has_redis() {
+            stores.extend([Self::Redis, Self::Redis, Self::Data]);
         }
+        if stage.has_postgres() {
+            stores.extend([Self::Postgres; 2]);
+        }
+        if stores.is_empty() || chance.percent(40) {
+            return vec![server];
+        }
+        let store = *chance.pick(&stores);
         match chance.below(100) {
-            0..40 => Self::Server,
-            40..70 => Self::Redis,
-            70..80 => Self::ServerAndRedis,
-            80..95 => Self::Data,
-            _ => Self::ServerAndData,
+            0..60 => vec![store],
+            60..80 => vec![server, store],
+            80..90 => vec![store, server],
+            _ => {
+                let other = *chance.pick(&stores);
+                if other == store {
+                    vec![store]
+                } else {
+                    vec![store, other]
+                }
+            }
         }
     }
 
-    /// Kills it, leaves it dead for a while, and starts it again.
-    async fn strike(self, chance: &mut Chance, stage: &mut Stage, receiver: &Receiver) {
-        let servers = u64::try_from(stage.servers()).expect("few");
-        let which = usize::try_from(chance.below(servers)).expect("few");
-        let away = chance.millis(AWAY_MS);
+    async fn kill(self, which: usize, stage: &mut Stage) {
         match self {
-            Self::Server => {
-                stage.kill_server(which).await;
-                tokio::time::sleep(away).await;
-                stage.start_server(which, receiver).await;
-            }
-            Self::Redis => {
-                stage.kill_redis();
-                tokio::time::sleep(away).await;
-                stage.start_redis().await;
-            }
-            Self::ServerAndRedis => {
-                if chance.percent(50) {
-                    stage.kill_server(which).await;
-                    stage.kill_redis();
-                } else {
-                    stage.kill_redis();
+            Self::Server => stage.kill_server(which).await,
+            Self::Servers => {
+                for which in 0..stage.servers() {
                     stage.kill_server(which).await;
                 }
-                tokio::time::sleep(away).await;
-                stage.start_redis().await;
-                stage.start_server(which, receiver).await;
             }
+            Self::Redis => stage.kill_redis(),
+            Self::Postgres => stage.kill_postgres(),
             Self::Data => stage.flush_redis().await,
-            Self::ServerAndData => {
-                stage.kill_server(which).await;
-                stage.flush_redis().await;
-                tokio::time::sleep(away).await;
-                stage.start_server(which, receiver).await;
-            }
         }
+    }
+
+    async fn start_again(self, which: usize, stage: &mut Stage, receiver: &Receiver) {
+        match self {
+            Self::Server => stage.start_server(which, receiver).await,
+            Self::Servers => {
+                for which in 0..stage.servers() {
+                    stage.start_server(which, receiver).await;
+                }
+            }
+            Self::Redis => stage.start_redis().await,
+            Self::Postgres => stage.start_postgres().await,
+            Self::Data => {}
+        }
+    }
+}
+
+/// Kills these one right after the other, leaves them dead for a while, and starts them again.
+async fn strike(
+    mut victims: Vec<Victim>,
+    chance: &mut Chance,
+    stage: &mut Stage,
+    receiver: &Receiver,
+) {
+    let servers = u64::try_from(stage.servers()).expect("few");
+    let which = usize::try_from(chance.below(servers)).expect("few");
+    // What is empty cannot be emptied, and the dead cannot be asked to.
+    victims.sort_by_key(|victim| *victim != Victim::Data);
+    for victim in &victims {
+        victim.kill(which, stage).await;
+    }
+    tokio::time::sleep(chance.millis(AWAY_MS)).await;
+    // A server does not start without its stores.
+    victims.sort_by_key(|victim| matches!(victim, Victim::Server | Victim::Servers));
+    for victim in victims {
+        victim.start_again(which, stage, receiver).await;
     }
 }
 
@@ -148,6 +180,7 @@ async fn run(stores: Stores) {
 
     let mut chance = Chance::of_one(size.seed, 1 << 40);
     let mut kills: BTreeMap<Victim, u32> = BTreeMap::new();
+    let mut at_once = 0;
     // The load is spread over the run, so that every kill meets some of it, registrations too.
     let share = size.notifications / (size.kills + 1);
     let portion = share / PORTIONS;
@@ -160,9 +193,12 @@ async fn run(stores: Stores) {
         }
         callers.allow(share - portion * (PORTIONS - 1));
         tokio::time::sleep(chance.millis(0..8)).await;
-        let victim = Victim::any(&mut chance, &stage);
-        victim.strike(&mut chance, &mut stage, &receiver).await;
-        *kills.entry(victim).or_default() += 1;
+        let victims = Victim::any(&mut chance, &stage);
+        at_once += u32::from(victims.len() > 1);
+        for victim in &victims {
+            *kills.entry(*victim).or_default() += 1;
+        }
+        strike(victims, &mut chance, &mut stage, &receiver).await;
     }
     callers.allow(size.notifications - share * size.kills);
     let ended = tokio::time::timeout(LONGEST_LOAD, load).await;
@@ -171,11 +207,12 @@ async fn run(stores: Stores) {
     let account = Account::settle(size.seed, &mut stage, &callers, &receiver).await;
     let mut report = format!("{name}, seed {}\n", size.seed);
     for (victim, many) in &kills {
-        writeln!(report, "killed {:<24} {many}", victim.name()).expect("text");
+        writeln!(report, "killed {:<28} {many}", victim.name()).expect("text");
     }
+    writeln!(report, "  of these, two at a time           {at_once}").expect("text");
     writeln!(report, "{}", account.counts).expect("text");
     let took = started.elapsed();
-    writeln!(report, "time taken                     {took:.1?}").expect("text");
+    writeln!(report, "time taken                          {took:.1?}").expect("text");
     println!("{report}");
     if size.is_long {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{name}.txt"));
@@ -193,4 +230,9 @@ async fn embedded() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_and_sqlite() {
     run(Stores::RedisAndSqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_and_postgres() {
+    run(Stores::RedisAndPostgres).await;
 }

@@ -3,13 +3,14 @@
 use super::callers::Servers;
 use super::plan::Plan;
 use super::receiver::{Receiver, Try};
+use crate::support::postgres::{self, PostgresServer};
 use crate::support::process::Process;
 use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::Api;
 use serde_json::Value;
+use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{ConnectOptions as _, Row as _};
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -28,6 +29,8 @@ pub enum Stores {
     Embedded,
     /// Redis and SQLite, one server.
     RedisAndSqlite,
+    /// Redis and PostgreSQL, two servers.
+    RedisAndPostgres,
 }
 
 impl Stores {
@@ -36,12 +39,14 @@ impl Stores {
         match self {
             Self::Embedded => "embedded",
             Self::RedisAndSqlite => "redis-and-sqlite",
+            Self::RedisAndPostgres => "redis-and-postgres",
         }
     }
 
     fn servers(self) -> usize {
         match self {
             Self::Embedded | Self::RedisAndSqlite => 1,
+            Self::RedisAndPostgres => 2,
         }
     }
 }
@@ -78,6 +83,9 @@ pub struct Stage {
     dir: TempDir,
     redis: Option<RedisServer>,
     redis_line: Option<Proxy>,
+    /// With its database.
+    postgres: Option<(PostgresServer, String)>,
+    postgres_line: Option<Proxy>,
     running: Vec<Option<(usize, Process)>>,
     flushed: HashMap<u32, usize>,
     senders: Vec<Sender>,
@@ -99,18 +107,30 @@ impl Stage {
     async fn begin(stores: Stores, receiver: &Receiver, has_lines: bool) -> Self {
         let redis = match stores {
             Stores::Embedded => None,
-            Stores::RedisAndSqlite => Some(RedisServer::start(&[
+            Stores::RedisAndSqlite | Stores::RedisAndPostgres => Some(RedisServer::start(&[
                 "--appendonly",
                 "yes",
                 "--appendfsync",
                 "everysec",
             ])),
         };
+        let postgres = match stores {
+            Stores::Embedded | Stores::RedisAndSqlite => None,
+            Stores::RedisAndPostgres => {
+                let server = PostgresServer::start(&["fsync=on"]);
+                let url = server.fresh_database();
+                let name = url.rsplit('/').next().expect("a name").to_string();
+                Some((server, name))
+            }
+        };
         let redis_line = redis.as_ref().filter(|_| has_lines);
+        let postgres_line = postgres.as_ref().filter(|_| has_lines);
         let mut stage = Self {
             dir: tempfile::tempdir().expect("a temporary directory"),
             redis_line: redis_line.map(|redis| Proxy::start(redis.address())),
+            postgres_line: postgres_line.map(|(server, _)| Proxy::start(server.address())),
             redis,
+            postgres,
             running: (0..stores.servers()).map(|_| None).collect(),
             flushed: HashMap::new(),
             senders: Vec::new(),
@@ -143,6 +163,28 @@ impl Stage {
         self.redis_line.as_ref().expect("started with lines")
     }
 
+    /// The line to PostgreSQL.
+    pub fn postgres_line(&self) -> &Proxy {
+        self.postgres_line.as_ref().expect("started with lines")
+    }
+
+    /// Whether there is a PostgreSQL.
+    pub fn has_postgres(&self) -> bool {
+        self.postgres.is_some()
+    }
+
+    /// Kills PostgreSQL.
+    pub fn kill_postgres(&mut self) {
+        let (server, _) = self.postgres.as_mut().expect("there is one");
+        tokio::task::block_in_place(|| server.kill());
+    }
+
+    /// Starts PostgreSQL again on what it wrote down.
+    pub async fn start_postgres(&mut self) {
+        let (server, _) = self.postgres.as_mut().expect("there is one");
+        server.start_again().await;
+    }
+
     /// Kills a server.
     pub async fn kill_server(&mut self, which: usize) {
         let (sender, process) = self.running[which].take().expect("it runs");
@@ -165,8 +207,16 @@ impl Stage {
             };
             arguments.extend(["--redis".to_string(), url]);
         }
+        if let Some((server, database)) = &self.postgres {
+            let url = match &self.postgres_line {
+                Some(line) => server.url_by(line.address(), database),
+                None => server.url(database),
+            };
+            arguments.extend(["--journal".to_string(), url]);
+        }
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let mut process = Process::start(self.dir.path(), &arguments).await;
+        let dir = self.data_dir(which);
+        let mut process = Process::start(&dir, &arguments).await;
         let complaints = self.complaints.clone();
         process.take_log(move |line| complaints.lock().expect("not poisoned").hear(line));
         self.senders.push(Sender {
@@ -263,29 +313,35 @@ impl Stage {
         }
     }
 
-    fn journal(&self) -> PathBuf {
-        self.dir.path().join("journal.db")
+    fn data_dir(&self, which: usize) -> PathBuf {
+        self.dir.path().join(format!("server{which}"))
     }
 
     /// Every attempt that the journal has the outcome of.
     pub async fn recorded(&self) -> Vec<Recorded> {
-        let options = SqliteConnectOptions::new().filename(self.journal());
-        let mut connection = options.connect().await.expect("a journal");
-        let rows = sqlx::query(
-            "SELECT n.id, a.number, a.instance
+        let query = "SELECT n.id, CAST(a.number AS BIGINT), a.instance
              FROM attempts a JOIN notifications n ON n.row_id = a.notification
-             WHERE a.outcome <> 'interrupted'",
-        )
-        .fetch_all(&mut connection)
-        .await
+             WHERE a.outcome <> 'interrupted'";
+        let rows: Vec<(String, i64, String)> = match &self.postgres {
+            Some((server, database)) => {
+                let mut connection = postgres::connect(&server.url(database)).await;
+                sqlx::query_as(query).fetch_all(&mut connection).await
+            }
+            None => {
+                let file = self.data_dir(0).join("journal.db");
+                let options = SqliteConnectOptions::new().filename(file);
+                let mut connection = options.connect().await.expect("a journal");
+                sqlx::query_as(query).fetch_all(&mut connection).await
+            }
+        }
         .expect("attempts");
-        rows.iter()
-            .map(|row| Recorded {
+        rows.into_iter()
+            .map(|(id, attempt, instance)| Recorded {
                 this: Try {
-                    number: Plan::number_of(row.get(0)).expect("one of ours"),
-                    attempt: row.get(1),
+                    number: Plan::number_of(&id).expect("one of ours"),
+                    attempt: u32::try_from(attempt).expect("a number"),
                 },
-                instance: row.get(2),
+                instance,
             })
             .collect()
     }

@@ -10,7 +10,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use std::fs;
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -113,9 +113,20 @@ impl PostgresServer {
         self.start_again().await;
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// The URL of one of its databases; `postgres` is always there.
     pub fn url(&self, database: &str) -> String {
-        format!("postgres://{OWNER}@127.0.0.1:{}/{database}", self.port)
+        let address = self.address().parse().expect("an address");
+        self.url_by(address, database)
+    }
+
+    /// Likewise, for whoever reaches it by another address.
+    pub fn url_by(&self, address: SocketAddr, database: &str) -> String {
+        format!("postgres://{OWNER}@{address}/{database}")
     }
 
     /// The URL of a new, empty database.
