@@ -133,10 +133,15 @@ impl Errands {
                         }
                         None => return,
                     };
-                    let series = |lease: &Lease| lease.entry.progress.series;
-                    if series(&newest) != series(&lease) {
+                    let (here, there) = (lease.entry.progress, newest.entry.progress);
+                    if here.series != there.series {
                         // It was replayed meanwhile: that is none of ours.
                         settlement = Settlement::Release;
+                    } else if here.attempts != there.attempts
+                        && !matches!(settlement, Settlement::End { .. })
+                    {
+                        // Somebody else has come further or less far: the journal knows.
+                        settlement = Settlement::Recheck;
                     }
                     lease = newest;
                 }
