@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 const FEW_SECONDS: Duration = Duration::from_secs(15);
 
 /// What an outage looks like from outside.
-struct Outage {
+pub(super) struct Outage {
     /// The store that it strikes.
     store: &'static str,
     /// Whether what was accepted is delivered meanwhile.
@@ -26,14 +26,14 @@ struct Outage {
 }
 
 /// A server in the middle of its work: an attempt under way, another soon due.
-struct Scene {
+pub(super) struct Scene {
     server: Process,
     merchant: Merchant,
     stage: tempfile::TempDir,
 }
 
 impl Scene {
-    async fn set(arguments: &[&str]) -> Self {
+    pub(super) async fn set(arguments: &[&str]) -> Self {
         let stage = tempfile::tempdir().expect("a temporary directory");
         let server = Process::start_unharmed(stage.path(), arguments).await;
         let held = Reaction::Held(Box::new(Reaction::success()));
@@ -55,7 +55,7 @@ impl Scene {
     }
 
     /// Plays from the beginning of an outage to its end, which `end` brings about.
-    async fn play(mut self, outage: Outage, end: impl Future<Output = ()>) {
+    pub(super) async fn play(mut self, outage: Outage, end: impl Future<Output = ()>) {
         // Callers are told to come again, and soon.
         let refused = registration("refused", &self.merchant);
         let client = reqwest::Client::builder().no_proxy().build();
@@ -188,7 +188,7 @@ const SCHEDULE: Outage = Outage {
     store: "schedule",
     drains: false,
 };
-const JOURNAL: Outage = Outage {
+pub(super) const JOURNAL: Outage = Outage {
     store: "journal",
     drains: false,
 };

@@ -3,6 +3,7 @@
 //! `on_stores!` turns each function into a test per kind of store.
 
 mod away;
+mod away_postgres;
 mod commands;
 mod failures;
 mod ladder;

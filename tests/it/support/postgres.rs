@@ -52,6 +52,8 @@ struct Running {
     pipe: Option<ChildStdin>,
     /// Reads what the server says; ends with the last of its processes.
     reader: Option<JoinHandle<()>>,
+    /// The processes that were stopped in their tracks.
+    paused: Vec<String>,
 }
 
 impl PostgresServer {
@@ -118,6 +120,19 @@ impl PostgresServer {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Stops all of its processes in their tracks: it keeps its connections and answers nobody.
+    pub fn pause(&mut self) {
+        self.running
+            .as_mut()
+            .expect("it runs")
+            .pause(self.dir.path());
+    }
+
+    /// Lets it go on.
+    pub fn resume(&mut self) {
+        self.running.as_mut().expect("it runs").resume();
+    }
+
     /// The URL of one of its databases; `postgres` is always there.
     pub fn url(&self, database: &str) -> String {
         let address = self.address().parse().expect("an address");
@@ -177,8 +192,29 @@ impl Running {
             keeper,
             pipe,
             reader: Some(reader),
+            paused: Vec::new(),
         };
         ready.then_some(running)
+    }
+
+    /// The server first, so that it makes no more processes.
+    fn pause(&mut self, dir: &Path) {
+        let file = fs::read_to_string(data(dir).join("postmaster.pid")).expect("it runs");
+        let server = file.lines().next().expect("its process id").to_string();
+        signal("STOP", &server);
+        self.paused = vec![server.clone()];
+        let children = format!("/proc/{server}/task/{server}/children");
+        let children = fs::read_to_string(children).expect("readable");
+        for child in children.split_whitespace() {
+            signal("STOP", child);
+            self.paused.push(child.to_string());
+        }
+    }
+
+    fn resume(&mut self) {
+        for process in self.paused.drain(..).rev() {
+            signal("CONT", &process);
+        }
     }
 
     /// Tells the shell a word: a signal, or `KEEP`.
@@ -192,6 +228,8 @@ impl Drop for Running {
     /// Ends the server and waits until it has ended, the processes of its sessions included: after a
     /// kill they go on until they notice.
     fn drop(&mut self) {
+        // One in its tracks would not hear that it is to end.
+        self.resume();
         self.tell("KEEP");
         drop(self.pipe.take());
         let _ = self.keeper.wait();
@@ -199,6 +237,14 @@ impl Drop for Running {
             let _ = reader.join();
         }
     }
+}
+
+/// Sends a signal to a process of a server.
+fn signal(name: &str, process: &str) {
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), process])
+        .status();
+    assert!(sent.expect("kill").success());
 }
 
 /// The URL of an empty database on the server that all tests share.

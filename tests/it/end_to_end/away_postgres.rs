@@ -1,0 +1,86 @@
+//! The ways in which PostgreSQL can be away, on the real program. See [`super::away`].
+
+use super::away::{JOURNAL, Scene};
+use crate::support::postgres::{PostgresServer, connect, run};
+use crate::support::{redis, within};
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{ConnectOptions as _, Connection as _};
+
+/// A server, and the scene on one of its databases.
+async fn set(settings: &[&str]) -> (PostgresServer, String, Scene) {
+    let server = PostgresServer::start(settings);
+    let url = server.fresh_database();
+    let scene = Scene::set(&["--journal", &url, "--redis", &redis::fresh_database()]).await;
+    (server, url, scene)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_is_killed_and_started_again() {
+    let (mut server, _, scene) = set(&[]).await;
+    server.kill();
+    scene.play(JOURNAL, server.start_again()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_stands_still() {
+    let (mut server, _, scene) = set(&[]).await;
+    server.pause();
+    scene.play(JOURNAL, async { server.resume() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_takes_no_writes_as_a_replica_does() {
+    let (server, _, scene) = set(&[]).await;
+    let mut beside = connect(&server.url("postgres")).await;
+    let switch = |on: &str| {
+        format!(
+            "ALTER SYSTEM SET default_transaction_read_only = {on};
+             SELECT pg_reload_conf()"
+        )
+    };
+    // One by one: the first may not stand in a transaction.
+    let mut each = async |statements: String| {
+        for statement in statements.split(';') {
+            run(&mut beside, statement).await;
+        }
+    };
+    each(switch("on")).await;
+    scene.play(JOURNAL, each(switch("off"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_tables_are_locked() {
+    let (_server, url, scene) = set(&[]).await;
+    let mut beside = connect(&url).await;
+    let mut locking = beside.begin().await.expect("begun");
+    let lock = "LOCK TABLE meta, notifications, standings IN EXCLUSIVE MODE";
+    run(&mut locking, lock).await;
+    let end = async { locking.rollback().await.expect("unlocked") };
+    scene.play(JOURNAL, end).await;
+}
+
+/// As when it has as many sessions as it takes, and closed ours to make room for others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn it_has_no_room_for_our_sessions() {
+    let (server, _, scene) = set(&["max_connections=20", "superuser_reserved_connections=0"]).await;
+    let mut others = vec![connect(&server.url("postgres")).await];
+    let options: PgConnectOptions = server.url("postgres").parse().expect("a URL");
+    let taken = async {
+        loop {
+            let ours: Vec<bool> = sqlx::query_scalar(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                 WHERE application_name = 'ringback'",
+            )
+            .fetch_all(&mut others[0])
+            .await
+            .expect("ended");
+            match options.connect().await {
+                Ok(other) => others.push(other),
+                Err(_) if ours.is_empty() => return,
+                Err(_) => {}
+            }
+        }
+    };
+    within("all sessions to be taken", taken).await;
+    scene.play(JOURNAL, async { others.clear() }).await;
+}
