@@ -87,6 +87,7 @@ macro_rules! contract {
     ($name:ident, $store:expr) => {
         contract!($name, $store,
             registering::a_key_is_registered_once,
+            registering::one_that_has_come_further_is_kept_where_it_stands,
             registering::the_first_of_two_in_a_batch_wins,
             registering::a_new_one_is_scheduled_and_has_one_line_of_history,
             registering::every_field_is_kept,

@@ -10,12 +10,15 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::load::load;
+use super::load::{load, lock};
 use super::rows::NO_HEADERS;
+use super::statements::update_standings;
 use crate::domain::key::Key;
+use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{Journaled, Registering};
 use async_trait::async_trait;
+use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -83,7 +86,11 @@ impl Call for Register<'_> {
         if first.is_empty() {
             return Ok(Vec::new());
         }
-        let created = self.insert(connection, &first).await?;
+        let created = if self.batch.iter().all(is_at_its_start) {
+            self.insert(connection, &first).await?
+        } else {
+            self.insert_where_they_stand(connection, &first).await?
+        };
         if created.len() == self.batch.len() {
             return Ok(vec![Journaled::Created; created.len()]);
         }
@@ -91,7 +98,48 @@ impl Call for Register<'_> {
     }
 }
 
+/// The usual case; anything else comes from a schedule that knows more than a restored journal.
+fn is_at_its_start(one: &Registering) -> bool {
+    let Progress {
+        series,
+        step,
+        attempts,
+        first_due_ms,
+        deadline_ms: _,
+        due_ms,
+        retry_at_ms,
+        clamped,
+    } = one.progress;
+    (series, step, attempts) == (1, 0, 0)
+        && due_ms == first_due_ms
+        && retry_at_ms.is_none()
+        && !clamped
+}
+
 impl Register<'_> {
+    /// Likewise where some have come further already.
+    async fn insert_where_they_stand(
+        &self,
+        connection: &mut PgConnection,
+        places: &[usize],
+    ) -> Result<HashSet<usize>, Failure> {
+        let mut transaction = connection.begin().await?;
+        let created = self.insert(&mut transaction, places).await?;
+        let new: Vec<&Registering> = created.iter().map(|place| &self.batch[*place]).collect();
+        let keys: Vec<&Key> = new.iter().map(|one| &one.notification.key).collect();
+        let mut stored = lock(&mut transaction, &keys).await?;
+        let mut moved = Vec::new();
+        for one in new {
+            if let Some(mut stored) = stored.remove(&one.notification.key) {
+                stored.snapshot.progress = one.progress;
+                moved.push(stored);
+            }
+        }
+        update_standings(&mut transaction, &moved).await?;
+        transaction.commit().await?;
+        Ok(created)
+    }
+
     /// Gives the places of those that are new.
     async fn insert(
         &self,

@@ -154,3 +154,16 @@ pub async fn batches_of_any_size_are_kept_whole(store: &dyn Store) {
         .await;
     assert_eq!(page.expect("read").items.len(), registered);
 }
+
+pub async fn one_that_has_come_further_is_kept_where_it_stands(store: &dyn Store) {
+    let journal = store.open().await;
+    let mut adopted = registering("1");
+    adopted.progress.series = 2;
+    adopted.progress.attempts = 3;
+    adopted.progress.step = 1;
+    adopted.progress.due_ms += 60_000;
+    let expected = adopted.progress;
+    keep(&*journal, adopted).await;
+    let stands = find(&*journal, &key("1")).await.progress;
+    assert_eq!(stands, expected);
+}
