@@ -67,7 +67,7 @@ impl Actor {
 pub struct Registering {
     /// The notification.
     pub notification: Arc<Notification>,
-    /// The start of its first series.
+    /// The start of its first series; further only if the journal had forgotten it.
     pub progress: Progress,
     /// Who registered it.
     pub actor: Actor,

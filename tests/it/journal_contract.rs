@@ -87,12 +87,12 @@ macro_rules! contract {
     ($name:ident, $store:expr) => {
         contract!($name, $store,
             registering::a_key_is_registered_once,
-            registering::one_that_has_come_further_is_kept_where_it_stands,
             registering::the_first_of_two_in_a_batch_wins,
             registering::a_new_one_is_scheduled_and_has_one_line_of_history,
             registering::every_field_is_kept,
             registering::bodies_are_kept_byte_for_byte,
             registering::batches_of_any_size_are_kept_whole,
+            registering::one_that_was_forgotten_goes_on_where_it_was,
             recording::a_failed_attempt_moves_on_and_is_kept,
             recording::a_delivery_ends_it,
             recording::a_recording_that_is_repeated_is_kept_once,

@@ -1,7 +1,7 @@
 //! Taking notifications in.
 
 use super::samples::{
-    START_MS, find, history, keep, key, registering, registering_at, registration,
+    START_MS, failure, find, history, keep, key, registering, registering_at, registration,
 };
 use super::{INSTANCE, Store};
 use bytes::Bytes;
@@ -9,9 +9,10 @@ use ringback::domain::ack::AckRule;
 use ringback::domain::headers::Headers;
 use ringback::domain::ladder::{CustomLadder, Ladder};
 use ringback::domain::notification::{LARGEST_BODY_BYTES, Registration, Start};
+use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
-use ringback::journal::{Filter, Journaled, Order};
+use ringback::journal::{Filter, Journaled, Order, Registering};
 
 pub async fn a_key_is_registered_once(store: &dyn Store) {
     let journal = store.open().await;
@@ -155,15 +156,32 @@ pub async fn batches_of_any_size_are_kept_whole(store: &dyn Store) {
     assert_eq!(page.expect("read").items.len(), registered);
 }
 
-pub async fn one_that_has_come_further_is_kept_where_it_stands(store: &dyn Store) {
+pub async fn one_that_was_forgotten_goes_on_where_it_was(store: &dyn Store) {
     let journal = store.open().await;
-    let mut adopted = registering("1");
-    adopted.progress.series = 2;
-    adopted.progress.attempts = 3;
-    adopted.progress.step = 1;
-    adopted.progress.due_ms += 60_000;
-    let expected = adopted.progress;
-    keep(&*journal, adopted).await;
-    let stands = find(&*journal, &key("1")).await.progress;
-    assert_eq!(stands, expected);
+    let check = async |id: &str, further: fn(&Registering) -> Progress| {
+        let new = registering(id);
+        let given = Registering {
+            progress: further(&new),
+            ..new
+        };
+        let beside = registering(&format!("beside {id}"));
+        let batch = [beside.clone(), given.clone()];
+        journal.register(&batch).await.expect("kept");
+        for one in [given, beside] {
+            let found = find(&*journal, &one.notification.key).await;
+            assert_eq!(found.progress, one.progress, "{id}");
+            let pending = journal.pending(&one.notification.key).await;
+            let pending = pending.expect("read").expect("pending");
+            assert_eq!(pending.progress, one.progress, "{id}");
+        }
+    };
+    check("attempted", |new| {
+        failure(&new.notification, new.progress).decision.progress
+    })
+    .await;
+    check("replayed", |new| {
+        new.progress.replay(&new.notification.ladder, START_MS + 77)
+    })
+    .await;
+    check("by hand", |new| new.progress.retry(START_MS - 5)).await;
 }

@@ -17,11 +17,7 @@ use std::path::Path;
 
 impl Stage {
     fn audit(&self, further: &[&str]) -> Finished {
-        let mut arguments = vec!["audit", "--data-dir", "."];
-        if let Some(redis) = &self.redis {
-            arguments.extend(["--redis", redis, "--partitions", "2"]);
-        }
-        arguments.extend(further);
+        let arguments = [&["audit"], &*self.flags(), further].concat();
         run(self.dir.path(), &arguments, &[])
     }
 
@@ -64,39 +60,59 @@ impl Stage {
 
 #[tokio::test]
 async fn what_is_all_there_is_said_to_be() {
-    let stage = Stage::redis().await;
-    stage.one_of_each().await;
-    let report = stage.audited(0, &["--deep"]);
-    let counts = json!({
-        "registered": 5, "delivered": 1, "dead": 1, "cancelled": 1, "pending": 2,
-    });
-    assert_eq!(report["journal"]["counters"], counts);
-    assert_eq!(report["journal"]["counted"], counts);
-    assert_eq!(report["journal"]["faults"]["total"], 0);
-    assert_eq!(report["schedule"]["status"], "whole");
-    assert_eq!(report["schedule"]["pending"], 2);
-    assert_eq!(report["schedule"]["in_flight"], 1);
-    assert_eq!(report["compared"]["journal"], 2);
-    assert_eq!(report["compared"]["schedule"], 2);
+    for stage in [Stage::redis().await, Stage::postgres().await] {
+        stage.one_of_each().await;
+        let report = stage.audited(0, &["--deep"]);
+        let counts = json!({
+            "registered": 5, "delivered": 1, "dead": 1, "cancelled": 1, "pending": 2,
+        });
+        assert_eq!(report["journal"]["counters"], counts);
+        assert_eq!(report["journal"]["counted"], counts);
+        assert_eq!(report["journal"]["faults"]["total"], 0);
+        assert_eq!(report["schedule"]["status"], "whole");
+        assert_eq!(report["schedule"]["pending"], 2);
+        assert_eq!(report["schedule"]["in_flight"], 1);
+        assert_eq!(report["compared"]["journal"], 2);
+        assert_eq!(report["compared"]["schedule"], 2);
 
-    let finished = stage.audit(&[]);
-    assert_eq!((finished.status, &*finished.stderr), (0, ""));
-    let redis = stage.redis.as_deref().expect("on Redis");
-    let (redis, _) = redis.rsplit_once('/').expect("a database");
-    let expected = format!(
-        "journal   sqlite://./journal.db\n  \
-         registered 5 = delivered 1 + dead 1 + cancelled 1 + pending 2\n\
-         schedule  {redis}\n  \
-         pending 2, of these in flight 1\n\
-         compared  2 of the journal, 2 of the schedule: no difference\n\
-         everything is accounted for\n"
-    );
-    assert_eq!(finished.stdout, expected);
+        let finished = stage.audit(&[]);
+        assert_eq!((finished.status, &*finished.stderr), (0, ""));
+        let place = |url: &Option<String>| {
+            let url: url::Url = url.as_deref()?.parse().expect("a URL");
+            let (host, port) = (url.host_str()?, url.port()?);
+            Some(format!("{}://{host}:{port}", url.scheme()))
+        };
+        let redis = place(&stage.redis).expect("on Redis");
+        let journal = match place(&stage.postgres) {
+            Some(place) => {
+                let database = stage
+                    .postgres
+                    .as_deref()
+                    .and_then(|url| url.rsplit_once('/'));
+                format!("{place}/{}", database.expect("a database").1)
+            }
+            None => "sqlite://./journal.db".to_string(),
+        };
+        let expected = format!(
+            "journal   {journal}\n  \
+             registered 5 = delivered 1 + dead 1 + cancelled 1 + pending 2\n\
+             schedule  {redis}\n  \
+             pending 2, of these in flight 1\n\
+             compared  2 of the journal, 2 of the schedule: no difference\n\
+             everything is accounted for\n"
+        );
+        assert_eq!(finished.stdout, expected);
+    }
 }
 
 #[tokio::test]
 async fn every_difference_is_named_with_what_each_store_says() {
-    let stage = Stage::redis().await;
+    for stage in [Stage::redis().await, Stage::postgres().await] {
+        check_that_every_difference_is_named(stage).await;
+    }
+}
+
+async fn check_that_every_difference_is_named(stage: Stage) {
     stage.one_of_each().await;
     let journal = stage.journal.as_ref();
     stage.journal_one("missing", 0).await;

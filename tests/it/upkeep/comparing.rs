@@ -1,6 +1,6 @@
 //! What counts as a disagreement.
 
-use super::on_each_schedule;
+use super::on_each_pair;
 use super::stage::Stage;
 use crate::journal_contract::samples::{apply, delivery, do_change, failure, key};
 use ringback::domain::change::Change;
@@ -8,7 +8,7 @@ use ringback::domain::key::Key;
 use ringback::schedule::Settlement;
 use ringback::upkeep::difference::{Kind, Standing, find, find_among};
 
-on_each_schedule!(
+on_each_pair!(
     each_kind_of_difference_is_found,
     what_the_journal_says_otherwise_by_now_is_none,
     what_is_leased_is_none,

@@ -1,5 +1,5 @@
 //! Keeping the journal and the schedule in step: every kind of disagreement is made by hand, and
-//! awaited to be mended, on SQLite with each schedule.
+//! awaited to be mended, on each pair of stores.
 //!
 //! Duties take the time as an argument, so a test says what time it is.
 
@@ -13,8 +13,9 @@ mod serving;
 mod stage;
 mod sweeping;
 
-/// Makes two tests of each function: with the schedule in memory, and in Redis.
-macro_rules! on_each_schedule {
+/// Makes three tests of each function: in memory and SQLite, in Redis and SQLite, in Redis and
+/// PostgreSQL.
+macro_rules! on_each_pair {
     ($($name:ident),+ $(,)?) => {
         mod memory {
             $(
@@ -32,6 +33,14 @@ macro_rules! on_each_schedule {
                 }
             )+
         }
+        mod postgres {
+            $(
+                #[tokio::test]
+                async fn $name() {
+                    super::$name($crate::upkeep::stage::Stage::postgres().await).await;
+                }
+            )+
+        }
     };
 }
-use on_each_schedule;
+use on_each_pair;

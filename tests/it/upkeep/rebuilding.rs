@@ -16,17 +16,8 @@ const SILENT: &str = "the histories do not show it: this journal is a server's o
 
 impl Stage {
     fn rebuild(&self, further: &[&str]) -> Finished {
-        let redis = self.redis.as_deref().expect("on Redis");
-        let stores = [
-            "rebuild",
-            "--data-dir",
-            ".",
-            "--partitions",
-            "2",
-            "--redis",
-            redis,
-        ];
-        run(self.dir.path(), &[&stores, further].concat(), &[])
+        let arguments = [&["rebuild"], &*self.flags(), further].concat();
+        run(self.dir.path(), &arguments, &[("USER", "ops")])
     }
 
     /// What it says of a rebuild that must succeed.
@@ -187,6 +178,27 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
     stage.refused(&[], 1, why);
     stage.refused(&["--clear"], 1, why);
     stage.refused(&["--not-due"], 1, why);
+}
+
+#[tokio::test]
+async fn where_several_may_write_the_histories_show_it() {
+    let stage = Stage::postgres().await;
+    let (one, _) = stage.journal_one("1", 0).await;
+    let finished = stage.rebuild(&["payment.succeeded", "1"]);
+    assert_eq!(finished.stdout, "payment.succeeded/1 is back in Redis\n");
+    let line = stage.last_line(&one.key).await;
+    assert_eq!((&*line.kind, &*line.actor), ("restored", "upkeep"));
+    assert_eq!(line.detail, "the schedule did not have it");
+    let finished = stage.rebuild(&["--clear"]);
+    assert_eq!((finished.status, &*finished.stderr), (0, ""));
+    assert!(
+        !finished.stdout.contains("histories"),
+        "{}",
+        finished.stdout
+    );
+    let line = stage.last_line(&one.key).await;
+    assert_eq!((&*line.kind, &*line.actor), ("restored", "ops"));
+    assert_eq!(line.detail, "it was asked for");
 }
 
 #[tokio::test]

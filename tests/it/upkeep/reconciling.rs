@@ -1,6 +1,6 @@
 //! What a crash left between the two stores is mended.
 
-use super::on_each_schedule;
+use super::on_each_pair;
 use super::stage::Stage;
 use crate::journal_contract::samples::{
     START_MS, apply, delivery, do_change, failure, history, key, refusal, registering_at,
@@ -13,7 +13,7 @@ use ringback::upkeep::beat::Step;
 use ringback::upkeep::mend::Mended;
 use ringback::upkeep::reconcile::Reconciler;
 
-on_each_schedule!(
+on_each_pair!(
     a_registration_in_the_journal_alone_is_put_back,
     what_is_young_may_still_be_on_its_way,
     what_has_ended_is_not_put_back,

@@ -1,12 +1,14 @@
 //! A journal and a schedule side by side, and what to do to one of them alone.
 
 use crate::journal_contract::samples::{START_MS, keep, key, registering_at, registration};
+use crate::support::postgres;
 use crate::support::redis::{connect, fresh_database};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::domain::notification::Notification;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
+use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Journal, Transition};
 use ringback::schedule::memory::MemorySchedule;
@@ -30,7 +32,9 @@ pub struct Stage {
     pub clock: ManualClock,
     /// Where the schedule is, if it is in Redis.
     pub redis: Option<String>,
-    /// Where the journal is.
+    /// Where the journal is, if it is in PostgreSQL.
+    pub postgres: Option<String>,
+    /// Where it is otherwise.
     pub dir: TempDir,
 }
 
@@ -43,12 +47,25 @@ impl Stage {
             journal,
             clock,
             redis: None,
+            postgres: None,
             dir,
         }
     }
 
     pub async fn redis() -> Self {
         let (dir, journal) = journal().await;
+        Self::on_redis(dir, journal, None).await
+    }
+
+    /// Both stores on servers.
+    pub async fn postgres() -> Self {
+        let url = postgres::fresh_database();
+        let journal = PostgresJournal::open(&url, "instance-1", true).await;
+        let dir = tempfile::tempdir().expect("a directory");
+        Self::on_redis(dir, Arc::new(journal.expect("it opens")), Some(url)).await
+    }
+
+    async fn on_redis(dir: TempDir, journal: Arc<dyn Journal>, postgres: Option<String>) -> Self {
         let clock = ManualClock::at(START_MS);
         let options = Options {
             url: fresh_database(),
@@ -65,8 +82,21 @@ impl Stage {
             journal,
             clock,
             redis: Some(options.url),
+            postgres,
             dir,
         }
+    }
+
+    /// The flags that name these stores.
+    pub fn flags(&self) -> Vec<&str> {
+        let mut flags = match &self.postgres {
+            Some(url) => vec!["--journal", url],
+            None => vec!["--data-dir", "."],
+        };
+        if let Some(redis) = &self.redis {
+            flags.extend(["--redis", redis, "--partitions", "2"]);
+        }
+        flags
     }
 
     /// Registers one so many milliseconds after [`START_MS`], in the journal alone.

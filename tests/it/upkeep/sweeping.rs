@@ -1,6 +1,6 @@
 //! Everything is compared in the end, also what happened long ago.
 
-use super::on_each_schedule;
+use super::on_each_pair;
 use super::stage::Stage;
 use crate::journal_contract::samples::{
     START_MS, apply, delivery, do_change, failure, history, key, registering_at, registration,
@@ -13,7 +13,7 @@ use ringback::upkeep::beat::{Round as _, Step};
 use ringback::upkeep::mend::Mended;
 use ringback::upkeep::sweep::Sweep;
 
-on_each_schedule!(
+on_each_pair!(
     each_kind_of_difference_is_mended,
     what_the_journal_forgot_is_written_down_again_and_delivered_once,
     what_is_young_is_left_for_the_next_round,
