@@ -16,7 +16,7 @@
 //! | [`journal`] | what happened: the only SQL |
 //! | [`delivery`] | the dispatcher's loop, one lease's errand, the HTTP call, the address guard |
 //! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
-//! | [`upkeep`] | keeping the two stores in step |
+//! | [`upkeep`] | keeping the two stores in step, and from growing for ever |
 //! | [`api`] | HTTP for services and support staff |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log |

@@ -15,9 +15,9 @@ use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
+use crate::schedule::Schedule;
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::shared::{Found, Peeked, Reason, Shared as _};
-use crate::schedule::{REGISTRATION_MS, Schedule};
 use crate::upkeep::difference::find_among;
 use crate::upkeep::error::UpkeepError;
 use crate::upkeep::fill::Filling;
@@ -158,7 +158,7 @@ impl Stores {
         let pick = Pick {
             topic: arguments.topic.clone(),
             due_after_ms: arguments.not_due.then_some(now_ms),
-            registered_before_ms: Some(now_ms - REGISTRATION_MS),
+            ..Pick::default()
         };
         self.walk(&pick).await
     }
@@ -172,14 +172,7 @@ impl Stores {
             Found::Filling | Found::Clearing => {
                 Err(anyhow!("a server is filling Redis from the journal at this moment").into())
             }
-            Found::Whole | Found::Bereft => {
-                let now_ms = self.schedule.clock().now_ms();
-                let pick = Pick {
-                    registered_before_ms: Some(now_ms - REGISTRATION_MS),
-                    ..Pick::default()
-                };
-                self.walk(&pick).await
-            }
+            Found::Whole | Found::Bereft => self.walk(&Pick::default()).await,
         }
     }
 

@@ -4,7 +4,7 @@
 //! outage ends a duty.
 //!
 //! Every instance keeps asking the journal for each duty; the one that gets it sees to it for as long
-//! as it asks again in time. Dies it, another has the duty [`DUTY_MS`] later. Beats are jittered, so
+//! as it asks again in time. Dies it, another has the duty `DUTY_MS` later. Beats are jittered, so
 //! that instances which were started together do not ask together.
 
 use super::error::UpkeepError;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 
 /// For how long a duty is taken on, in milliseconds.
 const DUTY_MS: i64 = 25_000;
-/// A duty is kept by asking again after this time; well below [`DUTY_MS`].
+/// A duty is kept by asking again after this time; well below `DUTY_MS`.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Wait after a step that failed.

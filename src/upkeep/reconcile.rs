@@ -11,8 +11,8 @@
 //! index, a page at a step. The journal keeps where the last window ended, so the first look after a
 //! crash goes on from there. Where nothing is kept, the first window begins with the oldest.
 //!
-//! A window ends [`REGISTRATION_MS`] ago, since what is younger may still be on its way. It begins
-//! [`OVERLAP_MS`] before the last one ended: instants are read before the journal is written, and a
+//! A window ends `REGISTRATION_MS` ago, since what is younger may still be on its way. It begins
+//! `OVERLAP_MS` before the last one ended: instants are read before the journal is written, and a
 //! journal that is slow, or waits for its turn, shows them that much later. What comes later still is
 //! found by the sweep.
 
