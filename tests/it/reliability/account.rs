@@ -59,11 +59,13 @@ pub struct Counts {
     pub duplicates: usize,
     /// Calls that were under way when their sender was killed.
     pub under_way: usize,
+    /// Calls that were under way when Redis was flushed, where another server might be given them.
+    pub under_way_at_flushes: usize,
     /// Requests of callers, those answered 503, those not answered.
     pub requests: u64,
     pub unavailable: u64,
     pub unanswered: u64,
-    /// Log lines of the level ERROR.
+    /// Log lines of the level ERROR, beside those that a store is away.
     pub errors: u64,
 }
 
@@ -74,17 +76,12 @@ pub struct Account {
     /// What does not fit; empty if all is well.
     pub faults: Vec<String>,
     /// The first log lines of the level ERROR.
-    complaints: Vec<String>,
+    pub complaints: Vec<String>,
 }
 
 impl Account {
     /// Waits until all is quiet, stops the servers and settles accounts.
-    pub async fn settle(
-        seed: u64,
-        stage: &mut Stage,
-        callers: &Callers,
-        receiver: &Receiver,
-    ) -> Self {
+    pub async fn settle(stage: &mut Stage, callers: &Callers, receiver: &Receiver) -> Self {
         let accepted: HashSet<u32> = {
             let answers = callers.answers();
             let accepted = (answers.by_number.iter()).filter(|(_, answered)| answered.accepted);
@@ -105,11 +102,14 @@ impl Account {
             faults: Vec::new(),
             complaints: Vec::new(),
         };
-        account.compare_answers(seed, &stands, callers, &receiver.book());
+        account.compare_answers(&stands, callers, &receiver.book());
         let recorded = stage.recorded().await;
         account.compare_calls(stage, &receiver.book(), &recorded);
         let complaints = stage.complaints();
         account.counts.errors = complaints.errors;
+        if complaints.panics > 0 {
+            account.faults.push("a server panicked".to_string());
+        }
         account.complaints.clone_from(&complaints.lines);
         account.faults.extend_from_slice(&receiver.book().faults);
         account.faults.extend_from_slice(&callers.answers().faults);
@@ -117,13 +117,7 @@ impl Account {
     }
 
     /// Every accepted notification stands as its plan says it must.
-    fn compare_answers(
-        &mut self,
-        seed: u64,
-        stands: &HashMap<u32, Stand>,
-        callers: &Callers,
-        book: &Book,
-    ) {
+    fn compare_answers(&mut self, stands: &HashMap<u32, Stand>, callers: &Callers, book: &Book) {
         let answers = callers.answers();
         let counts = &mut self.counts;
         (counts.requests, counts.unavailable) = (answers.requests, answers.unavailable);
@@ -146,7 +140,7 @@ impl Account {
             calls.last = calls.last.max(last);
         }
         for (number, answered) in &answers.by_number {
-            let plan = Plan::of(seed, *number);
+            let plan = Plan::of(callers.seed(), *number);
             counts.accepted += usize::from(answered.accepted);
             let calls = calls.remove(number).unwrap_or_default();
             let Some(stand) = stands.get(number) else {
@@ -250,6 +244,7 @@ impl Account {
             counts.duplicates += extra;
             counts.under_way += unrecorded;
         }
+        counts.under_way_at_flushes = stage.flushed().values().sum();
     }
 
     /// Fails with the first faults, if there are any.
@@ -320,7 +315,12 @@ impl fmt::Display for Counts {
             "  under way at a kill               {}",
             self.under_way
         )?;
-        write!(out, "log lines of the level ERROR        {}", self.errors)
+        writeln!(
+            out,
+            "  under way at a flush              {}",
+            self.under_way_at_flushes
+        )?;
+        write!(out, "errors in the servers' logs         {}", self.errors)
     }
 }
 

@@ -100,6 +100,11 @@ impl Callers {
         })
     }
 
+    /// The seed of their plans.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
     /// Allows so many registrations more.
     pub fn allow(&self, many: u32) {
         self.pace.add_permits(many as usize);

@@ -204,7 +204,7 @@ async fn run(stores: Stores) {
     let ended = tokio::time::timeout(LONGEST_LOAD, load).await;
     ended.expect("the callers are stuck").expect("no panic");
 
-    let account = Account::settle(size.seed, &mut stage, &callers, &receiver).await;
+    let account = Account::settle(&mut stage, &callers, &receiver).await;
     let mut report = format!("{name}, seed {}\n", size.seed);
     for (victim, many) in &kills {
         writeln!(report, "killed {:<28} {many}", victim.name()).expect("text");
@@ -214,6 +214,9 @@ async fn run(stores: Stores) {
     let took = started.elapsed();
     writeln!(report, "time taken                          {took:.1?}").expect("text");
     println!("{report}");
+    for line in &account.complaints {
+        println!("{line}");
+    }
     if size.is_long {
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("kill-{name}.txt"));
         std::fs::write(&path, &report).expect("written");

@@ -1,11 +1,13 @@
 //! Nothing accepted is lost, whatever is killed or cut off.
 //!
 //! `kill` ends real processes with SIGKILL at random moments under load and then settles accounts:
-//! what callers were answered, what the receiver got, what the journal says. `docs/reliability.md`
-//! says what is proved.
+//! what callers were answered, what the receiver got, what the journal says. `faults` does the same
+//! with the lines between servers and stores, and `cuts` has a single reply get lost at a time.
+//! `docs/reliability.md` says what is proved.
 
 mod account;
 mod callers;
+mod cuts;
 mod faults;
 mod kill;
 mod plan;

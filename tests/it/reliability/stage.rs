@@ -74,6 +74,8 @@ pub struct Recorded {
 pub struct Complaints {
     /// How many lines of the level `ERROR`.
     pub errors: u64,
+    /// How many lines of panics.
+    pub panics: u64,
     /// The first of them.
     pub lines: Vec<String>,
 }
@@ -348,13 +350,17 @@ impl Stage {
 }
 
 impl Complaints {
+    /// That a store is away is what an operator should hear of, but here it is no news. What is no
+    /// line of the log is a panic.
     fn hear(&mut self, line: &str) {
-        let level = serde_json::from_str::<Value>(line).map(|line| line["level"].clone());
-        if level.is_ok_and(|level| level == "ERROR") {
-            self.errors += 1;
-            if self.lines.len() < MOST_LINES {
-                self.lines.push(line.to_string());
-            }
+        let parsed: Option<Value> = serde_json::from_str(line).ok();
+        let is_news = parsed
+            .as_ref()
+            .is_none_or(|line| line["level"] == "ERROR" && line["target"] != "ringback::health");
+        self.panics += u64::from(parsed.is_none());
+        self.errors += u64::from(is_news);
+        if is_news && self.lines.len() < MOST_LINES {
+            self.lines.push(line.to_string());
         }
     }
 }

@@ -1,0 +1,226 @@
+//! One fault of one line, at the very place where it matters: what was asked for has been carried
+//! out, and its reply is cut off; or the store is out of reach while something falls due.
+
+use crate::support::merchant::Merchant;
+use crate::support::proxy::{Cut, Line, Proxy};
+use crate::support::redis::connect;
+use crate::support::ringback::{Server, Stores, registration};
+use crate::support::within;
+use reqwest::{Method, Url};
+use ringback::config::{JournalConfig, PostgresUrl, RedisUrl};
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+/// Which store is behind the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Store {
+    /// Redis, with the journal in SQLite.
+    Redis,
+    /// PostgreSQL, with the schedule in Redis.
+    Postgres,
+}
+
+/// A server with a line to one of its stores.
+struct Lined {
+    /// Redis, past the line.
+    redis: String,
+    line: Proxy,
+    server: Server,
+    merchant: Merchant,
+}
+
+impl Lined {
+    async fn start(store: Store) -> Self {
+        let stores = match store {
+            Store::Redis => Stores::Redis,
+            Store::Postgres => Stores::Postgres,
+        };
+        let mut past = None;
+        let server = Server::start_as(stores, |config| {
+            let redis = config.schedule.redis.clone().expect("on Redis");
+            let redis = redis.expose().to_string();
+            let line = match store {
+                Store::Redis => {
+                    let (line, url) = before(&redis);
+                    config.schedule.redis = Some(RedisUrl::parse(&url).expect("a URL"));
+                    line
+                }
+                Store::Postgres => {
+                    let JournalConfig::Postgres(url) = &config.journal else {
+                        panic!("on PostgreSQL");
+                    };
+                    let (line, url) = before(url.expose());
+                    let url = PostgresUrl::parse(&url).expect("a URL");
+                    config.journal = JournalConfig::Postgres(url);
+                    line
+                }
+            };
+            past = Some((redis, line));
+            // Short leases.
+            config.delivery.timeout = Duration::from_millis(500);
+        })
+        .await;
+        let (redis, line) = past.expect("a line");
+        Self {
+            redis,
+            line,
+            server,
+            merchant: Merchant::start().await,
+        }
+    }
+
+    async fn register(&self, id: &str, delay: &str) -> u16 {
+        let mut asked = registration(id, &self.merchant);
+        asked["delay"] = delay.into();
+        let call = self
+            .server
+            .call(Method::POST, "/v1/notifications", Some(asked));
+        call.await.0
+    }
+
+    /// Exactly one call came, and none is to come: Redis has let go of everything.
+    async fn delivered_once(mut self, id: &str) -> Value {
+        let view = self.server.until_state(id, "delivered").await;
+        let mut redis = connect(&self.redis).await;
+        within("Redis to let go", async {
+            let jobs = async |redis: &mut _| -> u64 {
+                let jobs = redis::Cmd::hlen("{rb:0}:jobs");
+                jobs.query_async(redis).await.expect("answered")
+            };
+            while jobs(&mut redis).await > 0 {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        self.server.stop().await;
+        assert_eq!(self.merchant.call().await.attempt(), 1);
+        assert!(self.merchant.arrived().is_none(), "called twice: {view}");
+        view
+    }
+}
+
+/// A line before the store of a URL, and the URL of the line.
+fn before(url: &str) -> (Proxy, String) {
+    let mut url = Url::parse(url).expect("a URL");
+    let store = format!("127.0.0.1:{}", url.port().expect("a port"));
+    let line = Proxy::start(store);
+    url.set_port(Some(line.address().port())).expect("set");
+    (line, url.to_string())
+}
+
+/// The body of `a`, which is in the registration that a store gets and in nothing else.
+fn body() -> Cut {
+    Cut::To(b"id=a".to_vec())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registration_whose_reply_was_cut_is_refused_or_kept_and_asking_again_doubles_nothing() {
+    async fn check(store: Store, after: usize, times: usize) {
+        let lined = Lined::start(store).await;
+        lined.line.cut(body(), after, times);
+        let status = lined.register("a", "0s").await;
+        lined.line.has_cut().await;
+        assert!(matches!(status, 200 | 201 | 503), "{store:?}: {status}");
+        println!("{store:?}, {times} replies cut after {after} bytes: {status}");
+        within("the registration to be accepted", async {
+            while lined.register("a", "0s").await == 503 {}
+        })
+        .await;
+        lined.delivered_once("a").await;
+    }
+    for store in [Store::Redis, Store::Postgres] {
+        check(store, 0, 1).await;
+        check(store, 5, 1).await;
+        check(store, 0, 2).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_whose_reply_was_cut_is_given_again_at_once() {
+    let lined = Lined::start(Store::Redis).await;
+    lined.line.cut(Cut::With(b"t/a".to_vec()), 0, 1);
+    assert_eq!(lined.register("a", "100ms").await, 201);
+    lined.line.has_cut().await;
+    let view = lined.delivered_once("a").await;
+    assert_eq!(view["attempts"][0]["outcome"], "acknowledged");
+    assert_eq!(view["attempts_made"], 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_outcome_whose_reply_was_cut_is_not_delivered_twice() {
+    async fn check(store: Store, outcome: &str, after: usize, times: usize) {
+        let lined = Lined::start(store).await;
+        let which = Cut::To(outcome.as_bytes().to_vec());
+        lined.line.cut(which, after, times);
+        assert_eq!(lined.register("a", "0s").await, 201);
+        lined.line.has_cut().await;
+        let view = lined.delivered_once("a").await;
+        assert_eq!(view["attempts_made"], 1);
+        let attempts = view["attempts"].as_array().expect("attempts");
+        assert_eq!(attempts.len(), 1, "recorded once: {view}");
+    }
+    for (after, times) in [(0, 1), (3, 1), (0, 2)] {
+        // The settlement, and the recording.
+        check(Store::Redis, "forget", after, times).await;
+        check(Store::Postgres, "acknowledged", after, times).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_cut_in_the_middle_break_no_connection_for_good() {
+    for store in [Store::Redis, Store::Postgres] {
+        let lined = Lined::start(store).await;
+        // Those to the first commands of new connections too.
+        lined.line.cut(Cut::Any, 5, 20);
+        within("the replies to be cut", async {
+            while lined.line.cuts() {
+                lined.register("a", "0s").await;
+            }
+        })
+        .await;
+        within("the registration to be accepted", async {
+            while lined.register("a", "0s").await == 503 {}
+        })
+        .await;
+        lined.delivered_once("a").await;
+    }
+}
+
+/// Has the line fail while something falls due, and says how long after its return that is
+/// delivered.
+async fn resumes_after(store: Store, fault: Line) -> Duration {
+    let mut lined = Lined::start(store).await;
+    assert_eq!(lined.register("a", "300ms").await, 201);
+    lined.line.set(fault);
+    // Nothing can be registered.
+    assert_eq!(lined.register("b", "0s").await, 503);
+    if store == Store::Redis {
+        assert!(lined.merchant.arrived().is_none(), "it cannot be claimed");
+    }
+    lined.line.set(Line::Passes);
+    let back = Instant::now();
+    // Due while the line was away, or registered by the first request after its return.
+    within("a registration to be accepted", async {
+        while lined.register("b", "0s").await == 503 {}
+    })
+    .await;
+    lined.server.until_state("a", "delivered").await;
+    lined.server.until_state("b", "delivered").await;
+    let took = back.elapsed();
+    lined.server.stop().await;
+    for _ in ["a", "b"] {
+        assert_eq!(lined.merchant.call().await.attempt(), 1);
+    }
+    assert!(lined.merchant.arrived().is_none());
+    took
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_goes_on_by_itself_when_a_store_is_back() {
+    for store in [Store::Redis, Store::Postgres] {
+        for fault in [Line::Refuses, Line::Closes, Line::Swallows] {
+            let took = resumes_after(store, fault).await;
+            println!("{store:?} {fault:?}: all delivered {took:.1?} after the line was back");
+        }
+    }
+}
