@@ -35,7 +35,12 @@ fn the_verifiers_in_the_readme_are_those_that_were_tested() {
 
 #[test]
 fn links_between_the_documents_lead_somewhere() {
-    for document in ["README.md", "docs/operations.md", "docs/performance.md"] {
+    for document in [
+        "README.md",
+        "docs/operations.md",
+        "docs/performance.md",
+        "docs/reliability.md",
+    ] {
         let text = read(document);
         let base = Path::new(document).parent().expect("a folder");
         let mut links = 0;

@@ -12,7 +12,7 @@ use super::stage::Stage;
 use crate::support::ringback::Api;
 use reqwest::Method;
 use serde_json::Value;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -77,32 +77,32 @@ pub struct Account {
     pub faults: Vec<String>,
     /// The first log lines of the level ERROR.
     pub complaints: Vec<String>,
+    /// What `ringback audit` printed in the end.
+    pub audited: String,
 }
 
 impl Account {
     /// Waits until all is quiet, stops the servers and settles accounts.
     pub async fn settle(stage: &mut Stage, callers: &Callers, receiver: &Receiver) -> Self {
-        let accepted: HashSet<u32> = {
-            let answers = callers.answers();
-            let accepted = (answers.by_number.iter()).filter(|(_, answered)| answered.accepted);
-            accepted.map(|(number, _)| *number).collect()
-        };
-        let (stands, is_quiet) = quiet(&stage.api(), &accepted).await;
-        let pending = stands
-            .iter()
-            .filter(|(number, stand)| stand.state == "scheduled" && accepted.contains(number));
+        let (stands, is_quiet) = quiet(&stage.api()).await;
+        let pending = (stands.iter()).filter(|(_, stand)| stand.state == "scheduled");
         let pending = pending.map(|(number, stand)| format!("{}/n{number}", stand.topic));
-        if is_quiet {
+        let audited = if is_quiet {
             stage.drained(&pending.collect()).await;
-        }
+            stage.audited().await
+        } else {
+            "not audited: not everything has ended".to_string()
+        };
         stage.stop().await;
 
         let mut account = Self {
             counts: Counts::default(),
             faults: Vec::new(),
             complaints: Vec::new(),
+            audited,
         };
         account.compare_answers(&stands, callers, &receiver.book());
+        account.compare_audit();
         let recorded = stage.recorded().await;
         account.compare_calls(stage, &receiver.book(), &recorded);
         let complaints = stage.complaints();
@@ -160,9 +160,7 @@ impl Account {
                 (None, _, Some(_)) => "delivered",
                 (None, _, None) => "dead",
             };
-            // One whose caller was told 503 and went away may wait for the reconciler.
-            let waits = !answered.accepted && stand.state == "scheduled";
-            if stand.state != expected && !waits {
+            if stand.state != expected {
                 let fault = format!("{number} is {}, not {expected}: {stand:?}", stand.state);
                 self.faults.push(fault);
             }
@@ -202,6 +200,26 @@ impl Account {
             .filter(|number| !answers.by_number.contains_key(number))
         {
             self.faults.push(format!("nobody asked for {number}"));
+        }
+    }
+
+    /// The audit comes to the same sum.
+    fn compare_audit(&mut self) {
+        let Counts {
+            registered,
+            delivered,
+            dead,
+            cancelled,
+            pending,
+            ..
+        } = &self.counts;
+        let sum = format!(
+            "registered {registered} = delivered {delivered} + dead {dead} + cancelled {cancelled} \
+             + pending {pending}\n"
+        );
+        if !self.audited.contains(&sum) {
+            let fault = format!("the audit says otherwise than {sum}{}", self.audited);
+            self.faults.push(fault);
         }
     }
 
@@ -324,12 +342,9 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Waits until every accepted notification but those due much later has ended. Gives how all stand,
-/// by number, and whether they have ended in time.
-async fn quiet(api: &Api, accepted: &HashSet<u32>) -> (HashMap<u32, Stand>, bool) {
-    let is_final = |(number, stand): &(&u32, &Stand)| {
-        stand.is_final() || stand.state == "scheduled" && !accepted.contains(number)
-    };
+/// Waits until every notification but those due much later has ended: also what nobody asked for
+/// again after a 503. Gives how all stand, by number, and whether they have ended in time.
+async fn quiet(api: &Api) -> (HashMap<u32, Stand>, bool) {
     let waiting = async {
         loop {
             // All of them are asked for only when it looks as if they had ended.
@@ -338,13 +353,11 @@ async fn quiet(api: &Api, accepted: &HashSet<u32>) -> (HashMap<u32, Stand>, bool
                 let path = format!("/v1/notifications?topic={TOPIC}&state={state}&limit=1000");
                 let (status, page) = api.call(Method::GET, &path, None).await;
                 assert_eq!(status, 200, "{page}");
-                let items = page["items"].as_array().expect("items").iter();
-                let wanted = items.filter_map(|item| Plan::number_of(item["id"].as_str()?));
-                left += wanted.filter(|number| accepted.contains(number)).count();
+                left += page["items"].as_array().expect("items").len();
             }
             if left == 0 {
                 let stands = all(api).await;
-                if stands.iter().all(|stand| is_final(&stand)) {
+                if stands.values().all(Stand::is_final) {
                     return stands;
                 }
             }

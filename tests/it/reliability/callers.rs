@@ -9,7 +9,7 @@ use crate::support::chance::Chance;
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
@@ -78,6 +78,7 @@ pub struct Callers {
     origins: Vec<String>,
     client: Client,
     servers: Arc<Servers>,
+    may_go_away: AtomicBool,
     next: AtomicU32,
     pace: Semaphore,
     answers: Mutex<Answers>,
@@ -94,6 +95,7 @@ impl Callers {
             origins: origins.to_vec(),
             client: client.build().expect("a client"),
             servers,
+            may_go_away: AtomicBool::new(false),
             next: AtomicU32::new(0),
             pace: Semaphore::new(0),
             answers: Mutex::default(),
@@ -103,6 +105,16 @@ impl Callers {
     /// The seed of their plans.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// Lets those go away after their first answer who are of that kind.
+    pub fn may_go_away(&self) {
+        self.may_go_away.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the caller of this one goes away, accepted or not.
+    fn goes_away(&self, plan: &Plan) -> bool {
+        plan.is_impatient && self.may_go_away.load(Ordering::Relaxed)
     }
 
     /// Allows so many registrations more.
@@ -188,7 +200,7 @@ impl Callers {
                     return Vec::new();
                 }
             }
-            if plan.is_abandoned {
+            if self.goes_away(plan) {
                 return Vec::new();
             }
             tokio::time::sleep(chance.millis(AGAIN_MS)).await;
@@ -236,7 +248,7 @@ impl Callers {
                     return accepted;
                 }
             }
-            left.retain(|plan| !plan.is_abandoned);
+            left.retain(|plan| !self.goes_away(plan));
             if left.is_empty() {
                 return accepted;
             }

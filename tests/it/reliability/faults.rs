@@ -9,8 +9,8 @@ use crate::support::chance::{Chance, fresh_seed};
 use crate::support::proxy::{Cut, Line, Proxy};
 
 /// How many faults come under load, and how many notifications.
-const FAULTS: u32 = 10;
-const NOTIFICATIONS: u32 = 800;
+const FAULTS: u32 = 8;
+const NOTIFICATIONS: u32 = 500;
 /// How long a fault lasts, and how long all is well between two.
 const LASTS_MS: std::ops::Range<u64> = 100..900;
 const BETWEEN_MS: std::ops::Range<u64> = 50..500;

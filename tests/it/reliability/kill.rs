@@ -16,10 +16,10 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 /// The short form.
-const KILLS: u32 = 8;
-const NOTIFICATIONS: u32 = 1_600;
+const KILLS: u32 = 6;
+const NOTIFICATIONS: u32 = 1_000;
 /// How long things run between two kills.
-const BETWEEN_MS: std::ops::Range<u64> = 50..800;
+const BETWEEN_MS: std::ops::Range<u64> = 50..600;
 /// In so many portions the registrations between two kills are let go.
 const PORTIONS: u32 = 8;
 /// How long something stays dead.
@@ -176,6 +176,10 @@ async fn run(stores: Stores) {
         receiver.origins(),
         stage.urls(),
     );
+    if size.is_long {
+        // What they leave behind takes the reconciler up to a minute.
+        callers.may_go_away();
+    }
     let load = tokio::spawn(callers.clone().run());
 
     let mut chance = Chance::of_one(size.seed, 1 << 40);
@@ -213,6 +217,7 @@ async fn run(stores: Stores) {
     writeln!(report, "{}", account.counts).expect("text");
     let took = started.elapsed();
     writeln!(report, "time taken                          {took:.1?}").expect("text");
+    write!(report, "{}", account.audited).expect("text");
     println!("{report}");
     for line in &account.complaints {
         println!("{line}");

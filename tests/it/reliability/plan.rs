@@ -55,8 +55,8 @@ pub struct Plan {
     slow: Duration,
     /// How long after its registration was answered its owner cancels it, if at all.
     pub cancelled_after: Option<Duration>,
-    /// Its caller asks once and goes away if the answer is no 2xx.
-    pub is_abandoned: bool,
+    /// Its caller asks once and goes away if the answer is no 2xx, in runs where callers may.
+    pub is_impatient: bool,
 }
 
 impl Plan {
@@ -70,7 +70,7 @@ impl Plan {
             delay: Duration::ZERO,
             slow: Duration::ZERO,
             cancelled_after: None,
-            is_abandoned: false,
+            is_impatient: false,
         };
         match chance.below(100) {
             0..45 => plain,
@@ -104,7 +104,7 @@ impl Plan {
                 ..plain
             },
             _ => Self {
-                is_abandoned: true,
+                is_impatient: true,
                 ..plain
             },
         }
@@ -163,7 +163,7 @@ fn a_number_and_a_seed_make_a_plan() {
     let some = |wish: fn(&Plan) -> bool| plans(1).iter().filter(|plan| wish(plan)).count();
     assert!(some(|plan| plan.success_from.is_none()) > 5);
     assert!(some(|plan| plan.cancelled_after.is_some()) > 5);
-    assert!(some(|plan| plan.is_abandoned) > 5);
+    assert!(some(|plan| plan.is_impatient) > 5);
     assert!(some(|plan| plan.reply(1).after > Duration::ZERO) > 5);
     assert!(some(|plan| plan.reply(1).is_success()) > 250);
 }

@@ -16,11 +16,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 /// Lines of the servers' logs that are kept to be shown.
 const MOST_LINES: usize = 20;
 /// How long the last leases may take to end, once every notification has.
 const DRAINED: Duration = Duration::from_secs(60);
+/// How long it may take after that until journal and schedule agree.
+const AUDITED: Duration = Duration::from_secs(120);
 
 /// Which stores a run has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -307,6 +310,34 @@ impl Stage {
         }
     }
 
+    /// Waits until `ringback audit` finds that everything is accounted for; what it printed. The
+    /// reconciler gets its minute for what a kill left between the stores. Without Redis the servers
+    /// are stopped first, since what they hold cannot be looked at from outside.
+    pub async fn audited(&mut self) -> String {
+        let mut arguments = vec!["audit".to_string()];
+        let journal = match &self.postgres {
+            Some((server, database)) => server.url(database),
+            None => format!("sqlite://{}", self.journal().display()),
+        };
+        arguments.extend(["--journal".to_string(), journal]);
+        match &self.redis {
+            Some(redis) => arguments.extend(["--redis".to_string(), redis.url(0)]),
+            None => self.stop().await,
+        }
+        let ended = Instant::now() + AUDITED;
+        loop {
+            let mut audit = Command::new(env!("CARGO_BIN_EXE_ringback"));
+            let output = audit.args(&arguments).output().await.expect("the program");
+            let text = [output.stdout, output.stderr].concat();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            if output.status.success() {
+                return text;
+            }
+            assert!(self.redis.is_some() && Instant::now() < ended, "{text}");
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+
     /// Stops the servers gently.
     pub async fn stop(&mut self) {
         for (_, process) in self.running.iter_mut().filter_map(Option::take) {
@@ -317,6 +348,11 @@ impl Stage {
 
     fn data_dir(&self, which: usize) -> PathBuf {
         self.dir.path().join(format!("server{which}"))
+    }
+
+    /// The journal in SQLite.
+    fn journal(&self) -> PathBuf {
+        self.data_dir(0).join("journal.db")
     }
 
     /// Every attempt that the journal has the outcome of.
@@ -330,8 +366,7 @@ impl Stage {
                 sqlx::query_as(query).fetch_all(&mut connection).await
             }
             None => {
-                let file = self.data_dir(0).join("journal.db");
-                let options = SqliteConnectOptions::new().filename(file);
+                let options = SqliteConnectOptions::new().filename(self.journal());
                 let mut connection = options.connect().await.expect("a journal");
                 sqlx::query_as(query).fetch_all(&mut connection).await
             }
