@@ -1,4 +1,5 @@
 .DEFAULT_GOAL := help
+# The long form of the kill test.
 KILLS ?= 200
 NOTIFICATIONS ?= 100000
 
@@ -15,7 +16,7 @@ test: ## Run all tests, with Redis and PostgreSQL servers found or fetched first
 	$(with_servers) cargo test --locked
 
 kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
-	redis=$$(tests/redis-server.sh) && RINGBACK_TEST_REDIS="$$redis" \
+	$(with_servers) \
 	RINGBACK_KILL_KILLS=$(KILLS) RINGBACK_KILL_NOTIFICATIONS=$(NOTIFICATIONS) $(if $(SEED),RINGBACK_KILL_SEED=$(SEED)) \
 	cargo test --locked --release --test it reliability::kill -- --nocapture --test-threads 1
 
