@@ -124,7 +124,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
 impl Stores {
     /// One notification alone.
     async fn put_back(&self, key: &Key) -> Result<String, Failure> {
-        self.must_be_whole().await?;
+        let filled = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let keys = [key.clone()];
         let found = journal.standing(&keys).await.map_err(anyhow::Error::from)?;
@@ -132,9 +132,9 @@ impl Stores {
             return Err(anyhow!("the journal has no notification {key}").into());
         };
         if snapshot.state != State::Scheduled {
+            let state = snapshot.state;
             return Ok(format!(
-                "{key} is {}; there is nothing to put back\n",
-                snapshot.state
+                "{filled}{key} is {state}; there is nothing to put back\n"
             ));
         }
         let mending = async {
@@ -142,25 +142,26 @@ impl Stores {
             mend(journal, schedule, &differences, self.record).await
         };
         let mended = mending.await.map_err(failed)?;
-        Ok(match (mended.restored, mended.moved) {
+        let said = match (mended.restored, mended.moved) {
             (0, 0) => format!("{key} was in Redis already\n"),
             (0, _) => {
                 format!("{key} was at another step in Redis, and is where the journal has it\n")
             }
             _ => format!("{key} is back in Redis\n"),
-        })
+        };
+        Ok(filled + &said)
     }
 
     /// Those of a topic, or those that are not due yet.
     async fn some(&self, arguments: &RebuildArguments) -> Result<String, Failure> {
-        self.must_be_whole().await?;
+        let filled = self.enter().await?;
         let now_ms = self.schedule.clock().now_ms();
         let pick = Pick {
             topic: arguments.topic.clone(),
             due_after_ms: arguments.not_due.then_some(now_ms),
             ..Pick::default()
         };
-        self.walk(&pick).await
+        Ok(filled + &self.walk(&pick).await?)
     }
 
     /// Everything. Where Redis has lost something, it is emptied and filled as servers would do it.
@@ -169,26 +170,29 @@ impl Stores {
         let found = look(Some(journal), self.schedule.as_ref(), clear).await;
         match found.map_err(UpkeepError::from).map_err(failed)? {
             Found::ToFill(reason) => self.fill_empty(reason).await,
-            Found::Filling | Found::Clearing => {
-                Err(anyhow!("a server is filling Redis from the journal at this moment").into())
-            }
+            Found::Filling | Found::Clearing => Err(being_filled()),
             Found::Whole | Found::Bereft => self.walk(&Pick::default()).await,
         }
     }
 
-    /// Without their part of it, servers do not go on with a schedule that has lost something.
-    async fn must_be_whole(&self) -> Result<(), Failure> {
-        let peeked = self.schedule.peek().await.map_err(anyhow::Error::from)?;
-        match peeked {
-            Peeked::Whole => Ok(()),
-            Peeked::New => Err(anyhow!(
+    /// Enters the books of Redis, without which nothing can be changed in it. Servers do not go on
+    /// with a part of what was lost: so if Redis has lost something, everything is put back, which
+    /// this then tells.
+    async fn enter(&self) -> Result<String, Failure> {
+        let schedule = self.schedule.as_ref();
+        let peeked = schedule.peek().await.map_err(anyhow::Error::from)?;
+        if peeked == Peeked::New {
+            return Err(anyhow!(
                 "Redis holds nothing of this journal; `ringback rebuild` without anything else \
                  fills it"
             )
-            .into()),
-            Peeked::Filling => {
-                Err(anyhow!("a server is filling Redis from the journal at this moment").into())
-            }
+            .into());
+        }
+        let found = look(Some(self.journal.as_ref()), schedule, false).await;
+        match found.map_err(anyhow::Error::from)? {
+            Found::Whole | Found::Bereft => Ok(String::new()),
+            Found::ToFill(reason) => self.fill_empty(reason).await,
+            Found::Filling | Found::Clearing => Err(being_filled()),
         }
     }
 
@@ -260,6 +264,10 @@ impl Stores {
         let counts = self.journal.counts().await.map_err(anyhow::Error::from)?;
         Ok(Progress::of(what, counts.scheduled))
     }
+}
+
+fn being_filled() -> Failure {
+    anyhow!("Redis is being filled from the journal at this moment").into()
 }
 
 fn failed(error: UpkeepError) -> Failure {

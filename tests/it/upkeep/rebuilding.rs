@@ -174,7 +174,7 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
         Found::ToFill(_)
     ));
     assert_eq!(shared.peek().await.expect("answered"), Peeked::Filling);
-    let why = "a server is filling Redis from the journal at this moment";
+    let why = "Redis is being filled from the journal at this moment";
     stage.refused(&[], 1, why);
     stage.refused(&["--clear"], 1, why);
     stage.refused(&["--not-due"], 1, why);
