@@ -77,6 +77,11 @@ pub trait Shared: Send + Sync {
     /// Completes once calls are carried out again.
     async fn regained(&self);
 
+    /// When something was last found to be lost, if that is known, in milliseconds since 1970 by the
+    /// schedule's clock. Leases were lost with it: an attempt that was due by then may be under way
+    /// for as long as a lease lasts, and nothing here says so.
+    fn lost_ms(&self) -> Option<i64>;
+
     /// How many changes of this instance were answered, as a text to be remembered outside.
     fn mark(&self) -> String;
 

@@ -4,9 +4,11 @@ use super::in_time::in_time;
 use super::{Service, ServiceError, snapshot_of};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
+use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{Actor, ChangeResult, Changing, Journal};
+use crate::schedule::shared::Shared;
 use crate::schedule::{Entry, Found, Lease, Settled, Settlement, Taken};
 
 impl Service {
@@ -17,25 +19,26 @@ impl Service {
     /// the journal before it sends.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is under way: that one
-    /// can no longer be called back, so the caller should ask again when it has ended.
+    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be under way:
+    /// that one can no longer be called back, so the caller should ask again when it has ended.
     pub async fn cancel(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
         let change = Change::Cancel;
         let _lock = self.locks.lock(key).await?;
         match in_time(self.schedule.take(key)).await? {
+            Taken::Leased(lease) if self.may_be_under_way(&lease.entry.progress) => {
+                in_time(self.schedule.settle(*lease, Settlement::Release)).await?;
+                let snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
+                under_way(change, snapshot)
+            }
             Taken::Leased(lease) => self.cancel_leased(*lease, actor).await,
             Taken::InFlight => {
-                let mut snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
+                let snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
                 if snapshot.state != State::Scheduled {
                     // The lease of what ended it is still out: of a cancellation that died before
                     // it was answered, say. Whoever gets the entry next asks the journal.
                     return repeated(change, snapshot);
                 }
-                snapshot.in_flight = true;
-                Err(ServiceError::Refused {
-                    change,
-                    snapshot: Box::new(snapshot),
-                })
+                under_way(change, snapshot)
             }
             Taken::Ended(entry) => repeated(
                 change,
@@ -47,10 +50,23 @@ impl Service {
             Taken::Missing => {
                 let journal = self.journal().ok_or(ServiceError::Missing)?;
                 // It has ended, or the schedule has lost it, or another server is registering it.
-                self.in_step(journal, key).await?;
+                let (snapshot, _) = self.in_step(journal, key).await?;
+                if snapshot.state == State::Scheduled && self.may_be_under_way(&snapshot.progress) {
+                    return under_way(change, snapshot);
+                }
                 self.change(journal, change, key, actor, "").await
             }
         }
+    }
+
+    /// Whether an attempt may be under way whose lease the schedule has lost with all the rest: it
+    /// was due before that, and has not had the time that an attempt may take.
+    fn may_be_under_way(&self, progress: &Progress) -> bool {
+        let lost_ms = self.schedule.shared().and_then(Shared::lost_ms);
+        let lease_ms = self.schedule.limits().lease_ms;
+        lost_ms.is_some_and(|lost_ms| {
+            progress.next_due_ms() <= lost_ms && self.clock.now_ms() < lost_ms + lease_ms
+        })
     }
 
     async fn cancel_leased(&self, lease: Lease, actor: Actor) -> Result<Snapshot, ServiceError> {
@@ -210,6 +226,15 @@ impl Service {
             ChangeResult::Missing => Err(ServiceError::Missing),
         }
     }
+}
+
+/// An attempt can no longer be called back.
+fn under_way(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError> {
+    let snapshot = Box::new(Snapshot {
+        in_flight: true,
+        ..snapshot
+    });
+    Err(ServiceError::Refused { change, snapshot })
 }
 
 /// A refused change that was only asked for twice is as good as done.

@@ -5,6 +5,7 @@ use super::connection::Script;
 use super::marks::{self, Witness};
 use super::partition::Partition;
 use super::reply::Reply;
+use crate::clock::Clock;
 use crate::schedule::ScheduleError;
 use crate::schedule::shared::{Found, Peeked, Reason, Shared};
 use async_trait::async_trait;
@@ -88,6 +89,13 @@ impl Shared for RedisSchedule {
 
     async fn regained(&self) {
         self.loss.until(false).await;
+    }
+
+    fn lost_ms(&self) -> Option<i64> {
+        let partitions = self.partitions.iter();
+        partitions
+            .filter_map(|partition| partition.context.marks.lost_ms())
+            .max()
     }
 
     fn mark(&self) -> String {
@@ -241,6 +249,11 @@ fn text(value: Value) -> Option<String> {
 fn enter(partition: &Partition, reply: &mut Reply, found: Found) -> Result<Found, ScheduleError> {
     let (generation, mark) = (instant(reply)?, instant(reply)?);
     partition.context.marks.enter(generation, mark);
+    let ago_ms = Some(instant(reply)?).filter(|ago_ms| *ago_ms >= 0);
+    if let Some(ago_ms) = ago_ms {
+        let now_ms = partition.context.clock.now_ms();
+        partition.context.marks.lost_at(now_ms - ago_ms);
+    }
     Ok(found)
 }
 

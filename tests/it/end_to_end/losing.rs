@@ -1,9 +1,21 @@
 //! A Redis that loses its data under a running server.
 
+use crate::journal_contract::samples;
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::redis::connect;
-use crate::support::ringback::{Server, Stores, registration};
+use crate::support::redis::{connect, fresh_database};
+use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use crate::support::within;
+use ringback::clock::ManualClock;
+use ringback::domain::key::Key;
+use ringback::domain::notification::{Registration, Start};
+use ringback::journal::recorder::Recorder;
+use ringback::journal::sqlite::SqliteJournal;
+use ringback::journal::{Actor, Journal};
+use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::{Limits, Schedule};
+use ringback::service::{Service, ServiceError};
+use ringback::upkeep::fill::fill;
+use std::sync::Arc;
 
 /// Empties the server's Redis behind its back.
 async fn flush(server: &Server) {
@@ -104,4 +116,64 @@ async fn without_a_journal_a_flushed_redis_goes_on_empty() {
     // What callers register again is new.
     server.register(lost).await;
     server.stop().await;
+}
+
+/// A service beside a dispatcher of which nothing is seen here: it may be anywhere.
+#[tokio::test]
+async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_under_way() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let clock = ManualClock::at(BEGIN_MS);
+    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let journal: Arc<dyn Journal> = Arc::new(journal.expect("a journal"));
+    let url = fresh_database();
+    let options = Options {
+        url: url.clone(),
+        partitions: 1,
+        limits: Limits {
+            lane_cap: 16,
+            lease_ms: 15_000,
+            remember_ms: None,
+        },
+        time: Time::Clock,
+        owner: journal.id().to_string(),
+    };
+    let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
+    let schedule: Arc<dyn Schedule> = Arc::new(schedule);
+    let shared = schedule.shared().expect("it outlives us");
+    shared.look(false).await.expect("looked");
+    shared.finish().await.expect("heard");
+    let recorder = Arc::new(Recorder::start(journal.clone()));
+    let service = Service::new(Some(recorder), schedule.clone());
+    for (id, start) in [("due", Start::After(0)), ("later", Start::After(1_800_000))] {
+        let asked = Registration {
+            start,
+            ..samples::registration(Key::new("t", id).expect("a key"))
+        };
+        let actor = Actor("test".into());
+        service.register(asked, actor).await.expect("registered");
+    }
+    let claimed = schedule.claim(1).await.expect("claimed");
+    assert_eq!(claimed.leases.len(), 1, "an attempt is under way");
+    clock.advance(1_000);
+    let mut redis = connect(&url).await;
+    let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
+    flush.expect("flushed");
+    schedule.check().await.expect_err("it is noticed");
+    shared.look(false).await.expect("looked");
+    fill(journal.as_ref(), schedule.as_ref())
+        .await
+        .expect("filled");
+    shared.finish().await.expect("heard");
+    let cancel = async |id| {
+        let key = Key::new("t", id).expect("a key");
+        service.cancel(&key, Actor("test".into())).await
+    };
+    let refused = cancel("due").await;
+    assert!(
+        matches!(refused, Err(ServiceError::Refused { .. })),
+        "{refused:?}"
+    );
+    cancel("later").await.expect("it was not due");
+    clock.advance(15_000);
+    cancel("due").await.expect("whatever was under way is over");
 }

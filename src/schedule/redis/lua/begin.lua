@@ -3,7 +3,8 @@
 -- KEYS   1 epoch    STRING  whose data this is
 --        2 marks    HASH    instance -> how many changes it has made here; and `generation`: since
 --                           when the data has been here, in microseconds by this server's clock;
---                           and `state`: 'whole', 'clearing' or 'filling'
+--                           and `state`: 'whole', 'clearing' or 'filling'; and, unless it was
+--                           new, `lost`: when it was found that something is missing
 --        3 rebuild  STRING  which instance fills it; expires, so that a dead one is replaced
 -- ARGV   1 owner: whose data it should be
 --        2 the instance that calls
@@ -13,10 +14,11 @@
 --        6 how long an instance may fill it without a sign of life, ms
 --        7 'fill' | 'keep': if something is lost, there is no journal to fill it from | 'force':
 --          have it filled whatever it holds
--- Reply  'foreign', owner | 'whole', generation, mark | 'kept', generation, mark: something is lost
---        for good | 'theirs', generation, mark: another instance is filling it | 'wait': another
---        instance is clearing it | 'resume', generation, mark: to be filled by this instance, as an
---        earlier one did not come to its end | 'new' or 'lost': to be cleared, then filled
+-- Reply  'foreign', owner | 'wait': another instance is clearing it | 'new' or 'lost': to be cleared,
+--        then filled. The others come with the generation, a mark, and how long ago, ms, something
+--        was found to be lost (-1: never): 'whole' | 'kept': something is lost for good | 'theirs':
+--        another instance is filling it | 'resume': to be filled by this instance, as an earlier one
+--        did not come to its end
 -- Keeps  an owner is never replaced; one instance at a time clears and fills.
 
 local EPOCH, MARKS, REBUILD = KEYS[1], KEYS[2], KEYS[3]
@@ -38,7 +40,9 @@ local state = call('HGET', MARKS, 'state')
 local function enter(verdict)
   local mark = math.max(now, seen + 1, tonumber(call('HGET', MARKS, instance) or 0))
   call('HSET', MARKS, instance, text_of(mark))
-  return { verdict, text_of(generation), text_of(mark) }
+  local lost = tonumber(call('HGET', MARKS, 'lost') or nil)
+  return { verdict, text_of(generation), text_of(mark),
+    lost and text_of((now - lost) / 1000) or '-1' }
 end
 
 local intact = epoch and (generation > known
@@ -67,4 +71,6 @@ call('DEL', MARKS)
 call('SET', EPOCH, owner)
 call('HSET', MARKS, 'state', 'clearing',
   'generation', text_of(math.max(now, known + 1, generation + 1)))
-return { (epoch or known > 0) and 'lost' or 'new' }
+if not (epoch or known > 0) then return { 'new' } end
+call('HSET', MARKS, 'lost', text_of(now))
+return { 'lost' }

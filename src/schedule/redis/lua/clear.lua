@@ -7,7 +7,8 @@
 --        3 how long it may fill without a sign of life, ms
 --        4 the highest mark of its own that it has seen
 --        5 most lanes to remove
--- Reply  'lost': another instance has taken over | 'more' | 'done', generation, mark
+-- Reply  'lost': another instance has taken over | 'more' | 'done', generation, mark, and how long
+--        ago, ms, something was found to be lost (-1: never)
 -- Keeps  every lane that holds something is among the lanes or has leases out, so none is left over.
 --        A call that comes late, when filling has begun, removes nothing.
 
@@ -21,7 +22,7 @@ call('PEXPIRE', REBUILD, hold_ms)
 if call('HGET', MARKS, 'state') ~= 'clearing' then
   local mark = call('HGET', MARKS, instance)
   if not mark then return { 'lost' } end
-  return { 'done', call('HGET', MARKS, 'generation'), mark }
+  return { 'done', call('HGET', MARKS, 'generation'), mark, '0' }
 end
 local lanes = call('ZRANGE', LANES, 0, most - 1)
 for _, lane in ipairs(lanes) do
@@ -44,4 +45,5 @@ call('UNLINK', JOBS, LEASES, DEAD, ENDED)
 local time = call('TIME')
 local mark = string.format('%d', math.max(time[1] * 1000000 + time[2], seen + 1))
 call('HSET', MARKS, 'state', 'filling', instance, mark)
-return { 'done', call('HGET', MARKS, 'generation'), mark }
+local lost = call('HEXISTS', MARKS, 'lost') == 1
+return { 'done', call('HGET', MARKS, 'generation'), mark, lost and '0' or '-1' }
