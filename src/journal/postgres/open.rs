@@ -6,8 +6,9 @@ use super::error::{Failure, LOCK_NOT_AVAILABLE, code};
 use super::schema::{self, Schema};
 use crate::journal::JournalError;
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
 use tokio::sync::Mutex;
+use url::Host;
 use uuid::Uuid;
 
 /// What this program calls itself to the server, unless the URL says otherwise.
@@ -112,8 +113,33 @@ fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
         Some(_) => options,
         None => options.application_name(APPLICATION),
     };
+    // On this very machine, encrypting what nobody can overhear costs time without end: the records
+    // of one call go out one by one, and each waits for the one before to be acknowledged.
+    let options = if is_local(options.get_host()) && !says_sslmode(url) {
+        options.ssl_mode(PgSslMode::Disable)
+    } else {
+        options
+    };
     // There are no such numbers here, and connection poolers refuse what they do not know.
     Ok(options.extra_float_digits(None).disable_statement_logging())
+}
+
+fn says_sslmode(url: &str) -> bool {
+    let (_, parameters) = url.split_once('?').unwrap_or_default();
+    let mut names = parameters
+        .split('&')
+        .filter_map(|one| one.split('=').next());
+    names.any(|name| matches!(name, "sslmode" | "ssl-mode"))
+}
+
+fn is_local(host: &str) -> bool {
+    let bracketed = format!("[{}]", host.trim_matches(['[', ']']));
+    match Host::parse(host).or_else(|_| Host::parse(&bracketed)) {
+        Ok(Host::Domain(name)) => name == "localhost",
+        Ok(Host::Ipv4(address)) => address.is_loopback(),
+        Ok(Host::Ipv6(address)) => address.is_loopback(),
+        Err(_) => false,
+    }
 }
 
 /// Says which database it is about.
@@ -150,4 +176,33 @@ async fn identify(connection: &mut PgConnection) -> Result<String, JournalError>
         .map_err(Failure::from)?;
     let id = sqlx::query_scalar(read).fetch_one(connection).await;
     Ok(id.map_err(Failure::from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_stays_on_this_machine_goes_unencrypted_unasked() {
+        fn check(url: &str, expected: PgSslMode) {
+            let mode = parse(url).expect("a URL").get_ssl_mode();
+            assert_eq!(format!("{mode:?}"), format!("{expected:?}"), "{url}");
+        }
+        check("postgres://me@localhost/x", PgSslMode::Disable);
+        check("postgres://me@127.0.0.1:5433/x", PgSslMode::Disable);
+        check("postgres://me@[::1]/x", PgSslMode::Disable);
+        check(
+            "postgres://me@localhost/x?sslmode=require",
+            PgSslMode::Require,
+        );
+        check("postgres://me@db.example/x", PgSslMode::Prefer);
+        check(
+            "postgres://me@10.0.0.1/x?ssl-mode=verify-full",
+            PgSslMode::VerifyFull,
+        );
+        check(
+            "postgres://me@127.0.0.1/x?ssl-mode=prefer",
+            PgSslMode::Prefer,
+        );
+    }
 }
