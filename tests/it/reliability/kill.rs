@@ -214,7 +214,7 @@ async fn run(stores: Stores) {
         writeln!(report, "killed {:<28} {many}", victim.name()).expect("text");
     }
     writeln!(report, "  of these, two at a time           {at_once}").expect("text");
-    writeln!(report, "{}", account.counts).expect("text");
+    write!(report, "{}", account.counts).expect("text");
     let took = started.elapsed();
     writeln!(report, "time taken                          {took:.1?}").expect("text");
     write!(report, "{}", account.audited).expect("text");

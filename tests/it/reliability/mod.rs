@@ -7,9 +7,12 @@
 
 mod account;
 mod callers;
+mod complaints;
+mod counts;
 mod cuts;
 mod faults;
 mod kill;
 mod plan;
 mod receiver;
 mod stage;
+mod stands;

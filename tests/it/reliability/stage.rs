@@ -1,6 +1,7 @@
 //! The real processes of a run: servers and stores, to be killed and started again.
 
 use super::callers::Servers;
+use super::complaints::Complaints;
 use super::plan::Plan;
 use super::receiver::{Receiver, Try};
 use crate::support::postgres::{self, PostgresServer};
@@ -8,18 +9,15 @@ use crate::support::process::Process;
 use crate::support::proxy::Proxy;
 use crate::support::redis::{RedisServer, connect};
 use crate::support::ringback::Api;
-use serde_json::Value;
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Lines of the servers' logs that are kept to be shown.
-const MOST_LINES: usize = 20;
 /// How long the last leases may take to end, once every notification has.
 const DRAINED: Duration = Duration::from_secs(60);
 /// How long it may take after that until journal and schedule agree.
@@ -70,17 +68,6 @@ pub struct Recorded {
     pub this: Try,
     /// Which server wrote it.
     pub instance: String,
-}
-
-/// What the servers said that an operator should look at.
-#[derive(Debug, Default)]
-pub struct Complaints {
-    /// How many lines of the level `ERROR`.
-    pub errors: u64,
-    /// How many lines of panics.
-    pub panics: u64,
-    /// The first of them.
-    pub lines: Vec<String>,
 }
 
 /// The processes.
@@ -275,7 +262,7 @@ impl Stage {
     }
 
     /// What they complained of.
-    pub fn complaints(&self) -> std::sync::MutexGuard<'_, Complaints> {
+    pub fn complaints(&self) -> MutexGuard<'_, Complaints> {
         self.complaints.lock().expect("not poisoned")
     }
 
@@ -381,21 +368,5 @@ impl Stage {
                 instance,
             })
             .collect()
-    }
-}
-
-impl Complaints {
-    /// That a store is away is what an operator should hear of, but here it is no news. What is no
-    /// line of the log is a panic.
-    fn hear(&mut self, line: &str) {
-        let parsed: Option<Value> = serde_json::from_str(line).ok();
-        let is_news = parsed
-            .as_ref()
-            .is_none_or(|line| line["level"] == "ERROR" && line["target"] != "ringback::health");
-        self.panics += u64::from(parsed.is_none());
-        self.errors += u64::from(is_news);
-        if is_news && self.lines.len() < MOST_LINES {
-            self.lines.push(line.to_string());
-        }
     }
 }
