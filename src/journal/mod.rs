@@ -12,7 +12,8 @@
 //!   its attempt is kept, since support staff must see what was sent.
 //! * An attempt is kept once, also if it is recorded again because the first reply was lost: one of
 //!   the same series, number, start and outcome is the same attempt.
-//! * A batch is one transaction: all of it is kept, or the call fails and nothing is.
+//! * A batch is answered once all of it is kept. If the call fails, part of it may have been kept; to
+//!   repeat it is safe, and finds that part here.
 
 mod effect;
 mod history;
