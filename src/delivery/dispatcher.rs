@@ -12,6 +12,7 @@ use crate::health::Health;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Schedule, ScheduleError};
 use crate::telemetry::meters::Meters;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -160,6 +161,8 @@ impl Dispatcher {
 
     async fn until_due(&self) {
         let wake = self.schedule.wake();
+        // However often somebody registers something that is due earlier.
+        let mut poll = pin!(tokio::time::sleep(POLL));
         loop {
             let at_ms = wake.at_ms();
             if at_ms <= self.clock.now_ms() {
@@ -168,7 +171,7 @@ impl Dispatcher {
             tokio::select! {
                 () = self.clock.sleep_until(at_ms) => return,
                 () = wake.moved() => {}
-                () = tokio::time::sleep(POLL) => return,
+                () = &mut poll => return,
             }
         }
     }
