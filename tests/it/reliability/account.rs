@@ -17,6 +17,9 @@ use std::time::Instant;
 /// Faults that are shown; there may be thousands.
 const MOST_SHOWN: usize = 20;
 
+/// Most calls that one server has under way, which is also the most that one kill excuses.
+const CONCURRENCY: usize = 512;
+
 /// The numbers, and what does not fit.
 pub struct Account {
     /// The numbers.
@@ -35,12 +38,10 @@ impl Account {
         let (stands, is_quiet) = quiet(&stage.api()).await;
         let pending = (stands.iter()).filter(|(_, stand)| stand.state == "scheduled");
         let pending = pending.map(|(number, stand)| format!("{}/n{number}", stand.topic));
-        let audited = if is_quiet {
+        if is_quiet {
             stage.drained(&pending.collect()).await;
-            stage.audited().await
-        } else {
-            "not audited: not everything has ended".to_string()
-        };
+        }
+        let (audited, is_sound) = stage.audited().await;
         stage.stop().await;
 
         let mut account = Self {
@@ -50,7 +51,7 @@ impl Account {
             audited,
         };
         account.compare_answers(&stands, callers, &receiver.book());
-        account.compare_audit();
+        account.compare_audit(is_sound);
         let recorded = stage.recorded().await;
         account.compare_calls(stage, &receiver.book(), &recorded);
         let complaints = stage.complaints();
@@ -109,10 +110,10 @@ impl Account {
         }
     }
 
-    /// The audit comes to the same sum.
-    fn compare_audit(&mut self) {
+    /// The audit comes to the same sum and finds no difference.
+    fn compare_audit(&mut self, is_sound: bool) {
         let sum = self.counts.sum();
-        if !self.audited.contains(&sum) {
+        if !is_sound || !self.audited.contains(&sum) {
             let fault = format!("the audit says otherwise than {sum}{}", self.audited);
             self.faults.push(fault);
         }
@@ -128,6 +129,7 @@ impl Account {
                 .or_default() += 1;
         }
         let counts = &mut self.counts;
+        let mut under_way = vec![0; stage.senders().len()];
         for (this, arrivals) in &book.calls {
             let mut unrecorded = 0;
             for arrival in arrivals {
@@ -135,7 +137,10 @@ impl Account {
                 let outcomes = outcomes.get_mut(&(*this, sender.instance.as_str()));
                 match outcomes.filter(|outcomes| **outcomes > 0) {
                     Some(outcomes) => *outcomes -= 1,
-                    None if sender.killed => unrecorded += 1,
+                    None if sender.killed => {
+                        unrecorded += 1;
+                        under_way[arrival.sender] += 1;
+                    }
                     None => self.faults.push(format!(
                         "{this:?} was made by {}, which lived on, but is not in the journal",
                         sender.instance
@@ -158,6 +163,12 @@ impl Account {
             counts.under_way += unrecorded;
         }
         counts.leased_at_flushes = stage.flushed().values().sum();
+        counts.most_under_way = under_way.iter().copied().max().unwrap_or(0);
+        if counts.most_under_way > CONCURRENCY {
+            let most = counts.most_under_way;
+            self.faults
+                .push(format!("{most} calls were under way at one kill"));
+        }
     }
 
     /// Fails with the first faults, if there are any.

@@ -27,6 +27,8 @@ pub struct Counts {
     pub duplicates: usize,
     /// Calls that were under way when their sender was killed.
     pub under_way: usize,
+    /// The most of them at one kill.
+    pub most_under_way: usize,
     /// Leases that were out when Redis was flushed, where another server might be given the attempt.
     pub leased_at_flushes: usize,
     /// Requests of callers.
@@ -75,6 +77,7 @@ impl fmt::Display for Counts {
             ("  attempts", many(self.attempts)),
             ("  duplicates", many(self.duplicates)),
             ("  under way at a kill", many(self.under_way)),
+            ("    at most, at one kill", many(self.most_under_way)),
             ("  leased at a flush", many(self.leased_at_flushes)),
             ("errors in the servers' logs", self.errors),
         ] {
