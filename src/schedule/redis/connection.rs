@@ -15,8 +15,10 @@ use redis::{Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorK
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-/// How long one command may take before it counts as failed.
-pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long one command may take before it counts as failed. What was sent into a line that led
+/// nowhere is waited for this long after the line is good again, and work should go on within two
+/// seconds then; a command that was only slow is repeated, which does no harm.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_200);
 /// How long a command about many entries may take.
 pub const BULK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting may take.
