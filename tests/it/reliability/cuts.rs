@@ -191,13 +191,13 @@ async fn replies_cut_in_the_middle_break_no_connection_for_good() {
 async fn resumes_after(store: Store, fault: Line) -> Duration {
     let mut lined = Lined::start(store).await;
     assert_eq!(lined.register("a", "300ms").await, 201);
-    lined.line.set(fault);
+    lined.line.set(fault).await;
     // Nothing can be registered.
     assert_eq!(lined.register("b", "0s").await, 503);
     if store == Store::Redis {
         assert!(lined.merchant.arrived().is_none(), "it cannot be claimed");
     }
-    lined.line.set(Line::Passes);
+    lined.line.set(Line::Passes).await;
     let back = Instant::now();
     // Due while the line was away, or registered by the first request after its return.
     within("a registration to be accepted", async {

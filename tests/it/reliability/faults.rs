@@ -34,9 +34,9 @@ async fn disturb(line: &Proxy, chance: &mut Chance) {
             Line::Passes
         }
     };
-    line.set(fault);
+    line.set(fault).await;
     tokio::time::sleep(lasts).await;
-    line.set(Line::Passes);
+    line.set(Line::Passes).await;
 }
 
 async fn run(stores: Stores) {

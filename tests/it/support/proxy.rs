@@ -71,6 +71,7 @@ struct Trap {
 struct Shared {
     store: String,
     line: watch::Sender<Line>,
+    obeyed: watch::Sender<Line>,
     trap: Mutex<Option<Trap>>,
     sprung: Notify,
 }
@@ -86,6 +87,7 @@ impl Proxy {
         let shared = Arc::new(Shared {
             store,
             line: watch::Sender::new(Line::Passes),
+            obeyed: watch::Sender::new(Line::Passes),
             trap: Mutex::default(),
             sprung: Notify::new(),
         });
@@ -104,9 +106,13 @@ impl Proxy {
         self.address
     }
 
-    /// Changes what the line does from now on.
-    pub fn set(&self, line: Line) {
+    /// Changes what the line does; returns when it does it, with connections that are there too.
+    pub async fn set(&self, line: Line) {
         self.shared.line.send_replace(line);
+        let mut obeyed = self.shared.obeyed.subscribe();
+        let obeying = obeyed.wait_for(|obeyed| *obeyed == line);
+        let obeyed = super::within("the line to change", obeying).await;
+        drop(obeyed.expect("the proxy runs"));
     }
 
     /// Cuts off the next so many replies that fit, each after so many bytes, connection and all.
@@ -157,6 +163,7 @@ async fn accept(address: SocketAddr, listener: TcpListener, shared: Arc<Shared>)
         if matches!(now, Line::Refuses | Line::Closes) {
             connections.shutdown().await;
         }
+        shared.obeyed.send_replace(now);
         while connections.try_join_next().is_some() {}
         let accepted = async {
             match &listener {
