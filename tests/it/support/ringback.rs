@@ -205,12 +205,14 @@ impl Api {
         view
     }
 
-    /// Looks one up again and again until it stands as wished.
+    /// Looks one up again and again until it stands as wished. A store that is away is waited for.
     pub async fn until(&self, id: &str, wish: impl Fn(&Value) -> bool) -> Value {
+        let path = format!("/v1/notifications/t/{id}");
         let asking = async {
             loop {
-                let view = self.get(id).await;
-                if wish(&view) {
+                let (status, view) = self.call(Method::GET, &path, None).await;
+                assert!(matches!(status, 200 | 503), "{status}: {view}");
+                if status == 200 && wish(&view) {
                     return view;
                 }
                 tokio::task::yield_now().await;
