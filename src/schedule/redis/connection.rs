@@ -11,7 +11,7 @@ use super::reply::Reply;
 use crate::schedule::ScheduleError;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, PubSub};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value};
+use redis::{Arg, Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -152,31 +152,53 @@ impl Connection {
 
     /// Runs one command.
     pub async fn run(&self, command: &Cmd) -> Result<Value, ScheduleError> {
-        self.send(command).await?.map_err(unavailable)
+        self.send(command, None).await?.map_err(unavailable)
     }
 
     /// Runs a script that `command` calls; hands it to the server first if that does not know it.
     pub async fn run_script(&self, script: &Script, command: &Cmd) -> Result<Reply, ScheduleError> {
-        Reply::of(self.eval(script, command).await?)
+        Reply::of(self.eval(script, command, None).await?)
     }
 
-    async fn eval(&self, script: &Script, command: &Cmd) -> Result<Value, ScheduleError> {
-        let result = match self.send(command).await? {
+    /// Likewise; if it has to be sent a second time, its argument at this place is 0 then.
+    pub async fn run_script_telling(
+        &self,
+        script: &Script,
+        command: &Cmd,
+        place: usize,
+    ) -> Result<Reply, ScheduleError> {
+        Reply::of(self.eval(script, command, Some(place)).await?)
+    }
+
+    async fn eval(
+        &self,
+        script: &Script,
+        command: &Cmd,
+        telling: Option<usize>,
+    ) -> Result<Value, ScheduleError> {
+        let result = match self.send(command, telling).await? {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 self.run(redis::cmd("SCRIPT").arg("LOAD").arg(&script.text))
                     .await?;
-                self.send(command).await?
+                self.send(command, telling).await?
             }
             result => result,
         };
         result.map_err(unavailable)
     }
 
-    async fn send(&self, command: &Cmd) -> Result<Result<Value, RedisError>, ScheduleError> {
+    async fn send(
+        &self,
+        command: &Cmd,
+        telling: Option<usize>,
+    ) -> Result<Result<Value, RedisError>, ScheduleError> {
         let sending = async {
-            match self.send_once(command).await {
-                Err(error) if !error.is_timeout() => self.send_once(command).await,
-                sent => sent,
+            match (self.send_once(command).await, telling) {
+                (Err(error), None) if !error.is_timeout() => self.send_once(command).await,
+                (Err(error), Some(place)) if !error.is_timeout() => {
+                    self.send_once(&zeroed(command, place)).await
+                }
+                (sent, _) => sent,
             }
         };
         let Ok(sent) = tokio::time::timeout(self.timeout, sending).await else {
@@ -203,6 +225,18 @@ impl Connection {
         }
         sent
     }
+}
+
+/// The same command with 0 as its argument at one place.
+fn zeroed(command: &Cmd, place: usize) -> Cmd {
+    let mut again = Cmd::new();
+    for (number, argument) in command.args_iter().enumerate() {
+        match argument {
+            Arg::Simple(bytes) if number != place => again.arg(bytes),
+            _ => again.arg(0),
+        };
+    }
+    again
 }
 
 /// Whether the server may not be written to. Before version 7, what a command within a script is

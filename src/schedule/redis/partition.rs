@@ -21,6 +21,7 @@ use crate::schedule::{
 };
 use bytes::Bytes;
 use redis::{Cmd, Value};
+use std::future::Future;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -141,7 +142,23 @@ impl Context {
         script: &Script,
         command: &Cmd,
     ) -> Result<Reply, ScheduleError> {
-        let result = self.read(connection, script, command).await;
+        self.take_in(self.read(connection, script, command).await)
+    }
+
+    /// Likewise for a script that must be told, at one place of its arguments, when it may run for
+    /// the second time (see [`Connection::run_script_telling`]).
+    pub async fn run_telling(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        command: &Cmd,
+        place: usize,
+    ) -> Result<Reply, ScheduleError> {
+        let running = connection.run_script_telling(script, command, place);
+        self.take_in(self.timed(running).await)
+    }
+
+    fn take_in(&self, result: Result<Reply, ScheduleError>) -> Result<Reply, ScheduleError> {
         if matches!(result, Err(ScheduleError::Rebuilding)) {
             self.marks.report_loss();
         }
@@ -157,8 +174,15 @@ impl Context {
         script: &Script,
         command: &Cmd,
     ) -> Result<Reply, ScheduleError> {
+        self.timed(connection.run_script(script, command)).await
+    }
+
+    async fn timed(
+        &self,
+        running: impl Future<Output = Result<Reply, ScheduleError>>,
+    ) -> Result<Reply, ScheduleError> {
         let sent_ms = self.clock.base().now_ms();
-        let mut reply = connection.run_script(script, command).await?;
+        let mut reply = running.await?;
         let there_ms = reply.number()?;
         if self.time == Time::Server {
             self.clock

@@ -54,6 +54,9 @@ async fn register(
 ) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
     let mut command = context.call(script);
     command.arg(context.keys.channel());
+    // Sent a second time because the first reply was lost, it is late however soon that is: what the
+    // first one put here may have been sent and forgotten by then.
+    let certain_until = command.args_iter().count();
     command.arg(context.clock.now_ms().saturating_add(LATE_MS));
     let mut earliest_ms = i64::MAX;
     for entry in &batch {
@@ -65,7 +68,9 @@ async fn register(
             .arg(due_ms)
             .arg(envelope::encode(entry, true));
     }
-    let mut reply = context.run(connection, script, &command).await?;
+    let mut reply = context
+        .run_telling(connection, script, &command, certain_until)
+        .await?;
     context.wake.bring_forward(earliest_ms);
     let mut results = Vec::with_capacity(batch.len());
     for entry in &batch {
