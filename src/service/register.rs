@@ -52,7 +52,7 @@ impl Service {
                             ..entry
                         };
                         // Dying here leaves it in the journal alone; nobody was answered yet, and
-                        // registering again or the next start puts it here.
+                        // registering again or the reconciler puts it there.
                         self.schedule_new(entry).await?;
                         return Ok(Intake::Created(fresh));
                     }

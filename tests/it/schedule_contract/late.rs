@@ -3,10 +3,11 @@
 
 use super::fixture::*;
 use super::redis::{command, options};
-use crate::support::proxy::{Cut, Proxy};
+use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::{RedisServer, connect, fresh_database};
 use redis::Value;
 use ringback::clock::{ManualClock, SystemClock};
+use ringback::domain::state::State;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{Lease, Registered, Schedule, ScheduleError, Settled, Taken};
@@ -288,4 +289,43 @@ async fn a_renewal_whose_reply_was_lost_can_be_repeated() {
     ));
     let settled = schedule.settle(lease.clone(), again(&lease, 0)).await;
     assert_eq!(settled.expect("answered"), Settled::Done);
+}
+
+#[tokio::test]
+async fn a_registration_sent_again_when_its_entry_is_forgotten_has_the_journal_asked() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.address());
+    let scene = Scene::at(format!("redis://{}/0", proxy.address()));
+    let beside = Scene {
+        clock: scene.clock.clone(),
+        ..Scene::at(server.url(0))
+    };
+    let (schedule, other) = (scene.ready().await, beside.ready().await);
+    let deliver = async || {
+        let lease = other.claim(1).await.expect("claimed").leases.remove(0);
+        let settled = other.settle(lease.clone(), end(&lease, State::Delivered, 1));
+        assert_eq!(settled.await.expect("answered"), Settled::Done);
+    };
+    // The server knows the script from now on.
+    put(&schedule, "shop", "first").await;
+    deliver().await;
+    for number in 0..10 {
+        let id = format!("again-{number}");
+        proxy.cut_and_hold(Cut::To(id.clone().into_bytes()));
+        let (registered, ()) = tokio::join!(schedule.register(entry("shop", &id, 0)), async {
+            proxy.has_cut().await;
+            deliver().await;
+            proxy.set(Line::Passes).await;
+        });
+        match registered {
+            Ok(registered) => assert_eq!(registered, Registered::Created),
+            // This machine was too slow, and the connection was given up while it was held.
+            Err(ScheduleError::Unavailable(_)) => continue,
+            Err(error) => panic!("{error}"),
+        }
+        let found = schedule.find(&key(&id)).await.expect("answered");
+        assert!(found.expect("it is new again").entry.verify);
+        return;
+    }
+    panic!("no registration was sent again in time");
 }

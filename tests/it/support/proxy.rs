@@ -36,6 +36,8 @@ pub enum Line {
         /// On the way back.
         back: Duration,
     },
+    /// What is sent to the store is held back until the line does something else.
+    Holds,
     /// Connections are accepted and stand, and what is sent into them is gone. One that lost bytes
     /// never gets any again, also when the line passes: only its ends can give it up.
     Swallows,
@@ -66,6 +68,8 @@ struct Trap {
     which: Cut,
     after: usize,
     times: usize,
+    /// What the line does from the first cut on, if anything else.
+    then: Option<Line>,
 }
 
 struct Shared {
@@ -117,10 +121,20 @@ impl Proxy {
 
     /// Cuts off the next so many replies that fit, each after so many bytes, connection and all.
     pub fn cut(&self, which: Cut, after: usize, times: usize) {
+        self.spring(which, after, times, None);
+    }
+
+    /// Cuts off one reply before its first byte, and from then on holds back what is sent.
+    pub fn cut_and_hold(&self, which: Cut) {
+        self.spring(which, 0, 1, Some(Line::Holds));
+    }
+
+    fn spring(&self, which: Cut, after: usize, times: usize, then: Option<Line>) {
         let trap = Trap {
             which,
             after,
             times,
+            then,
         };
         *self.shared.trap.lock().expect("not poisoned") = Some(trap);
     }
@@ -232,6 +246,9 @@ async fn there(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, shared: &Shared,
         if let Line::Delays { there, .. } = shared.line() {
             tokio::time::sleep(there).await;
         }
+        let mut line = shared.line.subscribe();
+        // Fails only when the sender is gone, and `shared` holds it.
+        let _ = line.wait_for(|line| *line != Line::Holds).await;
         if let Some(after) = shared.sprung_by(bytes, true) {
             *state.cut.lock().expect("not poisoned") = Some(after);
         }
@@ -290,6 +307,7 @@ impl Shared {
             which,
             after,
             times,
+            then,
         } = trap.as_mut()?;
         let springs = match which {
             Cut::Any => !is_request,
@@ -300,6 +318,9 @@ impl Shared {
             return None;
         }
         let after = *after;
+        if let Some(then) = then {
+            self.line.send_replace(*then);
+        }
         *times -= 1;
         if *times == 0 {
             *trap = None;
