@@ -27,6 +27,7 @@
 
 mod bulk;
 mod connection;
+mod context;
 mod dead;
 mod durability;
 mod epoch;

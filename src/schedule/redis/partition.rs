@@ -3,11 +3,12 @@
 //! Registrations and settlements are collected into batches by themselves (see [`crate::batch`]);
 //! each kind of call has a connection of its own, so that none waits behind another.
 
+use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
+use super::context::{Context, Keys};
 use super::marks::Marks;
-use super::reply::{Item, Reply};
+use super::reply::Item;
 use super::writes::{registrations, settlements};
-use super::{Options, Time};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
@@ -20,8 +21,7 @@ use crate::schedule::{
     Settlement, Taken,
 };
 use bytes::Bytes;
-use redis::{Cmd, Value};
-use std::future::Future;
+use redis::Value;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
@@ -31,166 +31,6 @@ const MOST_CLAIMED: usize = 128;
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
 /// Most expired leases returned, and most ended entries forgotten, in one claim.
 const UPKEEP: usize = 256;
-
-/// The names of a partition's keys.
-pub struct Keys {
-    fixed: [String; 7],
-    lane_prefix: String,
-    epoch: String,
-    rebuild: String,
-    claim: String,
-    channel: String,
-}
-
-impl Keys {
-    fn of(partition: usize, database: i64, instance: &str) -> Self {
-        let key = |name: &str| format!("{{rb:{partition}}}:{name}");
-        Self {
-            fixed: [
-                "jobs", "lanes", "leases", "inflight", "dead", "ended", "marks",
-            ]
-            .map(key),
-            lane_prefix: key("lane:"),
-            epoch: key("epoch"),
-            rebuild: key("rebuild"),
-            claim: key(&format!("claim:{instance}")),
-            channel: key(&format!("wake:{database}")),
-        }
-    }
-
-    pub fn jobs(&self) -> &str {
-        &self.fixed[0]
-    }
-
-    pub fn leases(&self) -> &str {
-        &self.fixed[2]
-    }
-
-    pub fn in_flight(&self) -> &str {
-        &self.fixed[3]
-    }
-
-    pub fn dead(&self) -> &str {
-        &self.fixed[4]
-    }
-
-    pub fn ended(&self) -> &str {
-        &self.fixed[5]
-    }
-
-    /// The keys that every script gets.
-    pub fn fixed(&self) -> &[String] {
-        &self.fixed
-    }
-
-    pub fn lane_prefix(&self) -> &str {
-        &self.lane_prefix
-    }
-
-    pub fn marks(&self) -> &str {
-        &self.fixed[6]
-    }
-
-    pub fn epoch(&self) -> &str {
-        &self.epoch
-    }
-
-    pub fn rebuild(&self) -> &str {
-        &self.rebuild
-    }
-
-    pub fn channel(&self) -> &str {
-        &self.channel
-    }
-}
-
-/// What the calls of all kinds share.
-pub struct Context {
-    pub keys: Keys,
-    pub limits: Limits,
-    pub clock: Arc<OffsetClock>,
-    pub wake: Arc<Wake>,
-    pub marks: Marks,
-    time: Time,
-}
-
-impl Context {
-    /// The start of a script call: the shared keys and arguments of the prelude.
-    pub fn call(&self, script: &Script) -> Cmd {
-        let mut command = script.call();
-        command.arg(self.keys.fixed.len());
-        for key in &self.keys.fixed {
-            command.arg(key);
-        }
-        match self.time {
-            Time::Server => command.arg(""),
-            Time::Clock => command.arg(self.clock.now_ms()),
-        };
-        command
-            .arg(&self.keys.lane_prefix)
-            .arg(self.limits.lane_cap)
-            .arg(self.marks.instance())
-            .arg(self.marks.seen());
-        command
-    }
-
-    /// Runs a script that changes something; takes in the server's clock and the mark of the change
-    /// from the first items of its reply.
-    pub async fn run(
-        &self,
-        connection: &Connection,
-        script: &Script,
-        command: &Cmd,
-    ) -> Result<Reply, ScheduleError> {
-        self.take_in(self.read(connection, script, command).await)
-    }
-
-    /// Likewise for a script that must be told, at one place of its arguments, when it may run for
-    /// the second time (see [`Connection::run_script_telling`]).
-    pub async fn run_telling(
-        &self,
-        connection: &Connection,
-        script: &Script,
-        command: &Cmd,
-        place: usize,
-    ) -> Result<Reply, ScheduleError> {
-        let running = connection.run_script_telling(script, command, place);
-        self.take_in(self.timed(running).await)
-    }
-
-    fn take_in(&self, result: Result<Reply, ScheduleError>) -> Result<Reply, ScheduleError> {
-        if matches!(result, Err(ScheduleError::Rebuilding)) {
-            self.marks.report_loss();
-        }
-        let mut reply = result?;
-        self.marks.observe(reply.number()?);
-        Ok(reply)
-    }
-
-    /// Runs a script that only reads; takes in the server's clock.
-    pub async fn read(
-        &self,
-        connection: &Connection,
-        script: &Script,
-        command: &Cmd,
-    ) -> Result<Reply, ScheduleError> {
-        self.timed(connection.run_script(script, command)).await
-    }
-
-    async fn timed(
-        &self,
-        running: impl Future<Output = Result<Reply, ScheduleError>>,
-    ) -> Result<Reply, ScheduleError> {
-        let sent_ms = self.clock.base().now_ms();
-        let mut reply = running.await?;
-        let there_ms = reply.number()?;
-        if self.time == Time::Server {
-            self.clock
-                .observe(sent_ms, there_ms, self.clock.base().now_ms());
-        }
-        Ok(reply)
-    }
-}
 
 /// One partition of the schedule.
 pub struct Partition {
@@ -302,7 +142,7 @@ impl Partition {
             )
             .arg(MOST_CLAIMED_BYTES)
             .arg(UPKEEP)
-            .arg(&self.context.keys.claim)
+            .arg(self.context.keys.claim())
             .arg(number);
         let mut reply = self
             .context
@@ -367,7 +207,7 @@ impl Partition {
     /// See [`crate::schedule::Schedule::advance`].
     pub async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
         let mut command = self.context.call(&self.advance);
-        command.arg(&self.context.keys.channel).arg(key.as_str());
+        command.arg(self.context.keys.channel()).arg(key.as_str());
         let mut reply = self
             .context
             .run(&self.reads, &self.advance, &command)
@@ -397,7 +237,7 @@ impl Partition {
             return Ok(None);
         };
         let mut command = self.context.call(&self.revive);
-        command.arg(&self.context.keys.channel).arg(key.as_str());
+        command.arg(self.context.keys.channel()).arg(key.as_str());
         match progress {
             Some(progress) => {
                 let again = Entry::scheduled(entry.notification, progress);

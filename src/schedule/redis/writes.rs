@@ -4,7 +4,8 @@
 //! script then carries out the whole batch.
 
 use super::connection::{Connection, Script};
-use super::partition::{Context, decode};
+use super::context::Context;
+use super::partition::decode;
 use super::reply::Item;
 use crate::batch::{BatchLimits, Batcher};
 use crate::clock::Clock as _;

@@ -1,0 +1,177 @@
+//! What all calls to one partition share: the names of its keys, and how a script's reply is taken in.
+
+use super::Time;
+use super::connection::{Connection, Script};
+use super::marks::Marks;
+use super::reply::Reply;
+use crate::clock::{Clock, OffsetClock};
+use crate::schedule::wake::Wake;
+use crate::schedule::{Limits, ScheduleError};
+use redis::Cmd;
+use std::future::Future;
+use std::sync::Arc;
+
+/// The names of a partition's keys.
+pub struct Keys {
+    fixed: [String; 7],
+    lane_prefix: String,
+    epoch: String,
+    rebuild: String,
+    claim: String,
+    channel: String,
+}
+
+impl Keys {
+    pub fn of(partition: usize, database: i64, instance: &str) -> Self {
+        let key = |name: &str| format!("{{rb:{partition}}}:{name}");
+        Self {
+            fixed: [
+                "jobs", "lanes", "leases", "inflight", "dead", "ended", "marks",
+            ]
+            .map(key),
+            lane_prefix: key("lane:"),
+            epoch: key("epoch"),
+            rebuild: key("rebuild"),
+            claim: key(&format!("claim:{instance}")),
+            channel: key(&format!("wake:{database}")),
+        }
+    }
+
+    pub fn jobs(&self) -> &str {
+        &self.fixed[0]
+    }
+
+    pub fn leases(&self) -> &str {
+        &self.fixed[2]
+    }
+
+    pub fn in_flight(&self) -> &str {
+        &self.fixed[3]
+    }
+
+    pub fn dead(&self) -> &str {
+        &self.fixed[4]
+    }
+
+    pub fn ended(&self) -> &str {
+        &self.fixed[5]
+    }
+
+    /// The keys that every script gets.
+    pub fn fixed(&self) -> &[String] {
+        &self.fixed
+    }
+
+    pub fn lane_prefix(&self) -> &str {
+        &self.lane_prefix
+    }
+
+    pub fn marks(&self) -> &str {
+        &self.fixed[6]
+    }
+
+    pub fn epoch(&self) -> &str {
+        &self.epoch
+    }
+
+    pub fn rebuild(&self) -> &str {
+        &self.rebuild
+    }
+
+    /// Where this instance's last claim is written down.
+    pub fn claim(&self) -> &str {
+        &self.claim
+    }
+
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+}
+
+/// What the calls of all kinds share.
+pub struct Context {
+    pub keys: Keys,
+    pub limits: Limits,
+    pub clock: Arc<OffsetClock>,
+    pub wake: Arc<Wake>,
+    pub marks: Marks,
+    pub time: Time,
+}
+
+impl Context {
+    /// The start of a script call: the shared keys and arguments of the prelude.
+    pub fn call(&self, script: &Script) -> Cmd {
+        let mut command = script.call();
+        command.arg(self.keys.fixed.len());
+        for key in &self.keys.fixed {
+            command.arg(key);
+        }
+        match self.time {
+            Time::Server => command.arg(""),
+            Time::Clock => command.arg(self.clock.now_ms()),
+        };
+        command
+            .arg(&self.keys.lane_prefix)
+            .arg(self.limits.lane_cap)
+            .arg(self.marks.instance())
+            .arg(self.marks.seen());
+        command
+    }
+
+    /// Runs a script that changes something; takes in the server's clock and the mark of the change
+    /// from the first items of its reply.
+    pub async fn run(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        command: &Cmd,
+    ) -> Result<Reply, ScheduleError> {
+        self.take_in(self.read(connection, script, command).await)
+    }
+
+    /// Likewise for a script that must be told, at one place of its arguments, when it may run for
+    /// the second time (see [`Connection::run_script_telling`]).
+    pub async fn run_telling(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        command: &Cmd,
+        place: usize,
+    ) -> Result<Reply, ScheduleError> {
+        let running = connection.run_script_telling(script, command, place);
+        self.take_in(self.timed(running).await)
+    }
+
+    fn take_in(&self, result: Result<Reply, ScheduleError>) -> Result<Reply, ScheduleError> {
+        if matches!(result, Err(ScheduleError::Rebuilding)) {
+            self.marks.report_loss();
+        }
+        let mut reply = result?;
+        self.marks.observe(reply.number()?);
+        Ok(reply)
+    }
+
+    /// Runs a script that only reads; takes in the server's clock.
+    pub async fn read(
+        &self,
+        connection: &Connection,
+        script: &Script,
+        command: &Cmd,
+    ) -> Result<Reply, ScheduleError> {
+        self.timed(connection.run_script(script, command)).await
+    }
+
+    async fn timed(
+        &self,
+        running: impl Future<Output = Result<Reply, ScheduleError>>,
+    ) -> Result<Reply, ScheduleError> {
+        let sent_ms = self.clock.base().now_ms();
+        let mut reply = running.await?;
+        let there_ms = reply.number()?;
+        if self.time == Time::Server {
+            self.clock
+                .observe(sent_ms, there_ms, self.clock.base().now_ms());
+        }
+        Ok(reply)
+    }
+}
