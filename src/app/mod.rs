@@ -85,7 +85,7 @@ impl App {
         let instance = instance_name();
         let journal = stores::open_journal(&config, &instance).await?;
         let schedule =
-            open_schedule(&config.stores(), journal.as_deref(), clock.clone(), time).await?;
+            open_schedule(&config.stores(), journal.as_ref(), clock.clone(), time).await?;
         let health = Health::new(journal.is_some());
         let meters = Meters::new();
         let journal = journal.map(|journal| -> Arc<dyn Journal> {
@@ -249,11 +249,12 @@ async fn watched(
 
 async fn open_schedule(
     config: &StoresConfig,
-    journal: Option<&dyn Journal>,
+    journal: Option<&Arc<dyn Journal>>,
     clock: Arc<dyn Clock>,
     time: Time,
 ) -> anyhow::Result<Arc<dyn Schedule>> {
-    if let Some(schedule) = stores::open_redis(config, journal, clock.clone(), time)? {
+    let asked = journal.map(AsRef::as_ref);
+    if let Some(schedule) = stores::open_redis(config, asked, clock.clone(), time)? {
         if journal.is_none() {
             tracing::info!("no journal: what Redis persists is all that is kept");
             for warning in schedule.durability_warnings().await {
@@ -265,7 +266,7 @@ async fn open_schedule(
     let limits = stores::limits(config, journal.is_some());
     let schedule = Arc::new(MemorySchedule::new(clock, limits));
     if let Some(journal) = journal {
-        let filled = fill(journal, schedule.as_ref()).await?;
+        let filled = fill(Arc::clone(journal), schedule.as_ref()).await?;
         let pending = filled.read;
         tracing::info!(
             pending,

@@ -238,7 +238,7 @@ impl Stores {
         let progress = self.progress("notifications put back").await?;
         let started = Instant::now();
         let mut told = started;
-        let mut filling = Filling::new(journal, schedule, true);
+        let mut filling = Filling::new(Arc::clone(&self.journal), schedule, true);
         let taken_over = || anyhow!("a server has taken over, and fills Redis from the journal");
         while filling.step().await.map_err(failed)? {
             progress.at(filling.done().read);

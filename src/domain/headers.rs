@@ -107,7 +107,9 @@ impl Headers {
         &self.0
     }
 
-    fn bytes(&self) -> usize {
+    /// The bytes of all names and values.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
         self.0
             .iter()
             .map(|(name, value)| name.len() + value.len())

@@ -91,7 +91,7 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     } else {
         &[]
     };
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + lane.len() + body.len() + 256);
+    let mut bytes = Vec::with_capacity(room_without_body(notification) + body.len());
     bytes.extend_from_slice(&encode_header(entry));
     bytes.extend_from_slice(&lane_len.to_be_bytes());
     bytes.extend_from_slice(lane);
@@ -99,6 +99,18 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
         .expect("invariant: strings and numbers serialise into memory");
     bytes.extend_from_slice(body);
     bytes
+}
+
+/// About how many bytes an entry takes, its body included.
+#[must_use]
+pub fn room(entry: &Entry) -> usize {
+    room_without_body(&entry.notification) + entry.notification.body.len()
+}
+
+fn room_without_body(notification: &Notification) -> usize {
+    let lane = notification.lane.as_str().len();
+    let url = notification.destination.as_str().len();
+    HEADER_BYTES + lane + url + notification.headers.bytes() + 192
 }
 
 /// Writes the header alone.

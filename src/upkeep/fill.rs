@@ -6,20 +6,28 @@
 //! the schedule afterwards by whoever registers it, so it does not matter whether it is seen here.
 
 use super::error::UpkeepError;
-use crate::journal::{Cursor, Journal, Pending};
+use crate::journal::{Cursor, Journal, JournalError, Pending};
 use crate::schedule::{Entry, Restored, Schedule};
-use futures_util::future::try_join;
+use std::sync::Arc;
+use tokio::sync::mpsc;
+use tokio_util::task::AbortOnDropHandle;
 
 /// Notifications read from the journal at a time.
 const PAGE: usize = 2_000;
 
+/// Pages that wait to be put in: the journal reads on while the schedule is at one.
+const PAGES_AHEAD: usize = 1;
+
 /// A schedule being filled. Can be gone on with after a failure.
-pub struct Filling<'stores> {
-    journal: &'stores dyn Journal,
-    schedule: &'stores dyn Schedule,
+pub struct Filling<'schedule> {
+    journal: Arc<dyn Journal>,
+    schedule: &'schedule dyn Schedule,
     verify: bool,
+    reading: Option<Reading>,
+    /// Read, and not yet put in.
+    page: Option<Page>,
+    /// Where reading goes on.
     cursor: Option<Cursor>,
-    page: Option<Vec<Pending>>,
     done: Filled,
 }
 
@@ -32,21 +40,30 @@ pub struct Filled {
     pub restored: Restored,
 }
 
-impl<'stores> Filling<'stores> {
+struct Page {
+    entries: Vec<Entry>,
+    /// After which the next one begins; `None` at the end.
+    next: Option<Cursor>,
+}
+
+/// Pages being read ahead, in a task of its own. Ends at the last page, or after a failure.
+struct Reading {
+    pages: mpsc::Receiver<Result<Page, JournalError>>,
+    _task: AbortOnDropHandle<()>,
+}
+
+impl<'schedule> Filling<'schedule> {
     /// Begins to fill a schedule. With `verify`, the journal is asked again before each is sent:
     /// needed wherever anything can have happened since it was read.
     #[must_use]
-    pub fn new(
-        journal: &'stores dyn Journal,
-        schedule: &'stores dyn Schedule,
-        verify: bool,
-    ) -> Self {
+    pub fn new(journal: Arc<dyn Journal>, schedule: &'schedule dyn Schedule, verify: bool) -> Self {
         Self {
             journal,
             schedule,
             verify,
-            cursor: None,
+            reading: None,
             page: None,
+            cursor: None,
             done: Filled::default(),
         }
     }
@@ -57,62 +74,94 @@ impl<'stores> Filling<'stores> {
         self.done
     }
 
-    /// Puts one page in while the next one is read. `false` at the end.
+    /// Puts one page in while the next ones are read. `false` at the end.
     ///
     /// # Errors
     /// [`UpkeepError`]; the step can be repeated.
     pub async fn step(&mut self) -> Result<bool, UpkeepError> {
         let page = match self.page.take() {
             Some(page) => page,
-            None => {
-                let (page, next) = self.journal.pending_page(None, PAGE).await?;
-                self.cursor = next;
-                page
-            }
+            None => self.next_page().await?,
         };
-        let read = page.len() as u64;
-        let entries = self.entries(&page);
-        let cursor = self.cursor;
-        let reading = async {
-            match cursor {
-                None => Ok((Vec::new(), None)),
-                Some(_) => self.journal.pending_page(cursor, PAGE).await,
-            }
-        };
-        let reading = async { reading.await.map_err(UpkeepError::from) };
-        let restoring = async { Ok(self.schedule.restore(&entries).await?) };
-        match try_join(reading, restoring).await {
-            Ok(((next_page, next), restored)) => {
-                self.done.read += read;
+        match self.schedule.restore(&page.entries).await {
+            Ok(restored) => {
+                self.done.read += page.entries.len() as u64;
                 self.done.restored.missing += restored.missing;
                 self.done.restored.moved += restored.moved;
-                let more = cursor.is_some();
-                self.page = more.then_some(next_page);
-                self.cursor = next;
-                Ok(more)
+                Ok(page.next.is_some())
             }
             Err(error) => {
                 self.page = Some(page);
-                Err(error)
+                Err(error.into())
             }
         }
     }
 
-    fn entries(&self, page: &[Pending]) -> Vec<Entry> {
-        page.iter()
-            .map(|pending| Entry {
-                verify: self.verify,
-                ..Entry::scheduled(pending.notification.clone(), pending.progress)
-            })
-            .collect()
+    async fn next_page(&mut self) -> Result<Page, UpkeepError> {
+        let reading = self.reading.get_or_insert_with(|| {
+            Reading::start(Arc::clone(&self.journal), self.cursor, self.verify)
+        });
+        let page = reading.pages.recv().await;
+        let page = page.unwrap_or_else(|| {
+            let stopped = "reading what is pending has stopped".to_string();
+            Err(JournalError::Unavailable(stopped))
+        });
+        match page {
+            Ok(page) => {
+                self.cursor = page.next;
+                Ok(page)
+            }
+            Err(error) => {
+                self.reading = None;
+                Err(error.into())
+            }
+        }
     }
+}
+
+impl Reading {
+    fn start(journal: Arc<dyn Journal>, mut cursor: Option<Cursor>, verify: bool) -> Self {
+        let (sender, pages) = mpsc::channel(PAGES_AHEAD);
+        let task = tokio::spawn(async move {
+            loop {
+                let page = read(journal.as_ref(), cursor, verify).await;
+                cursor = page.as_ref().map_or(None, |page| page.next);
+                if sender.send(page).await.is_err() || cursor.is_none() {
+                    return;
+                }
+            }
+        });
+        Self {
+            pages,
+            _task: AbortOnDropHandle::new(task),
+        }
+    }
+}
+
+async fn read(
+    journal: &dyn Journal,
+    cursor: Option<Cursor>,
+    verify: bool,
+) -> Result<Page, JournalError> {
+    let (pending, next) = journal.pending_page(cursor, PAGE).await?;
+    let entry = |pending: Pending| Entry {
+        verify,
+        ..Entry::scheduled(pending.notification, pending.progress)
+    };
+    Ok(Page {
+        entries: pending.into_iter().map(entry).collect(),
+        next,
+    })
 }
 
 /// Puts every pending notification into a schedule that nobody works with yet.
 ///
 /// # Errors
 /// [`UpkeepError`] if a store fails half-way.
-pub async fn fill(journal: &dyn Journal, schedule: &dyn Schedule) -> Result<Filled, UpkeepError> {
+pub async fn fill(
+    journal: Arc<dyn Journal>,
+    schedule: &dyn Schedule,
+) -> Result<Filled, UpkeepError> {
     let mut filling = Filling::new(journal, schedule, false);
     while filling.step().await? {}
     Ok(filling.done())

@@ -135,13 +135,13 @@ impl Keeper {
     /// Fills the schedule, waiting for stores that are away. Ends early if somebody else has taken
     /// over or the data is lost once more; the next look tells.
     async fn rebuild(&self, shared: &dyn Shared, reason: Reason) {
-        let Some(journal) = self.journal.as_deref() else {
+        let Some(journal) = &self.journal else {
             return;
         };
         let started = Instant::now();
         announce(reason);
-        self.write_down(journal, reason).await;
-        let mut filling = Filling::new(journal, self.schedule.as_ref(), true);
+        self.write_down(journal.as_ref(), reason).await;
+        let mut filling = Filling::new(Arc::clone(journal), self.schedule.as_ref(), true);
         let mut told = Instant::now();
         let mut back_off = BACK_OFF;
         loop {

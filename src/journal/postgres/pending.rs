@@ -39,7 +39,7 @@ const PAGE: &str = concat!(
     ", s.next_due_ms
      FROM weighed AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
-    " WHERE n.row_id = s.notification AND coalesce(s.bytes_before, 0) < $4
+    " WHERE coalesce(s.bytes_before, 0) < $4
      ORDER BY s.next_due_ms, s.notification"
 );
 

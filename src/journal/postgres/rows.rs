@@ -39,13 +39,15 @@ macro_rules! payload_columns {
         )
     };
 }
-/// The notification of this row number, as a table called `n`; whoever takes it from here asks that
-/// its number be that one. Said so roundabout, it is looked up by its number and nothing else: to a
-/// planner that believes the table to be small, any index with the number in it would do.
+/// The notification of this row number, as a table called `n`. Said so roundabout, it is looked up in
+/// the order of the numbers and nowhere else: to a planner that believes the table to be small, any
+/// index with the number in it would do.
 macro_rules! notification_of {
     ($row_id:literal) => {
         concat!(
-            "(SELECT * FROM notifications WHERE row_id >= ",
+            "(SELECT * FROM notifications WHERE row_id BETWEEN ",
+            $row_id,
+            " AND ",
             $row_id,
             " ORDER BY row_id LIMIT 1) AS n"
         )

@@ -7,7 +7,6 @@ use crate::domain::key::Key;
 use crate::schedule::envelope;
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use redis::Cmd;
 
 /// Most keys looked up by one script.
 const MOST_LOOKED_UP: usize = 500;
@@ -110,11 +109,9 @@ pub async fn restore(
     let keys = entries.iter().map(|entry| &entry.notification.key);
     let places = by_partition(keys, partitions.len());
     let mut calls = Vec::new();
-    for (partition, places) in partitions.iter().zip(places) {
-        let mut places = places.into_iter().peekable();
-        while places.peek().is_some() {
-            let (command, earliest_ms) = batch(partition, &mut places, entries);
-            calls.push(call(partition, command, earliest_ms));
+    for (partition, places) in partitions.iter().zip(&places) {
+        for places in cut(places, entries) {
+            calls.push(call(partition, places, entries));
         }
     }
     let add = |all: Restored, some: Restored| async move {
@@ -129,12 +126,44 @@ pub async fn restore(
         .await
 }
 
+/// Cuts what is put back into what one script puts back.
+fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places [usize]> {
+    let mut parts = Vec::new();
+    while !places.is_empty() {
+        let mut bytes = 0;
+        let many = places.iter().take(MOST_RESTORED).take_while(|place| {
+            let fits = bytes < MOST_RESTORED_BYTES;
+            bytes += envelope::room(&entries[**place]);
+            fits
+        });
+        let (part, rest) = places.split_at(many.count());
+        parts.push(part);
+        places = rest;
+    }
+    parts
+}
+
+/// Puts a few entries back. They are written out once it is their turn, while Redis is at those
+/// before them.
 async fn call(
     partition: &Partition,
-    command: Cmd,
-    earliest_ms: i64,
+    places: &[usize],
+    entries: &[Entry],
 ) -> Result<Restored, ScheduleError> {
     let context = &partition.context;
+    let mut command = context.call(&partition.restore);
+    command.arg(context.keys.channel());
+    let mut earliest_ms = i64::MAX;
+    for place in places {
+        let entry = &entries[*place];
+        let due_ms = entry.progress.next_due_ms();
+        earliest_ms = earliest_ms.min(due_ms);
+        command
+            .arg(entry.notification.key.as_str())
+            .arg(entry.notification.lane.as_str())
+            .arg(due_ms)
+            .arg(envelope::encode(entry, true));
+    }
     let mut reply = context
         .run(&partition.bulk, &partition.restore, &command)
         .await?;
@@ -143,30 +172,4 @@ async fn call(
         missing: reply.number()?.unsigned_abs(),
         moved: reply.number()?.unsigned_abs(),
     })
-}
-
-/// One call for the next few entries, and when the first of them is due.
-fn batch(
-    partition: &Partition,
-    places: &mut std::iter::Peekable<std::vec::IntoIter<usize>>,
-    entries: &[Entry],
-) -> (Cmd, i64) {
-    let mut command = partition.context.call(&partition.restore);
-    command.arg(partition.context.keys.channel());
-    let (mut many, mut bytes, mut earliest_ms) = (0, 0, i64::MAX);
-    while many < MOST_RESTORED && bytes < MOST_RESTORED_BYTES {
-        let Some(place) = places.next() else { break };
-        let entry = &entries[place];
-        let due_ms = entry.progress.next_due_ms();
-        let envelope = envelope::encode(entry, true);
-        many += 1;
-        bytes += envelope.len();
-        earliest_ms = earliest_ms.min(due_ms);
-        command
-            .arg(entry.notification.key.as_str())
-            .arg(entry.notification.lane.as_str())
-            .arg(due_ms)
-            .arg(envelope);
-    }
-    (command, earliest_ms)
 }

@@ -160,7 +160,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_un
     flush.expect("flushed");
     schedule.check().await.expect_err("it is noticed");
     shared.look(false).await.expect("looked");
-    fill(journal.as_ref(), schedule.as_ref())
+    fill(journal.clone(), schedule.as_ref())
         .await
         .expect("filled");
     shared.finish().await.expect("heard");

@@ -84,6 +84,8 @@ macro_rules! schedule_contract {
                     what_stands_elsewhere_is_moved,
                     what_is_leased_or_right_is_left_alone,
                     any_number_is_restored,
+                    what_is_put_back_comes_at_its_time,
+                    what_is_put_back_waits_for_a_full_lane,
                     what_is_held_is_told_in_order,
                     a_scan_shows_everything_that_stays,
                     a_cursor_that_no_scan_gave_is_refused,

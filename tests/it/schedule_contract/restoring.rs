@@ -103,6 +103,36 @@ pub async fn any_number_is_restored(open: impl AsyncFn(Limits) -> Fixture) {
     assert_eq!(fixture.claim_all(700).await.len(), 700);
 }
 
+pub async fn what_is_put_back_comes_at_its_time(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "500", 500).await;
+    let entries = [
+        entry("shop", "900", 900),
+        entry("shop", "100", 100),
+        entry("shop", "300", 300),
+        entry("quiet", "200", 200),
+    ];
+    assert_eq!(fixture.restore(&entries).await, (4, 0));
+    let nothing: [&str; 0] = [];
+    for at_ms in [100, 200, 300, 500, 900] {
+        fixture.turn_to(at_ms - 1);
+        assert_eq!(fixture.claim_ids(9).await, nothing, "before {at_ms}");
+        fixture.turn_to(at_ms);
+        assert_eq!(fixture.claim_ids(9).await, [at_ms.to_string()]);
+    }
+}
+
+pub async fn what_is_put_back_waits_for_a_full_lane(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(capped(1)).await;
+    fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    assert_eq!(fixture.restore(&[entry("shop", "2", 0)]).await, (1, 0));
+    let nothing: [&str; 0] = [];
+    assert_eq!(fixture.claim_ids(9).await, nothing);
+    fixture.done(&lease, end(&lease, State::Delivered, 1)).await;
+    assert_eq!(fixture.claim_ids(9).await, ["2"]);
+}
+
 pub async fn what_is_held_is_told_in_order(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     for number in 0..600 {

@@ -10,32 +10,48 @@
 local lost = check_in()
 if lost then return lost end
 
+-- One call for many entries, wherever there can be: a million are put back this way, and each call
+-- costs more than its work.
+local keys = {}
+for i = 7, #ARGV, 4 do keys[#keys + 1] = ARGV[i] end
+local found = call('HMGET', JOBS, unpack(keys))
+
 local before = earliest()
-local missing, moved, touched, added = 0, 0, {}, {}
-for i = 7, #ARGV, 4 do
-  local key, lane, due, envelope = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if call('HSETNX', JOBS, key, envelope) == 1 then
+local missing, moved, touched, fresh, added, soonest = 0, 0, {}, {}, {}, {}
+for n, key in ipairs(keys) do
+  local held, i = found[n], 4 * n + 3
+  local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  if not held then
     missing = missing + 1
-    local list = added[lane] or {}
+    fresh[#fresh + 1], fresh[#fresh + 2] = key, envelope
+    local list, at = added[lane] or {}, tonumber(due)
     list[#list + 1], list[#list + 2] = due, key
-    added[lane], touched[lane] = list, true
-  elseif not call('ZSCORE', LEASES, key) then
-    local held = call('HGET', JOBS, key)
-    if string.byte(held, STATE) == 0 then
-      local stranded = not comes_up(key, lane)
-      local progress = string.sub(held, SERIES, RETRY_AT + 7)
-      if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
-        if stranded then missing = missing + 1 else moved = moved + 1 end
-        call('HSET', JOBS, key, envelope)
-        call('ZADD', LANE .. lane, due, key)
-        touched[lane] = true
-      end
+    added[lane] = list
+    if not soonest[lane] or at < soonest[lane] then soonest[lane] = at end
+  elseif string.byte(held, STATE) == 0 and not call('ZSCORE', LEASES, key) then
+    local stranded = not comes_up(key, lane)
+    local progress = string.sub(held, SERIES, RETRY_AT + 7)
+    if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
+      if stranded then missing = missing + 1 else moved = moved + 1 end
+      call('HSET', JOBS, key, envelope)
+      call('ZADD', LANE .. lane, due, key)
+      touched[lane] = true
     end
   end
 end
--- One call a lane: a million entries are put back this way, and each call costs more than its work.
-for lane, list in pairs(added) do
-  call('ZADD', LANE .. lane, unpack(list))
+
+if fresh[1] then
+  call('HSET', JOBS, unpack(fresh))
+  local lanes = {}
+  for lane, list in pairs(added) do
+    call('ZADD', LANE .. lane, unpack(list))
+    lanes[#lanes + 1] = lane
+  end
+  -- A lane that stands no later than what came into it stays where it is.
+  local stands = call('ZMSCORE', LANES, unpack(lanes))
+  for n, lane in ipairs(lanes) do
+    if not stands[n] or tonumber(stands[n]) > soonest[lane] then touched[lane] = true end
+  end
 end
 for lane in pairs(touched) do
   place(lane, 0)
