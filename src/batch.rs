@@ -1,9 +1,9 @@
 //! Natural batching: while one call to a store is under way, collect the next.
 //!
 //! No timer: an idle store is called at once with a single request, and under load the batches grow
-//! by themselves to what the store can take. Before a batch is made up, every task that could run
-//! gets its turn, since many of them are about to hand something in. One call is under way at a
-//! time, so requests keep their order.
+//! by themselves to what the store can take. Before a batch is made up, the tasks that are ready on
+//! this thread usually get their turn, since many of them are about to hand something in. One call
+//! is under way at a time, so requests keep their order.
 //!
 //! A request that has waited too long for its turn, or whose caller has gone away, is not carried out:
 //! behind a store that does not answer, callers would otherwise wait for one time-out after the

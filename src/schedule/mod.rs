@@ -294,7 +294,7 @@ pub trait Schedule: Send + Sync + 'static {
 
     /// Puts pending entries in that are missing, and gives those that wait the progress that these
     /// have. What has a lease out is left alone. For whoever has just read them in the journal; it
-    /// should be asked again before they are sent ([`Entry::verify`]).
+    /// should be asked again before they are sent ([`Entry::verify`]). No key may come twice.
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
 
     /// What it has to say of itself if it outlives this process and others work with it too.

@@ -8,14 +8,16 @@
 use super::error::UpkeepError;
 use crate::journal::{Cursor, Journal, JournalError, Pending};
 use crate::schedule::{Entry, Restored, Schedule};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::task::JoinError;
 use tokio_util::task::AbortOnDropHandle;
 
 /// Notifications read from the journal at a time.
 const PAGE: usize = 2_000;
 
-/// Pages that wait to be put in: the journal reads on while the schedule is at one.
+/// Pages kept ready while the schedule is at one. One more is held by the task that reads.
 const PAGES_AHEAD: usize = 1;
 
 /// A schedule being filled. Can be gone on with after a failure.
@@ -49,7 +51,7 @@ struct Page {
 /// Pages being read ahead, in a task of its own. Ends at the last page, or after a failure.
 struct Reading {
     pages: mpsc::Receiver<Result<Page, JournalError>>,
-    _task: AbortOnDropHandle<()>,
+    task: AbortOnDropHandle<()>,
 }
 
 impl<'schedule> Filling<'schedule> {
@@ -77,44 +79,44 @@ impl<'schedule> Filling<'schedule> {
     /// Puts one page in while the next ones are read. `false` at the end.
     ///
     /// # Errors
-    /// [`UpkeepError`]; the step can be repeated.
+    /// [`UpkeepError`]; the step can be repeated, as it can be if it was dropped.
+    ///
+    /// # Panics
+    /// If the journal does.
     pub async fn step(&mut self) -> Result<bool, UpkeepError> {
-        let page = match self.page.take() {
-            Some(page) => page,
-            None => self.next_page().await?,
-        };
-        match self.schedule.restore(&page.entries).await {
-            Ok(restored) => {
-                self.done.read += page.entries.len() as u64;
-                self.done.restored.missing += restored.missing;
-                self.done.restored.moved += restored.moved;
-                Ok(page.next.is_some())
-            }
-            Err(error) => {
-                self.page = Some(page);
-                Err(error.into())
-            }
+        if self.page.is_none() {
+            self.page = self.next_page().await?;
         }
+        let Some(page) = &self.page else {
+            return Ok(false);
+        };
+        let restored = self.schedule.restore(&page.entries).await?;
+        self.done.read += page.entries.len() as u64;
+        self.done.restored.missing += restored.missing;
+        self.done.restored.moved += restored.moved;
+        let more = page.next.is_some();
+        self.page = None;
+        Ok(more)
     }
 
-    async fn next_page(&mut self) -> Result<Page, UpkeepError> {
+    /// `None` once the last was given.
+    async fn next_page(&mut self) -> Result<Option<Page>, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
             Reading::start(Arc::clone(&self.journal), self.cursor, self.verify)
         });
-        let page = reading.pages.recv().await;
-        let page = page.unwrap_or_else(|| {
-            let stopped = "reading what is pending has stopped".to_string();
-            Err(JournalError::Unavailable(stopped))
-        });
-        match page {
-            Ok(page) => {
+        match reading.pages.recv().await {
+            Some(Ok(page)) => {
                 self.cursor = page.next;
-                Ok(page)
+                Ok(Some(page))
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 self.reading = None;
-                Err(error.into())
+                Err(error)
             }
+            None => match (&mut reading.task).await.map_err(JoinError::try_into_panic) {
+                Err(Ok(panic)) => resume_unwind(panic),
+                Ok(()) | Err(Err(_)) => Ok(None),
+            },
         }
     }
 }
@@ -133,7 +135,7 @@ impl Reading {
         });
         Self {
             pages,
-            _task: AbortOnDropHandle::new(task),
+            task: AbortOnDropHandle::new(task),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::journal::{Cursor, Pending};
 use async_trait::async_trait;
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
+use tokio::task::coop::consume_budget;
 
 /// A page ends once its bodies come to this much.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
@@ -69,6 +70,8 @@ impl Call for PendingPage {
         let mut page = Vec::with_capacity(found.len());
         let mut cursor = None;
         for row in &found {
+            // There may be thousands, and this thread has more to do.
+            consume_budget().await;
             let row_id: i64 = row.try_get(0)?;
             let at_ms: i64 = row.try_get("next_due_ms")?;
             cursor = Some(Cursor { at_ms, row: row_id });

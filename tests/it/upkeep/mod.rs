@@ -5,6 +5,7 @@
 
 mod auditing;
 mod comparing;
+mod filling;
 mod losing_keys;
 mod pruning;
 mod rebuilding;

@@ -54,7 +54,13 @@ impl Stage {
 
     pub async fn redis() -> Self {
         let (dir, journal) = journal().await;
-        Self::on_redis(dir, journal, None).await
+        Self::on_redis(dir, journal, None, fresh_database()).await
+    }
+
+    /// On a Redis of its own.
+    pub async fn redis_at(url: String) -> Self {
+        let (dir, journal) = journal().await;
+        Self::on_redis(dir, journal, None, url).await
     }
 
     /// Both stores on servers.
@@ -62,13 +68,19 @@ impl Stage {
         let url = postgres::fresh_database();
         let journal = PostgresJournal::open(&url, "instance-1", true).await;
         let dir = tempfile::tempdir().expect("a directory");
-        Self::on_redis(dir, Arc::new(journal.expect("it opens")), Some(url)).await
+        let journal = Arc::new(journal.expect("it opens"));
+        Self::on_redis(dir, journal, Some(url), fresh_database()).await
     }
 
-    async fn on_redis(dir: TempDir, journal: Arc<dyn Journal>, postgres: Option<String>) -> Self {
+    async fn on_redis(
+        dir: TempDir,
+        journal: Arc<dyn Journal>,
+        postgres: Option<String>,
+        redis: String,
+    ) -> Self {
         let clock = ManualClock::at(START_MS);
         let options = Options {
-            url: fresh_database(),
+            url: redis,
             partitions: 2,
             limits: LIMITS,
             time: Time::Clock,
@@ -111,6 +123,17 @@ impl Stage {
         let (notification, progress) = self.journal_one(id, at_ms).await;
         self.schedule_one(&notification, progress).await;
         (notification, progress)
+    }
+
+    /// Registers so many in the journal alone, each due a millisecond after the one before.
+    pub async fn journal_many(&self, many: i64) {
+        let batch: Vec<_> = (0..many)
+            .map(|number| {
+                let registration = registration(key(&format!("{number:05}")));
+                registering_at(registration, START_MS + number)
+            })
+            .collect();
+        self.journal.register(&batch).await.expect("kept");
     }
 
     /// Puts one into the schedule alone.

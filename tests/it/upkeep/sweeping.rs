@@ -3,7 +3,7 @@
 use super::on_each_pair;
 use super::stage::Stage;
 use crate::journal_contract::samples::{
-    START_MS, apply, delivery, do_change, failure, history, key, registering_at, registration,
+    START_MS, apply, delivery, do_change, failure, history, key,
 };
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
@@ -105,15 +105,7 @@ async fn what_is_young_is_left_for_the_next_round(stage: Stage) {
 
 async fn it_goes_on_where_it_was(stage: Stage) {
     // Twenty-five pages; the place is written down after twenty.
-    let batch: Vec<_> = (0..12_500)
-        .map(|number| {
-            registering_at(
-                registration(key(&format!("{number:05}"))),
-                START_MS + number,
-            )
-        })
-        .collect();
-    stage.journal.register(&batch).await.expect("kept");
+    stage.journal_many(12_500).await;
     let now_ms = START_MS + DAY_MS;
     let mut first = sweep(&stage);
     for _ in 0..22 {

@@ -1,7 +1,7 @@
 -- restore: puts entries back that the journal holds pending.
 --
 -- ARGV   6 channel that wakes the other instances
---        then for each entry: key, lane, due, envelope
+--        then for each entry: key, lane, due, envelope; no key twice
 -- Reply  now, mark, how many were missing (or waited where nothing brings them up), how many stood
 --        elsewhere
 -- Keeps  a lease that is out stays out. What stood elsewhere has the journal asked before it is

@@ -1,0 +1,116 @@
+//! Filling a schedule from more than one page of the journal, with a store that fails half-way.
+
+use super::stage::Stage;
+use crate::support::postgres::{connect, run};
+use crate::support::redis::RedisServer;
+use crate::support::within;
+use ringback::schedule::Restored;
+use ringback::upkeep::error::UpkeepError;
+use ringback::upkeep::fill::{Filled, Filling};
+
+/// More than is read ahead, and a page that is not full.
+const MANY: i64 = 10_500;
+const EVERYTHING: Filled = Filled {
+    read: 10_500,
+    restored: Restored {
+        missing: 10_500,
+        moved: 0,
+    },
+};
+
+/// Steps until the end or a failure.
+async fn go_on(filling: &mut Filling<'_>) -> Result<(), UpkeepError> {
+    while filling.step().await? {}
+    Ok(())
+}
+
+async fn pending(stage: &Stage) -> u64 {
+    stage.schedule.counts().await.expect("counted").pending
+}
+
+#[tokio::test]
+async fn a_journal_that_fails_half_way_is_gone_on_with() {
+    let stage = Stage::postgres().await;
+    stage.journal_many(MANY).await;
+    let mut filling = Filling::new(stage.journal.clone(), stage.schedule.as_ref(), true);
+    assert!(filling.step().await.expect("put in"));
+    let mut beside = connect(stage.postgres.as_deref().expect("on PostgreSQL")).await;
+    run(&mut beside, "ALTER TABLE payloads RENAME TO away").await;
+    let failed = go_on(&mut filling).await;
+    assert!(matches!(failed, Err(UpkeepError::Journal(_))), "{failed:?}");
+    let so_far = filling.done().read;
+    assert!((2_000..10_500).contains(&so_far), "{so_far}");
+    assert_eq!(pending(&stage).await, so_far);
+    run(&mut beside, "ALTER TABLE away RENAME TO payloads").await;
+    go_on(&mut filling).await.expect("put in");
+    assert_eq!(
+        filling.done(),
+        EVERYTHING,
+        "nothing left out, nothing twice"
+    );
+    assert_eq!(pending(&stage).await, EVERYTHING.read);
+    assert!(!filling.step().await.expect("nothing"), "it is the end");
+    assert_eq!(filling.done(), EVERYTHING);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_that_fails_half_way_is_gone_on_with() {
+    let mut server = RedisServer::start(&["--appendonly", "yes"]);
+    let stage = Stage::redis_at(server.url(0)).await;
+    stage.journal_many(MANY).await;
+    let mut filling = Filling::new(stage.journal.clone(), stage.schedule.as_ref(), true);
+    assert!(filling.step().await.expect("put in"));
+    server.kill();
+    let failed = go_on(&mut filling).await;
+    assert!(
+        matches!(failed, Err(UpkeepError::Schedule(_))),
+        "{failed:?}"
+    );
+    let so_far = filling.done().read;
+    server.start_again().await;
+    let done = within("Redis to be back", async {
+        while let Err(error) = go_on(&mut filling).await {
+            assert!(error.may_pass(), "{error}");
+        }
+    });
+    done.await;
+    assert!(so_far < EVERYTHING.read);
+    assert_eq!(filling.done().read, EVERYTHING.read);
+    assert_eq!(pending(&stage).await, EVERYTHING.read);
+}
+
+#[tokio::test]
+async fn a_step_that_was_dropped_is_made_again() {
+    let stage = Stage::redis().await;
+    stage.journal_many(MANY).await;
+    let mut filling = Filling::new(stage.journal.clone(), stage.schedule.as_ref(), true);
+    let (mut patience, mut dropped) = (0, 0);
+    let everything = async {
+        loop {
+            // Dropped a little later each time, until one gets through.
+            tokio::select! {
+                biased;
+                more = filling.step() => {
+                    if !more.expect("put in") {
+                        return;
+                    }
+                    patience = 0;
+                }
+                () = yields(patience) => {
+                    patience = 2 * patience + 1;
+                    dropped += 1;
+                }
+            }
+        }
+    };
+    within("everything to be put in", everything).await;
+    assert!(dropped > 5, "{dropped} were dropped");
+    assert_eq!(filling.done().read, EVERYTHING.read);
+    assert_eq!(pending(&stage).await, EVERYTHING.read);
+}
+
+async fn yields(many: usize) {
+    for _ in 0..many {
+        tokio::task::yield_now().await;
+    }
+}
