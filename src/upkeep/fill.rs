@@ -30,6 +30,7 @@ pub struct Filling<'schedule> {
     page: Option<Page>,
     /// Where reading goes on.
     cursor: Option<Cursor>,
+    is_through: bool,
     done: Filled,
 }
 
@@ -66,6 +67,7 @@ impl<'schedule> Filling<'schedule> {
             reading: None,
             page: None,
             cursor: None,
+            is_through: false,
             done: Filled::default(),
         }
     }
@@ -84,39 +86,49 @@ impl<'schedule> Filling<'schedule> {
     /// # Panics
     /// If the journal does.
     pub async fn step(&mut self) -> Result<bool, UpkeepError> {
-        if self.page.is_none() {
-            self.page = self.next_page().await?;
-        }
-        let Some(page) = &self.page else {
+        if self.is_through {
             return Ok(false);
+        }
+        let page = match self.page.take() {
+            Some(page) => page,
+            None => self.next_page().await?,
         };
+        // Kept until it is in.
+        let page = &*self.page.insert(page);
         let restored = self.schedule.restore(&page.entries).await?;
         self.done.read += page.entries.len() as u64;
         self.done.restored.missing += restored.missing;
         self.done.restored.moved += restored.moved;
-        let more = page.next.is_some();
+        self.is_through = page.next.is_none();
         self.page = None;
-        Ok(more)
+        Ok(!self.is_through)
     }
 
-    /// `None` once the last was given.
-    async fn next_page(&mut self) -> Result<Option<Page>, JournalError> {
+    async fn next_page(&mut self) -> Result<Page, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
             Reading::start(Arc::clone(&self.journal), self.cursor, self.verify)
         });
         match reading.pages.recv().await {
             Some(Ok(page)) => {
                 self.cursor = page.next;
-                Ok(Some(page))
+                Ok(page)
             }
             Some(Err(error)) => {
                 self.reading = None;
                 Err(error)
             }
-            None => match (&mut reading.task).await.map_err(JoinError::try_into_panic) {
-                Err(Ok(panic)) => resume_unwind(panic),
-                Ok(()) | Err(Err(_)) => Ok(None),
-            },
+            None => {
+                let ended = (&mut reading.task).await;
+                self.reading = None;
+                match ended.map_err(JoinError::try_into_panic) {
+                    Err(Ok(panic)) => resume_unwind(panic),
+                    // Not the end: a schedule would pass for whole.
+                    Ok(()) | Err(Err(_)) => {
+                        let stopped = "reading what is pending was stopped".to_string();
+                        Err(JournalError::Unavailable(stopped))
+                    }
+                }
+            }
         }
     }
 }
