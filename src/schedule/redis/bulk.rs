@@ -1,5 +1,6 @@
 //! Many entries at a time: looking them up, leafing through them, putting them back.
 
+use super::context::add_entries;
 use super::partition::Partition;
 use super::reply::{Item, Reply};
 use super::slot;
@@ -153,17 +154,7 @@ async fn call(
     let context = &partition.context;
     let mut command = context.call(&partition.restore);
     command.arg(context.keys.channel());
-    let mut earliest_ms = i64::MAX;
-    for place in places {
-        let entry = &entries[*place];
-        let due_ms = entry.progress.next_due_ms();
-        earliest_ms = earliest_ms.min(due_ms);
-        command
-            .arg(entry.notification.key.as_str())
-            .arg(entry.notification.lane.as_str())
-            .arg(due_ms)
-            .arg(envelope::encode(entry, true));
-    }
+    let earliest_ms = add_entries(&mut command, places.iter().map(|place| &entries[*place]));
     let mut reply = context
         .run(&partition.bulk, &partition.restore, &command)
         .await?;

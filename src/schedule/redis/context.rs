@@ -5,8 +5,9 @@ use super::connection::{Connection, Script};
 use super::marks::Marks;
 use super::reply::Reply;
 use crate::clock::{Clock, OffsetClock};
+use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
-use crate::schedule::{Limits, ScheduleError};
+use crate::schedule::{Entry, Limits, ScheduleError};
 use redis::Cmd;
 use std::future::Future;
 use std::sync::Arc;
@@ -174,4 +175,22 @@ impl Context {
         }
         Ok(reply)
     }
+}
+
+/// Adds what a script is told of each entry: key, lane, due, envelope. Says when the first is due.
+pub fn add_entries<'entry>(
+    command: &mut Cmd,
+    entries: impl IntoIterator<Item = &'entry Entry>,
+) -> i64 {
+    let mut earliest_ms = i64::MAX;
+    for entry in entries {
+        let due_ms = entry.progress.next_due_ms();
+        earliest_ms = earliest_ms.min(due_ms);
+        command
+            .arg(entry.notification.key.as_str())
+            .arg(entry.notification.lane.as_str())
+            .arg(due_ms)
+            .arg(envelope::encode(entry, true));
+    }
+    earliest_ms
 }

@@ -4,7 +4,7 @@
 //! script then carries out the whole batch.
 
 use super::connection::{Connection, Script};
-use super::context::Context;
+use super::context::{Context, add_entries};
 use super::partition::decode;
 use super::reply::Item;
 use crate::batch::{BatchLimits, Batcher};
@@ -59,16 +59,7 @@ async fn register(
     // first one put here may have been sent and forgotten by then.
     let certain_until = command.args_iter().count();
     command.arg(context.clock.now_ms().saturating_add(LATE_MS));
-    let mut earliest_ms = i64::MAX;
-    for entry in &batch {
-        let due_ms = entry.progress.next_due_ms();
-        earliest_ms = earliest_ms.min(due_ms);
-        command
-            .arg(entry.notification.key.as_str())
-            .arg(entry.notification.lane.as_str())
-            .arg(due_ms)
-            .arg(envelope::encode(entry, true));
-    }
+    let earliest_ms = add_entries(&mut command, &batch);
     let mut reply = context
         .run_telling(connection, script, &command, certain_until)
         .await?;
