@@ -1,5 +1,6 @@
 //! One attempt, as it is kept: what was sent when, and what came back.
 
+use crate::domain::progress::Progress;
 use crate::domain::state::named;
 
 /// Bytes of an answer that are kept; support staff need its beginning.
@@ -73,6 +74,30 @@ pub struct Attempt {
     pub duration_ms: i64,
     /// What came of it.
     pub answer: Answer,
+}
+
+impl Attempt {
+    /// One whose lease expired before anybody recorded an outcome: the next of this progress, which
+    /// began at `started_ms` at the earliest.
+    #[must_use]
+    pub fn interrupted(progress: &Progress, started_ms: i64) -> Self {
+        Self {
+            series: progress.series,
+            number: progress.next_number(),
+            due_ms: progress.next_due_ms(),
+            started_ms,
+            duration_ms: 0,
+            answer: Answer {
+                outcome: Outcome::Interrupted,
+                status: None,
+                body: Vec::new(),
+                reason:
+                    "the instance that made this attempt ended before it recorded an outcome; the \
+                         receiver may have got it"
+                        .to_string(),
+            },
+        }
+    }
 }
 
 /// Shows bytes so that what the eye would miss is seen: a BOM, control characters and bytes that

@@ -73,6 +73,15 @@ impl Change {
         }
     }
 
+    /// Whether a notification in this state can be changed so.
+    #[must_use]
+    pub fn is_allowed(self, state: State) -> bool {
+        match self {
+            Self::Cancel | Self::Retry => state == State::Scheduled,
+            Self::Discard | Self::Replay => state == State::Dead,
+        }
+    }
+
     /// The name of the transition that the change leaves in the history.
     #[must_use]
     pub fn transition(self) -> &'static str {
@@ -98,6 +107,11 @@ mod tests {
             assert_eq!(
                 changed.map(|changed| changed.state),
                 expected,
+                "{change} {state}"
+            );
+            assert_eq!(
+                change.is_allowed(state),
+                expected.is_some(),
                 "{change} {state}"
             );
         }

@@ -29,6 +29,7 @@ pub mod headers;
 pub mod key;
 pub mod ladder;
 pub mod lane;
+pub mod lease;
 pub mod named_ladders;
 pub mod notification;
 pub mod progress;

@@ -87,6 +87,16 @@ impl SigningSecret {
         &self.text
     }
 
+    /// A text that two secrets have in common only if they are the same, and that tells nothing of
+    /// either.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        let mut mac = self.keyed.clone();
+        // Holds no dot, so nothing that is sent to a merchant has this signature.
+        mac.update(b"fingerprint of a signing secret");
+        STANDARD.encode(&mac.finalize().into_bytes()[..12])
+    }
+
     /// The `webhook-signature` of a request sent at `timestamp_s`.
     #[must_use]
     pub fn sign(&self, webhook_id: &str, timestamp_s: i64, body: &[u8]) -> String {

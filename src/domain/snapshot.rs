@@ -37,6 +37,9 @@ pub struct Snapshot {
     pub registered_ms: i64,
     /// When it ended, if it has.
     pub ended_ms: Option<i64>,
+    /// How often the holder of a lease has shut out those who held one before. A change by hand
+    /// applies only where this is what it was decided on. 0 where no journal keeps it.
+    pub fence: u64,
     /// The attempts that have ended, oldest first; empty where no journal keeps them.
     pub attempts: Vec<Attempt>,
 }
@@ -58,6 +61,7 @@ impl Snapshot {
             progress,
             registered_ms: notification.registered_ms,
             ended_ms: None,
+            fence: 0,
             attempts: Vec::new(),
         }
     }

@@ -125,21 +125,41 @@ pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
     let there = snapshot.state == decision.state
         && stands.series == decision.progress.series
         && stands.attempts == decision.progress.attempts;
-    if there || attempt.answer.outcome == Outcome::Interrupted {
+    let pending = snapshot.state == State::Scheduled && stands.series == attempt.series;
+    if there || (pending && attempt.answer.outcome == Outcome::Interrupted) {
         Recorded::Applied
     } else {
         Recorded::Stale(Box::new(snapshot.clone()))
     }
 }
 
-/// Carries a change by hand out on the notification as it stands; `None` if its state forbids it.
-pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Option<Line> {
+/// What a change by hand does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Changes {
+    /// It is carried out; with a line for the history.
+    Done(Line),
+    /// The state forbids it.
+    Refused,
+    /// The lease that it was decided under was lost.
+    Fenced,
+}
+
+/// Carries a change by hand out on the notification as it stands. That raises the fence, so a change
+/// that is made twice is carried out once.
+pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Changes {
     let changed = changing.change.apply(
         &snapshot.ladder,
         snapshot.state,
         &snapshot.progress,
         changing.at_ms,
-    )?;
+    );
+    let Some(changed) = changed else {
+        return Changes::Refused;
+    };
+    if snapshot.fence != changing.fence {
+        return Changes::Fenced;
+    }
+    snapshot.fence += 1;
     let Changed {
         state,
         cause,
@@ -153,7 +173,7 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Option<Lin
         ended_ms,
     };
     stand(snapshot, standing.without_retry_at_the_end());
-    Some(Line {
+    Changes::Done(Line {
         kind: changing.change.transition(),
         detail: changing.reason.clone(),
     })

@@ -26,6 +26,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::change::Change;
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
+use crate::domain::lease::LeaseToken;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -114,8 +115,11 @@ pub enum Recorded {
 /// A change by hand, to be carried out and written down.
 #[derive(Debug, Clone)]
 pub struct Changing {
-    /// Whose change it is.
-    pub key: Key,
+    /// The lease on what is changed. Whoever asks for a change leases the notification first, then
+    /// reads [`Snapshot::fence`] here, so that nobody attempts or changes it meanwhile.
+    pub lease: LeaseToken,
+    /// The fence that was read under that lease.
+    pub fence: u64,
     /// What to do.
     pub change: Change,
     /// Who asked.
@@ -133,6 +137,9 @@ pub enum ChangeResult {
     Done(Box<Snapshot>),
     /// Its state does not allow it; nothing changed (without its attempts).
     Refused(Box<Snapshot>),
+    /// Its fence is another than the change was decided on, so the lease was lost meanwhile and
+    /// somebody else has the notification; nothing changed (without its attempts).
+    Fenced(Box<Snapshot>),
     /// No such notification.
     Missing,
 }
@@ -317,7 +324,12 @@ pub trait Journal: Send + Sync + 'static {
     /// Keeps a batch of attempts and carries out their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
-    /// Carries out a change by hand.
+    /// Shuts out whoever leased this notification before: changes that they decided on are refused
+    /// from now on. Says how it stands (without its attempts). Whoever leases a notification whose
+    /// earlier lease has expired calls this before doing anything else.
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
+
+    /// Carries out a change by hand, if the fence is the one it was decided on.
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
     /// One notification with its attempts: the last [`MOST_ATTEMPTS_SHOWN`], oldest first.

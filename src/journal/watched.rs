@@ -68,6 +68,10 @@ impl Journal for WatchedJournal {
         self.watch(Work::Settle, self.journal.record(batch)).await
     }
 
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        self.watch(Work::Settle, self.journal.fence(key)).await
+    }
+
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         self.watch(Work::Accept, self.journal.change(changing))
             .await

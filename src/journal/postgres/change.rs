@@ -1,11 +1,13 @@
-//! Carrying out changes by hand, and adding lines to histories.
+//! Carrying out changes by hand, raising fences, and adding lines to histories.
 
 use super::connections::Call;
 use super::error::Failure;
 use super::load::{load, lock};
 use super::statements::{HistoryRow, insert_history, update_standings};
 use crate::domain::key::Key;
-use crate::journal::effect::{self, Line};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::effect::{self, Changes, Line};
 use crate::journal::{ChangeResult, Changing, Noting};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -26,14 +28,22 @@ impl Call for Change<'_> {
     async fn make(&self, connection: &mut PgConnection) -> Result<ChangeResult, Failure> {
         let Self { changing, instance } = self;
         let mut transaction = connection.begin().await?;
-        let mut known = lock(&mut transaction, &[&changing.key]).await?;
-        let Some(mut stored) = known.remove(&changing.key) else {
+        let key = changing.lease.key();
+        let mut known = lock(&mut transaction, &[key]).await?;
+        let Some(mut stored) = known.remove(key) else {
             transaction.rollback().await?;
             return Ok(ChangeResult::Missing);
         };
-        let Some(line) = effect::change(&mut stored.snapshot, changing) else {
-            transaction.rollback().await?;
-            return Ok(ChangeResult::Refused(Box::new(stored.snapshot)));
+        let line = match effect::change(&mut stored.snapshot, changing) {
+            Changes::Done(line) => line,
+            Changes::Refused => {
+                transaction.rollback().await?;
+                return Ok(ChangeResult::Refused(Box::new(stored.snapshot)));
+            }
+            Changes::Fenced => {
+                transaction.rollback().await?;
+                return Ok(ChangeResult::Fenced(Box::new(stored.snapshot)));
+            }
         };
         let history = HistoryRow {
             notification: stored.row_id,
@@ -47,6 +57,31 @@ impl Call for Change<'_> {
         let committed = transaction.commit().await;
         committed.map_err(|error| Failure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))
+    }
+}
+
+/// See [`crate::journal::Journal::fence`]. Made twice, it does no more than once.
+pub(super) struct Fence<'call>(pub(super) &'call Key);
+
+#[async_trait]
+impl Call for Fence<'_> {
+    type Reply = Option<Snapshot>;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Option<Snapshot>, Failure> {
+        let mut transaction = connection.begin().await?;
+        let mut known = lock(&mut transaction, &[self.0]).await?;
+        let Some(mut stored) = known.remove(self.0) else {
+            transaction.rollback().await?;
+            return Ok(None);
+        };
+        if stored.snapshot.state != State::Scheduled {
+            transaction.rollback().await?;
+            return Ok(Some(stored.snapshot));
+        }
+        stored.snapshot.fence += 1;
+        update_standings(&mut transaction, std::slice::from_ref(&stored)).await?;
+        transaction.commit().await?;
+        Ok(Some(stored.snapshot))
     }
 }
 

@@ -77,6 +77,10 @@ impl Journal for PostgresJournal {
         self.connections.write(&call).await
     }
 
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        self.connections.write(&change::Fence(key)).await
+    }
+
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         let call = change::Change {
             changing: &changing,

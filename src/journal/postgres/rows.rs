@@ -24,7 +24,7 @@ macro_rules! stored_columns {
     () => {
         "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, s.state, s.cause, s.series, s.step, s.attempts, s.first_due_ms, \
-         s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms"
+         s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence"
     };
 }
 /// What [`Reader::pending`] reads besides, the payload from a table of this name.
@@ -102,6 +102,11 @@ impl<'row> Fields<'row> {
         u32::try_from(number).map_err(|_| corrupt("count", &number))
     }
 
+    fn fence(&mut self) -> Result<u64, JournalError> {
+        let number: i64 = self.take()?;
+        u64::try_from(number).map_err(|_| corrupt("fence", &number))
+    }
+
     fn bytes(&mut self) -> Result<[u8; 16], JournalError> {
         let bytes: &[u8] = self.take()?;
         bytes
@@ -157,6 +162,7 @@ impl Reader {
                     clamped: fields.take()?,
                 },
                 ended_ms: fields.take()?,
+                fence: fields.fence()?,
                 attempts: Vec::new(),
             },
         })

@@ -143,13 +143,15 @@ pub(super) async fn update_standings(
             due_ms = g.due_ms,
             retry_at_ms = g.retry_at_ms,
             clamped = g.clamped,
-            ended_ms = g.ended_ms
+            ended_ms = g.ended_ms,
+            fence = g.fence
          FROM unnest(
             $1::BIGINT[], $2::TEXT[], $3::TEXT[], $4::INTEGER[], $5::INTEGER[], $6::INTEGER[],
-            $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BOOLEAN[], $12::BIGINT[]
+            $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BOOLEAN[], $12::BIGINT[],
+            $13::BIGINT[]
          ) AS g (
             row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms
+            retry_at_ms, clamped, ended_ms, fence
          )
          WHERE s.notification = g.row_id AND s.notification = ANY($1)",
     )
@@ -165,6 +167,7 @@ pub(super) async fn update_standings(
     .bind(each!(rows, row => row.snapshot.progress.retry_at_ms))
     .bind(each!(rows, row => row.snapshot.progress.clamped))
     .bind(each!(rows, row => row.snapshot.ended_ms))
+    .bind(each!(rows, row => i64::try_from(row.snapshot.fence).unwrap_or(i64::MAX)))
     .execute(connection)
     .await?;
     Ok(())

@@ -76,12 +76,21 @@ impl Journal for SqliteJournal {
         Ok(replies)
     }
 
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let snapshot = write::fence(transaction.connection(), key).await?;
+        transaction.commit().await?;
+        Ok(snapshot)
+    }
+
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         let reply = write::change(transaction.connection(), &self.instance, &changing).await?;
         match reply {
             ChangeResult::Done(_) => transaction.commit().await?,
-            ChangeResult::Refused(_) | ChangeResult::Missing => transaction.release().await?,
+            ChangeResult::Refused(_) | ChangeResult::Fenced(_) | ChangeResult::Missing => {
+                transaction.release().await?
+            }
         }
         Ok(reply)
     }

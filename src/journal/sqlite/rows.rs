@@ -24,7 +24,7 @@ macro_rules! stored_columns {
     () => {
         "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, n.state, \
          n.cause, n.series, n.step, n.attempts, n.first_due_ms, n.deadline_ms, n.due_ms, \
-         n.retry_at_ms, n.clamped, n.registered_ms, n.ended_ms"
+         n.retry_at_ms, n.clamped, n.registered_ms, n.ended_ms, n.fence"
     };
 }
 /// What [`pending`] reads besides, of a table called `p` too.
@@ -105,6 +105,11 @@ impl<'row> Fields<'row> {
         u32::try_from(number).map_err(|_| corrupt("count", &number))
     }
 
+    fn fence(&mut self) -> Result<u64, JournalError> {
+        let number: i64 = self.take()?;
+        u64::try_from(number).map_err(|_| corrupt("fence", &number))
+    }
+
     fn bytes(&mut self) -> Result<[u8; 16], JournalError> {
         let bytes: &[u8] = self.take()?;
         bytes
@@ -157,6 +162,7 @@ pub(super) fn stored(fields: &mut Fields<'_>) -> Result<Stored, JournalError> {
             },
             registered_ms: fields.take()?,
             ended_ms: fields.take()?,
+            fence: fields.fence()?,
             attempts: Vec::new(),
         },
     })

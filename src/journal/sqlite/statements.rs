@@ -59,13 +59,13 @@ static INSERT_TRANSITIONS: LazyLock<Bulk> = LazyLock::new(|| {
 static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "WITH moved (row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms) AS (",
-        12,
+            retry_at_ms, clamped, ended_ms, fence) AS (",
+        13,
         ") UPDATE notifications SET state = moved.state, cause = moved.cause,
             series = moved.series, step = moved.step, attempts = moved.attempts,
             first_due_ms = moved.first_due_ms, deadline_ms = moved.deadline_ms,
             due_ms = moved.due_ms, retry_at_ms = moved.retry_at_ms, clamped = moved.clamped,
-            ended_ms = moved.ended_ms
+            ended_ms = moved.ended_ms, fence = moved.fence
           FROM moved WHERE notifications.row_id = moved.row_id",
     )
 });
@@ -150,6 +150,7 @@ fn bind_notification(
         progress,
         registered_ms,
         ended_ms,
+        fence: _,
         attempts: _,
     } = &stored.snapshot;
     statement
@@ -222,6 +223,7 @@ fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
         cause,
         progress,
         ended_ms,
+        fence,
         ..
     } = &stored.snapshot;
     statement
@@ -237,4 +239,5 @@ fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
         .bind(progress.retry_at_ms)
         .bind(progress.clamped)
         .bind(*ended_ms)
+        .bind(i64::try_from(*fence).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! The three writes: registering, recording, changing. Each runs within one transaction.
+//! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
 use super::error::failed;
 use super::rows::{Stored, load};
@@ -9,7 +9,8 @@ use super::statements::{
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::effect::{self, Effect, Line};
+use crate::domain::state::State;
+use crate::journal::effect::{self, Changes, Effect, Line};
 use crate::journal::{
     Actor, ChangeResult, Changing, JournalError, Journaled, Noting, Recorded, Recording,
     Registering,
@@ -180,12 +181,15 @@ pub(super) async fn change(
     instance: &Arc<str>,
     changing: &Changing,
 ) -> Result<ChangeResult, JournalError> {
-    let mut known = load(connection, &[&changing.key]).await?;
-    let Some(mut stored) = known.remove(&changing.key) else {
+    let key = changing.lease.key();
+    let mut known = load(connection, &[key]).await?;
+    let Some(mut stored) = known.remove(key) else {
         return Ok(ChangeResult::Missing);
     };
-    let Some(line) = effect::change(&mut stored.snapshot, changing) else {
-        return Ok(ChangeResult::Refused(Box::new(stored.snapshot)));
+    let line = match effect::change(&mut stored.snapshot, changing) {
+        Changes::Done(line) => line,
+        Changes::Refused => return Ok(ChangeResult::Refused(Box::new(stored.snapshot))),
+        Changes::Fenced => return Ok(ChangeResult::Fenced(Box::new(stored.snapshot))),
     };
     let history = HistoryRow {
         notification: stored.row_id,
@@ -198,4 +202,20 @@ pub(super) async fn change(
     update_notifications(connection, moved).await?;
     insert_history(connection, &[history]).await?;
     Ok(ChangeResult::Done(Box::new(stored.snapshot)))
+}
+
+/// Raises the fence of one notification, if it is pending.
+pub(super) async fn fence(
+    connection: &mut SqliteConnection,
+    key: &Key,
+) -> Result<Option<Snapshot>, JournalError> {
+    let mut known = load(connection, &[key]).await?;
+    let Some(mut stored) = known.remove(key) else {
+        return Ok(None);
+    };
+    if stored.snapshot.state == State::Scheduled {
+        stored.snapshot.fence += 1;
+        update_notifications(connection, std::slice::from_ref(&stored)).await?;
+    }
+    Ok(Some(stored.snapshot))
 }

@@ -76,7 +76,10 @@ async fn shown(journal: &dyn Journal) -> Shown {
     };
     for id in IDS {
         let key = key(id);
-        shown.found.push(journal.find(&key).await.expect("read"));
+        let found = journal.find(&key).await.expect("read");
+        // A version before has none.
+        let unfenced = found.map(|found| Snapshot { fence: 0, ..found });
+        shown.found.push(unfenced);
         shown
             .histories
             .push(journal.transitions(&key).await.expect("read"));

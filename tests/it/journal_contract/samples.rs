@@ -9,6 +9,7 @@ use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
+use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
@@ -121,9 +122,15 @@ pub async fn apply(journal: &dyn Journal, recording: Recording) {
     assert_eq!(record(journal, recording).await, Recorded::Applied);
 }
 
+/// A change of a notification whose fence was never raised.
 pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
+    let expiry = Expiry {
+        at_ms: at_ms + 1_000,
+        number: 0,
+    };
     Changing {
-        key: key.clone(),
+        lease: LeaseToken::granted(key.clone(), expiry),
+        fence: 0,
         change,
         actor: Actor("support".into()),
         reason: format!("asked to {change}"),
@@ -133,7 +140,11 @@ pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
 
 /// Carries out a change that must be allowed.
 pub async fn do_change(journal: &dyn Journal, key: &Key, change: Change, at_ms: i64) -> Snapshot {
-    match journal.change(changing(key, change, at_ms)).await {
+    let changing = Changing {
+        fence: find(journal, key).await.fence,
+        ..changing(key, change, at_ms)
+    };
+    match journal.change(changing).await {
         Ok(ChangeResult::Done(snapshot)) => *snapshot,
         other => panic!("{change}: {other:?}"),
     }

@@ -1,0 +1,4 @@
+-- Whoever holds a lease on a notification that somebody else had leased before raises this number first.
+-- A change by hand names the number it was decided on, so one whose lease was lost changes nothing.
+
+ALTER TABLE notifications ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
