@@ -13,7 +13,7 @@ pub mod stores;
 use crate::api::server;
 use crate::api::{self, ApiSettings};
 use crate::clock::{Clock, SystemClock};
-use crate::config::{RetentionConfig, ServeConfig, StoresConfig};
+use crate::config::{RetentionConfig, ServeConfig};
 use crate::delivery::courier::{Courier, CourierSettings};
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::guard::Guard;
@@ -84,8 +84,7 @@ impl App {
         let address = listener.local_addr().context("cannot listen")?;
         let instance = instance_name();
         let journal = stores::open_journal(&config, &instance).await?;
-        let schedule =
-            open_schedule(&config.stores(), journal.as_ref(), clock.clone(), time).await?;
+        let schedule = open_schedule(&config, journal.as_ref(), clock.clone(), time).await?;
         let health = Health::new(journal.is_some());
         let meters = Meters::new();
         let journal = journal.map(|journal| -> Arc<dyn Journal> {
@@ -107,11 +106,12 @@ impl App {
             },
             secret: config.delivery.signing_secret.clone(),
             timeout: config.delivery.timeout,
+            user_agent: config.delivery.user_agent.clone(),
         })
         .context("cannot set up the HTTP client")?;
         let stop = CancellationToken::new();
         let dispatcher = Dispatcher::new(
-            courier,
+            Arc::new(courier),
             schedule.clone(),
             recorder.clone(),
             clock,
@@ -248,13 +248,15 @@ async fn watched(
 }
 
 async fn open_schedule(
-    config: &StoresConfig,
+    config: &ServeConfig,
     journal: Option<&Arc<dyn Journal>>,
     clock: Arc<dyn Clock>,
     time: Time,
 ) -> anyhow::Result<Arc<dyn Schedule>> {
     let asked = journal.map(AsRef::as_ref);
-    if let Some(schedule) = stores::open_redis(config, asked, clock.clone(), time)? {
+    let signing = Some(config.delivery.signing_secret.fingerprint());
+    let config = &config.stores();
+    if let Some(schedule) = stores::open_redis(config, asked, clock.clone(), time, signing)? {
         if journal.is_none() {
             tracing::info!("no journal: what Redis persists is all that is kept");
             for warning in schedule.durability_warnings().await {

@@ -72,7 +72,8 @@ pub fn may_write_beside(config: &JournalConfig) -> bool {
     }
 }
 
-/// Prepares the schedule in Redis, if there is one, as the one of this journal.
+/// Prepares the schedule in Redis, if there is one, as the one of this journal. `signing` is a fingerprint
+/// of the secret that this process signs with, if it does.
 ///
 /// # Errors
 /// If the URL is none.
@@ -81,6 +82,7 @@ pub fn open_redis(
     journal: Option<&dyn Journal>,
     clock: Arc<dyn Clock>,
     time: Time,
+    signing: Option<String>,
 ) -> anyhow::Result<Option<Arc<RedisSchedule>>> {
     let Some(redis) = &config.schedule.redis else {
         return Ok(None);
@@ -91,6 +93,7 @@ pub fn open_redis(
         limits: limits(config, journal.is_some()),
         time,
         owner: journal.map_or(NO_JOURNAL, Journal::id).to_string(),
+        signing,
     };
     Ok(Some(Arc::new(RedisSchedule::open(&options, clock)?)))
 }

@@ -20,9 +20,9 @@ use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::shared::{Found, Peeked, Reason, Shared as _};
 use crate::upkeep::difference::find_among;
 use crate::upkeep::error::UpkeepError;
-use crate::upkeep::fill::Filling;
 use crate::upkeep::mend::{Mended, Record, mend};
 use crate::upkeep::rebuild::{look, why};
+use crate::upkeep::recovery::Recovery;
 use crate::upkeep::walk::{Pick, Place, compare};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -103,6 +103,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
         Some(journal.as_ref()),
         Arc::new(SystemClock),
         Time::Server,
+        None,
     )?;
     let schedule = schedule.ok_or_else(|| {
         Failure::Usage(
@@ -167,11 +168,12 @@ impl Stores {
     /// Everything. Where Redis has lost something, it is emptied and filled as servers would do it.
     async fn fill(&self, clear: bool) -> Result<String, Failure> {
         let journal = self.journal.as_ref();
-        let found = look(Some(journal), self.schedule.as_ref(), clear).await;
+        let schedule = self.schedule.as_ref();
+        let found = look(Some(journal), schedule, schedule, clear).await;
         match found.map_err(UpkeepError::from).map_err(failed)? {
             Found::ToFill(reason) => self.fill_empty(reason).await,
-            Found::Filling | Found::Clearing => Err(being_filled()),
-            Found::Whole | Found::Bereft => self.walk(&Pick::default()).await,
+            Found::Filling | Found::Clearing | Found::Unowned => Err(being_filled()),
+            Found::Whole => self.walk(&Pick::default()).await,
         }
     }
 
@@ -188,11 +190,11 @@ impl Stores {
             )
             .into());
         }
-        let found = look(Some(self.journal.as_ref()), schedule, false).await;
+        let found = look(Some(self.journal.as_ref()), schedule, schedule, false).await;
         match found.map_err(anyhow::Error::from)? {
-            Found::Whole | Found::Bereft => Ok(String::new()),
+            Found::Whole => Ok(String::new()),
             Found::ToFill(reason) => self.fill_empty(reason).await,
-            Found::Filling | Found::Clearing => Err(being_filled()),
+            Found::Filling | Found::Clearing | Found::Unowned => Err(being_filled()),
         }
     }
 
@@ -223,7 +225,7 @@ impl Stores {
         ))
     }
 
-    /// Fills an empty Redis, soonest due first. Servers work with it meanwhile.
+    /// Puts everything in that Redis lacks, soonest due first. Servers work with it meanwhile.
     async fn fill_empty(&self, reason: Reason) -> Result<String, Failure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (Record::Kept, Some(reason)) = (self.record, why(reason)) {
@@ -238,10 +240,11 @@ impl Stores {
         let progress = self.progress("notifications put back").await?;
         let started = Instant::now();
         let mut told = started;
-        let mut filling = Filling::new(Arc::clone(&self.journal), schedule, true);
+        let journal = Some(Arc::clone(&self.journal));
+        let mut recovery = Recovery::new(journal, schedule, schedule);
         let taken_over = || anyhow!("a server has taken over, and fills Redis from the journal");
-        while filling.step().await.map_err(failed)? {
-            progress.at(filling.done().read);
+        while recovery.step().await.map_err(failed)? {
+            progress.at(recovery.done().read);
             if told.elapsed() >= SIGN_OF_LIFE {
                 told = Instant::now();
                 let heard = schedule.proceed().await;
@@ -254,7 +257,7 @@ impl Stores {
             return Err(taken_over().into());
         }
         drop(progress);
-        let (read, seconds) = (filling.done().read, started.elapsed().as_secs_f64());
+        let (read, seconds) = (recovery.done().read, started.elapsed().as_secs_f64());
         Ok(format!(
             "{read} pending in the journal, all of them in Redis again after {seconds:.1} s\n"
         ))

@@ -119,6 +119,9 @@ pub struct StoresConfig {
     pub timeout: Duration,
 }
 
+/// The `User-Agent` of calls to receivers, unless set otherwise.
+const USER_AGENT: &str = concat!("Ringback/", env!("CARGO_PKG_VERSION"));
+
 /// The attempts.
 #[derive(Debug, Clone)]
 pub struct DeliveryConfig {
@@ -134,6 +137,8 @@ pub struct DeliveryConfig {
     pub allow_destinations: Vec<IpNet>,
     /// Whether public addresses may be called by plain http.
     pub allow_http: bool,
+    /// What receivers are told of who calls.
+    pub user_agent: String,
 }
 
 /// The log, on standard error.
@@ -185,6 +190,7 @@ impl ServeConfig {
                 drain_timeout: timeout + DRAIN_MARGIN,
                 allow_destinations: Vec::new(),
                 allow_http: false,
+                user_agent: USER_AGENT.to_string(),
             },
             log: LogConfig {
                 format: LogFormat::Text,

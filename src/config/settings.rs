@@ -183,6 +183,19 @@ pub static ALL: &[Setting] = &[
         },
     },
     Setting {
+        name: "user-agent",
+        value: "TEXT",
+        default: concat!("Ringback/", env!("CARGO_PKG_VERSION")),
+        help: "What merchants find in the User-Agent of a call",
+        arity: Arity::One,
+        set: |draft, text| {
+            put(
+                &mut draft.config.delivery.user_agent,
+                values::user_agent(text),
+            )
+        },
+    },
+    Setting {
         name: "drain-timeout",
         value: "DURATION",
         default: "the timeout and 5s",

@@ -239,6 +239,15 @@ pub(super) fn journal(text: &str) -> Result<JournalConfig, String> {
     }
 }
 
+/// A `User-Agent`: printable ASCII, not blank at either end.
+pub(super) fn user_agent(text: &str) -> Result<String, String> {
+    let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    if printable && !text.is_empty() && text.len() <= 256 && text.trim() == text {
+        return Ok(text.to_string());
+    }
+    Err("1 to 256 printable ASCII characters, without spaces at either end".to_string())
+}
+
 /// A network, or a single address as a network of one. Host bits are cleared.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()

@@ -8,7 +8,7 @@ use crate::domain::state::State;
 use crate::health::{Patience, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{JournalError, Recorded, Recording};
-use crate::schedule::{Lease, ScheduleError, Settled, Settlement, Taken};
+use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Settlement};
 use std::pin::pin;
 
 /// How long before its end a lease is renewed whose outcome is not recorded yet. Less than what a
@@ -48,7 +48,7 @@ impl Errands {
             at_ms: self.clock.now_ms(),
         };
         let mut keeping = pin!(self.keep(recorder, recording, carried_out));
-        let mut renew_at_ms = lease.expires_ms - RENEW_BEFORE_MS;
+        let mut renew_at_ms = lease.expires_ms() - RENEW_BEFORE_MS;
         let mut patience = Patience::new(&self.health, Store::Schedule);
         loop {
             tokio::select! {
@@ -57,9 +57,9 @@ impl Errands {
                 () = self.clock.sleep_until(renew_at_ms) => {}
             }
             match self.schedule.renew(lease).await {
-                Ok(Some(expires_ms)) => {
-                    lease.expires_ms = expires_ms;
-                    renew_at_ms = expires_ms - RENEW_BEFORE_MS;
+                Ok(Some(expiry)) => {
+                    lease.renewed(expiry);
+                    renew_at_ms = expiry.at_ms - RENEW_BEFORE_MS;
                 }
                 // Somebody else has it; the journal will say which outcome counts.
                 Ok(None) => return keeping.await,
@@ -124,11 +124,11 @@ impl Errands {
                         None if matches!(settlement, Settlement::End { .. })
                             && self.recorder.is_some() =>
                         {
-                            match self.schedule.take(&key).await {
-                                Ok(Taken::Leased(newest)) => *newest,
-                                Ok(Taken::InFlight | Taken::Ended(_) | Taken::Missing) => return,
+                            let request = LeaseRequest::new(key.clone());
+                            match self.schedule.lease_one(&request).await {
+                                Ok(LeasedOne::Leased(newest)) => *newest,
                                 // It comes back when its lease expires; the journal is asked then.
-                                Err(_) => return,
+                                Ok(_) | Err(_) => return,
                             }
                         }
                         None => return,

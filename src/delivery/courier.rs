@@ -42,6 +42,8 @@ pub struct CourierSettings {
     pub secret: SigningSecret,
     /// The limit of one attempt.
     pub timeout: Duration,
+    /// What receivers are told of who calls.
+    pub user_agent: String,
 }
 
 /// Makes HTTP calls.
@@ -52,6 +54,7 @@ pub struct Courier {
     guard: Arc<Guard>,
     secret: SigningSecret,
     timeout: Duration,
+    user_agent: HeaderValue,
 }
 
 /// The clients for one scheme.
@@ -89,6 +92,8 @@ impl Courier {
             guard,
             secret: settings.secret,
             timeout: settings.timeout,
+            user_agent: HeaderValue::try_from(settings.user_agent)
+                .unwrap_or(HeaderValue::from_static("Ringback")),
         })
     }
 
@@ -168,10 +173,7 @@ impl Courier {
             CONTENT_TYPE,
             HeaderValue::from_str(&notification.content_type).ok()?,
         );
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("Ringback/", env!("CARGO_PKG_VERSION"))),
-        );
+        headers.insert(USER_AGENT, self.user_agent.clone());
         headers.insert(WEBHOOK_ID, HeaderValue::try_from(webhook_id).ok()?);
         headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp_s));
         headers.insert(WEBHOOK_SIGNATURE, HeaderValue::try_from(signature).ok()?);

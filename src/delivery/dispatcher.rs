@@ -57,7 +57,7 @@ impl Dispatcher {
     /// by `machine_clock`.
     #[must_use]
     pub fn new(
-        courier: Courier,
+        courier: Arc<Courier>,
         schedule: Arc<dyn Schedule>,
         recorder: Option<Arc<Recorder>>,
         machine_clock: Arc<dyn Clock>,
@@ -86,6 +86,12 @@ impl Dispatcher {
             tasks: TaskTracker::new(),
             health,
         }
+    }
+
+    /// What runs a lease, for whoever claims by other means than [`Dispatcher::run`].
+    #[must_use]
+    pub fn errands(&self) -> Arc<Errands> {
+        self.errands.clone()
     }
 
     /// Runs until `stop.drain` is cancelled, then lets the attempts under way end, interrupts those

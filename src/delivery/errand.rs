@@ -7,6 +7,10 @@
 //! * between the merchant's answer and the journal: the one case of a repeated delivery;
 //! * between the journal and the settlement: the lease expires, the next claim asks the journal and
 //!   settles without sending.
+//!
+//! A lease that expired may be held by somebody who lives on without knowing it, in the middle of a
+//! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
+//! change is refused.
 
 use super::courier::Courier;
 use super::failure::without_answer;
@@ -19,7 +23,7 @@ use crate::domain::state::State;
 use crate::health::{Health, Patience, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
-use crate::schedule::{Lease, Schedule};
+use crate::schedule::{Lease, Schedule, Settlement};
 use crate::telemetry::meters::Meters;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What every errand needs.
 pub struct Errands {
-    pub(super) courier: Courier,
+    pub(super) courier: Arc<Courier>,
     pub(super) schedule: Arc<dyn Schedule>,
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The schedule's clock.
@@ -63,8 +67,10 @@ impl Errands {
         let Some(mut lease) = self.confirm(lease).await else {
             return;
         };
-        let latest_start_ms = lease.expires_ms - millis(self.courier.timeout());
-        let started_ms = self.clock.now_ms();
+        let latest_start_ms = lease.expires_ms() - millis(self.courier.timeout());
+        // It was due when it was leased, by the schedule's clock; ours may be a little behind.
+        let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
+        let started_ms = self.clock.now_ms().max(leased_ms);
         if started_ms > latest_start_ms || self.hurry.is_cancelled() {
             // The call might outlive its lease and overlap with the next one.
             self.release(lease).await;
@@ -108,19 +114,21 @@ impl Errands {
         self.settle(lease, settlement).await;
     }
 
-    /// Asks the journal about a lease whose entry may have missed its own end, and notes an attempt
-    /// whose outcome nobody recorded. `None` if nothing is to be sent.
+    /// Asks the journal about a lease whose entry may have missed its own end, shuts out whoever had an
+    /// earlier lease on it, and notes an attempt whose outcome nobody recorded. `None` if nothing is to
+    /// be sent.
     async fn confirm(&self, mut lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);
         };
         let key = lease.entry.notification.key.clone();
+        let expired_before = lease.entry.fence || lease.entry.interrupted_ms.is_some();
         let mut patience = Patience::new(&self.health, Store::Journal);
         let found = loop {
-            // Only an interruption has to be looked for among the attempts.
-            let looked_up = match lease.entry.interrupted_ms {
-                Some(_) => recorder.journal().find(&key).await,
-                None => recorder.standing(key.clone()).await,
+            let looked_up = if expired_before {
+                recorder.journal().fence(&key).await
+            } else {
+                recorder.standing(key.clone()).await
             };
             match looked_up {
                 Ok(found) => break found,
@@ -132,7 +140,7 @@ impl Errands {
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
                     self.give_up.run_until_cancelled(patience.wait()).await?;
-                    if self.clock.now_ms() >= lease.expires_ms {
+                    if self.clock.now_ms() >= lease.expires_ms() {
                         return None;
                     }
                 }
@@ -146,7 +154,8 @@ impl Errands {
         };
         let known = &lease.entry.progress;
         let stands = &snapshot.progress;
-        let same = (known.series, known.attempts) == (stands.series, stands.attempts);
+        let same = (known.series, known.attempts) == (stands.series, stands.attempts)
+            && known.next_due_ms() >= stands.next_due_ms();
         if snapshot.state != State::Scheduled || !same {
             // The outcome is in the journal; only the settlement was lost.
             let settlement = self.conform(&snapshot);
@@ -154,40 +163,31 @@ impl Errands {
             return None;
         }
         if let Some(started_ms) = lease.entry.interrupted_ms {
-            let noted = |attempt: &Attempt| {
-                attempt.answer.outcome == Outcome::Interrupted && attempt.started_ms == started_ms
-            };
-            if !snapshot.attempts.iter().any(noted) {
-                self.note_interruption(&mut lease, started_ms).await?;
-            }
+            lease = self.note_interruption(lease, started_ms).await?;
         }
         lease.entry.verify = false;
+        lease.entry.fence = false;
         lease.entry.interrupted_ms = None;
         Some(lease)
     }
 
-    /// Writes down that an attempt began whose outcome nobody recorded.
-    async fn note_interruption(&self, lease: &mut Lease, started_ms: i64) -> Option<()> {
+    /// Writes down that an attempt began whose outcome nobody recorded. `None` if the notification
+    /// stands elsewhere by now: then it is settled.
+    async fn note_interruption(&self, mut lease: Lease, started_ms: i64) -> Option<Lease> {
         let before = lease.entry.progress;
-        let attempt = Attempt {
-            series: before.series,
-            number: before.next_number(),
-            due_ms: before.next_due_ms(),
-            started_ms,
-            duration_ms: 0,
-            answer: without_answer(
-                Outcome::Interrupted,
-                "the instance that made this attempt ended before it recorded an outcome; the \
-                 receiver may have got it"
-                    .to_string(),
-            ),
-        };
+        let attempt = Attempt::interrupted(&before, started_ms);
         let decision = Decision {
             state: State::Scheduled,
             cause: None,
             progress: before,
         };
-        self.record(lease, attempt, decision).await.map(drop)
+        match self.record(&mut lease, attempt, decision).await? {
+            Settlement::Release => Some(lease),
+            settlement => {
+                self.settle(lease, settlement).await;
+                None
+            }
+        }
     }
 }
 

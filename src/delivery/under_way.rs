@@ -83,6 +83,7 @@ mod tests {
     use crate::domain::destination::Destination;
     use crate::domain::headers::Headers;
     use crate::domain::ladder::Ladder;
+    use crate::domain::lease::Expiry;
     use crate::domain::notification::{Registration, Start};
     use crate::domain::webhook_id::WebhookId;
     use crate::schedule::Entry;
@@ -101,10 +102,11 @@ mod tests {
             ack: AckRule::Success,
         };
         let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0);
-        Lease {
-            entry: Entry::scheduled(Arc::new(notification), progress),
-            expires_ms,
-        }
+        let expiry = Expiry {
+            at_ms: expires_ms,
+            number: 0,
+        };
+        Lease::granted(Entry::scheduled(Arc::new(notification), progress), expiry)
     }
 
     #[test]
@@ -115,7 +117,7 @@ mod tests {
         assert!(under_way.newer(&key).is_none());
         assert!(under_way.enter(lease(20)).is_none());
         assert!(under_way.enter(lease(30)).is_none());
-        let newer = under_way.newer(&key).map(|lease| lease.expires_ms);
+        let newer = under_way.newer(&key).map(|lease| lease.expires_ms());
         assert_eq!(newer, Some(30));
         assert!(first.leave().is_none());
         let second = under_way.enter(lease(40)).expect("the first has left");
@@ -133,9 +135,9 @@ mod tests {
         let under_way = UnderWay::default();
         let (mut first, _) = under_way.enter(lease(10)).expect("nobody is under way");
         assert!(under_way.enter(lease(20)).is_none());
-        assert_eq!(first.leave().map(|lease| lease.expires_ms), Some(20));
+        assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(20));
         assert!(under_way.enter(lease(30)).is_none(), "still under way");
-        assert_eq!(first.leave().map(|lease| lease.expires_ms), Some(30));
+        assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(30));
         assert!(first.leave().is_none());
     }
 }

@@ -14,6 +14,8 @@
 //! * A claim never takes a lane over its cap, serves the due lanes in turn, and within a lane takes
 //!   what has been due longest.
 //! * Every call can be repeated safely: a call that timed out may have been carried out.
+//! * Whoever changes a notification by hand leases it first ([`Schedule::lease_one`]), also one that
+//!   is not here: then nobody else attempts or changes it, and what is put in meanwhile waits.
 
 pub mod envelope;
 pub mod memory;
@@ -25,12 +27,14 @@ pub mod watched;
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use async_trait::async_trait;
 use shared::Shared;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 use wake::Wake;
 
@@ -39,11 +43,17 @@ use wake::Wake;
 /// small they are, and a backlog costs another lane no more than this between two of its turns.
 pub const PER_VISIT: usize = 4;
 
-/// For how long after it was accepted a registration may be on its way from the journal to the
-/// schedule without having the journal asked before it is sent, in milliseconds: longer than the
-/// journal may take for that, and than any call to the schedule takes until it is given up. What is
-/// not there by then may be called off.
-pub const REGISTRATION_MS: i64 = 12_000;
+/// An entry that is registered later than this after it was accepted has the journal asked before it
+/// is sent, in milliseconds: it may have been changed, or attempted, or both, meanwhile.
+pub const PROMPT_MS: i64 = 2_000;
+
+/// For how long after it was accepted a notification that is not here cannot be leased by hand, in
+/// milliseconds. What arrives later than [`PROMPT_MS`] is marked, so a change that nobody here knows
+/// of cannot be overlooked then; the rest is for clocks that are set back a little.
+pub const ARRIVAL_MS: i64 = 3_000;
+
+/// How long a lease for a change by hand lasts, in milliseconds.
+pub const CHANGE_LEASE_MS: i64 = 8_000;
 
 /// What the schedule holds of one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +73,9 @@ pub struct Entry {
     /// A lease on it expired, so an attempt may have been made that nobody recorded: when that
     /// lease was given, in milliseconds since 1970.
     pub interrupted_ms: Option<i64>,
+    /// A lease for a change by hand expired, or what became of that change is not known: the journal
+    /// must be told to refuse it before anything is sent.
+    pub fence: bool,
 }
 
 impl Entry {
@@ -77,17 +90,49 @@ impl Entry {
             ended_ms: None,
             verify: false,
             interrupted_ms: None,
+            fence: false,
         }
     }
 }
 
-/// A claimed entry: the right and the duty to make one attempt.
+/// A leased entry: after a claim, the right and the duty to make one attempt; after
+/// [`Schedule::lease_one`], the right to change it.
 #[derive(Debug, Clone)]
 pub struct Lease {
-    /// The entry as it was when claimed.
+    /// The entry as it was when leased.
     pub entry: Entry,
-    /// When the lease ends, in milliseconds since 1970 by the schedule's clock. Also its fence.
-    pub expires_ms: i64,
+    expiry: Expiry,
+}
+
+impl Lease {
+    /// For schedules alone, when they give a lease; a test checks that nobody else names this.
+    #[must_use]
+    pub fn granted(entry: Entry, expiry: Expiry) -> Self {
+        Self { entry, expiry }
+    }
+
+    /// When the lease ends. Also its fence.
+    #[must_use]
+    pub fn expiry(&self) -> Expiry {
+        self.expiry
+    }
+
+    /// When the lease ends, in milliseconds since 1970 by the schedule's clock.
+    #[must_use]
+    pub fn expires_ms(&self) -> i64 {
+        self.expiry.at_ms
+    }
+
+    /// Takes in what [`Schedule::renew`] answered.
+    pub fn renewed(&mut self, expiry: Expiry) {
+        self.expiry = expiry;
+    }
+
+    /// What proves this lease to a journal.
+    #[must_use]
+    pub fn token(&self) -> LeaseToken {
+        LeaseToken::granted(self.entry.notification.key.clone(), self.expiry)
+    }
 }
 
 /// What becomes of a leased entry.
@@ -107,10 +152,22 @@ pub enum Settlement {
         /// When, in milliseconds since 1970.
         ended_ms: i64,
     },
-    /// Back to its lane as it was: no attempt was made, or it is made again.
+    /// Back to where it was: no attempt was made, or it is made again.
     Release,
-    /// Likewise, but it is not known whether it has ended: the journal must be asked first
-    /// ([`Entry::verify`]).
+    /// Likewise, but it is not known whether it has ended, or a change of it is still being written
+    /// down: the journal must be asked, and fenced, before it is sent ([`Entry::fence`]).
+    Recheck,
+}
+
+/// What becomes of a key that was leased by hand while nothing was here.
+#[derive(Debug, Clone)]
+pub enum Reservation {
+    /// This is put in.
+    Put(Box<Entry>),
+    /// Nothing; what arrived meanwhile is removed.
+    Forget,
+    /// What arrived meanwhile goes to its lane, and the journal must be asked, and fenced, before it
+    /// is sent.
     Recheck,
 }
 
@@ -179,16 +236,62 @@ pub struct Claimed {
     pub next_due_ms: Option<i64>,
 }
 
-/// What asking for one particular entry brought.
+/// What a journal knows of a notification that is not here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Known {
+    /// When it was accepted, in milliseconds since 1970.
+    pub registered_ms: i64,
+    /// When its next attempt is due; `None` if it has ended.
+    pub due_ms: Option<i64>,
+}
+
+/// Asks for a lease on one notification, for a change by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// Which.
+    pub key: Key,
+    /// What the journal knows of it. Needed to lease a key of which nothing is here.
+    pub known: Option<Known>,
+    id: u64,
+}
+
+impl LeaseRequest {
+    /// A new request. Made again with the same value, because its reply was lost, it gives the same
+    /// lease again.
+    #[must_use]
+    pub fn new(key: Key) -> Self {
+        static IDS: AtomicU64 = AtomicU64::new(1);
+        Self {
+            key,
+            known: None,
+            id: IDS.fetch_add(1, Ordering::Relaxed),
+        }
+    }
+
+    /// Tells this request from any other of this process.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+/// What asking for a lease on one notification brought.
 #[derive(Debug, Clone)]
-pub enum Taken {
-    /// A lease on it, due or not.
+pub enum LeasedOne {
+    /// A lease on its entry: pending, due or not; or ended and remembered.
     Leased(Box<Lease>),
-    /// An attempt is under way.
+    /// A lease on a key of which nothing is here. What is put in under it meanwhile waits.
+    Reserved(LeaseToken),
+    /// An attempt of it is in flight.
     InFlight,
-    /// It is here, but ended.
-    Ended(Box<Entry>),
-    /// No such entry.
+    /// Somebody else is changing it by hand.
+    Changing,
+    /// An attempt of it may be in flight: its lease was lost with other data, less than the time of
+    /// a lease ago.
+    MayBeInFlight,
+    /// It was accepted a moment ago, and its registration may still be on its way here.
+    Expected,
+    /// Nothing is here. To lease it all the same, say what the journal knows of it.
     Missing,
 }
 
@@ -270,14 +373,19 @@ pub trait Schedule: Send + Sync + 'static {
 
     /// Lets a lease that is in force begin anew, and says when it ends now; `None` if it is lost.
     /// For whoever made an attempt and cannot record its outcome yet: nobody else may make it.
-    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError>;
+    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError>;
 
-    /// Leases one particular pending entry, due or not and whatever its lane's cap.
-    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError>;
+    /// Leases one notification for a change by hand, due or not and whatever its lane's cap, for
+    /// [`CHANGE_LEASE_MS`]. A request that is made again, because its reply was lost, gets its lease
+    /// again, with a new expiry.
+    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError>;
 
-    /// Makes one pending entry due at once, as an attempt by hand ([`Progress::retry_at_ms`]).
-    /// Does nothing to one that is due already or in flight; shows what is there either way.
-    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError>;
+    /// Settles a lease on a key of which nothing was here.
+    async fn end_reservation(
+        &self,
+        lease: LeaseToken,
+        reservation: Reservation,
+    ) -> Result<Settled, ScheduleError>;
 
     /// Looks one entry up.
     async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError>;
@@ -299,14 +407,6 @@ pub trait Schedule: Send + Sync + 'static {
 
     /// What it has to say of itself if it outlives this process and others work with it too.
     fn shared(&self) -> Option<&dyn Shared>;
-
-    /// Turns a remembered dead entry into a pending one with new progress, or into a cancelled one
-    /// (`None`). Shows what was there before; nothing happens to one that is not dead.
-    async fn revive(
-        &self,
-        key: &Key,
-        progress: Option<Progress>,
-    ) -> Result<Option<Entry>, ScheduleError>;
 
     /// The remembered dead entries, newest first, `limit` at most, after `cursor`.
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError>;

@@ -1,10 +1,17 @@
-//! A schedule that outlives the process: it may lose its data, and several instances notice.
+//! A schedule that outlives the process: it may lose data, and several instances work with it.
 //!
-//! Each instance counts the changes it made there and had answered, and every call says how many
-//! those were. Where fewer were counted, the data was flushed, replaced or set back to an older copy:
-//! the call is refused with [`ScheduleError::Rebuilding`], and nothing can be done until one
-//! instance has emptied the schedule and begun to fill it from the journal. From then on everybody
-//! works with it, while that instance puts in what is missing, soonest due first.
+//! Three things tell that something is or may be missing.
+//!
+//! * Each instance counts the changes it made there and had answered, and every call says how many
+//!   those were. Where fewer were counted, the data was flushed, replaced or set back to an older copy:
+//!   the call is refused with [`ScheduleError::Rebuilding`] until this instance has looked.
+//! * The store was started anew since the data was last compared with the journal: it may have come back
+//!   without its last changes, and whoever made them may be gone.
+//! * A call comes upon something that is missing: an entry, a lane, a lease.
+//!
+//! In each case one instance compares everything with the journal, and puts in what is missing, soonest
+//! due first. The others work with the schedule meanwhile; until it is done, the journal is asked before
+//! anything is sent that was accepted before.
 
 use super::ScheduleError;
 use async_trait::async_trait;
@@ -14,15 +21,16 @@ use async_trait::async_trait;
 pub enum Found {
     /// It holds everything.
     Whole,
-    /// It had lost something, and without a journal that is lost for good. What is there is kept.
-    Bereft,
     /// Another instance is filling it; calls are carried out meanwhile.
     Filling,
-    /// Another instance has found it wanting and is emptying it; to be asked again in a moment.
+    /// Another instance is emptying it; to be asked again in a moment.
     Clearing,
-    /// It has been emptied, and it falls to this instance to fill it: to put in everything that is
-    /// pending, with [`Shared::proceed`] at least every few seconds, then [`Shared::finish`].
+    /// It falls to this instance to put in everything that is pending and remove what has ended, with
+    /// [`Shared::proceed`] at least every few seconds, then [`Shared::finish`].
     ToFill(Reason),
+    /// It holds something, and nothing there says whose it is. To be compared with the journal; if that
+    /// knows of it, [`Shared::adopt`] and look again.
+    Unowned,
 }
 
 /// What was found on looking at a schedule without touching it.
@@ -32,7 +40,7 @@ pub enum Peeked {
     New,
     /// It is in use. What it may have lost, only looking tells.
     Whole,
-    /// It is being filled from the journal.
+    /// It is being filled from the journal, or somebody has yet to see to it.
     Filling,
 }
 
@@ -43,20 +51,34 @@ pub enum Reason {
     New,
     /// It has lost what it held: all of it, or what came after some instant.
     Lost,
+    /// The store was started anew, and may have lost its last changes.
+    Restarted,
+    /// A call found something missing.
+    Damaged,
     /// Another instance began to fill it and did not come to an end.
     Unfinished,
-    /// It was asked for.
+    /// It was asked for, and everything was removed first.
     Asked,
+}
+
+/// A stretch of all entries that was repaired, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Repaired {
+    /// Entries that were put back to where they belong.
+    pub repaired: u64,
+    /// Pass this to go on; `None` at the end.
+    pub next: Option<String>,
 }
 
 /// See the module's documentation.
 #[async_trait]
 pub trait Shared: Send + Sync {
-    /// Looks whether it holds everything. `asked` finds it wanting whatever it holds.
+    /// Looks whether it holds everything. `clear` has it emptied first, whatever it holds.
     ///
     /// # Errors
-    /// [`ScheduleError::Foreign`] if it belongs to another journal; [`ScheduleError::Unavailable`].
-    async fn look(&self, asked: bool) -> Result<Found, ScheduleError>;
+    /// [`ScheduleError::Foreign`] if it belongs to another journal, or if its servers sign with another
+    /// secret; [`ScheduleError::Unavailable`].
+    async fn look(&self, clear: bool) -> Result<Found, ScheduleError>;
 
     /// Looks without touching it: nothing is found wanting, nobody is to do anything.
     ///
@@ -64,23 +86,28 @@ pub trait Shared: Send + Sync {
     /// As [`Shared::look`].
     async fn peek(&self) -> Result<Peeked, ScheduleError>;
 
-    /// Says that filling goes on. `false` if another instance has taken over, having heard nothing
-    /// for too long: then there is nothing more to do here.
+    /// Takes what is there for this journal's, from the next look on.
+    fn adopt(&self);
+
+    /// Puts those entries of a stretch back to where they belong that are nowhere: what a lost lane or
+    /// lease left. `cursor` as for [`super::Schedule::scan`].
+    ///
+    /// # Errors
+    /// As any call; also [`ScheduleError::BadCursor`].
+    async fn repair(&self, cursor: Option<&str>, limit: usize) -> Result<Repaired, ScheduleError>;
+
+    /// Says that filling goes on. `false` if there is something to look at again: another instance has
+    /// taken over, having heard nothing for too long, or more was lost.
     async fn proceed(&self) -> Result<bool, ScheduleError>;
 
     /// Says that everything is in. `false` as for [`Shared::proceed`].
     async fn finish(&self) -> Result<bool, ScheduleError>;
 
-    /// Completes once a call was refused because something is lost, and nobody has looked since.
+    /// Completes once something was found to be missing, and nobody has looked since.
     async fn lost(&self);
 
     /// Completes once calls are carried out again.
     async fn regained(&self);
-
-    /// When something was last found to be lost, if that is known, in milliseconds since 1970 by the
-    /// schedule's clock. Leases were lost with it: an attempt that was due by then may be under way
-    /// for as long as a lease lasts, and nothing here says so.
-    fn lost_ms(&self) -> Option<i64>;
 
     /// How many changes of this instance were answered, as a text to be remembered outside.
     fn mark(&self) -> String;
@@ -88,4 +115,7 @@ pub trait Shared: Send + Sync {
     /// Takes in what [`Shared::mark`] gave to an earlier instance, before the first look.
     /// A text that is none is disregarded.
     fn recall(&self, mark: &str);
+
+    /// Says that this instance has stopped.
+    async fn leave(&self);
 }

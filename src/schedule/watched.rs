@@ -4,13 +4,13 @@
 use super::shared::Shared;
 use super::wake::Wake;
 use super::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
-    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
 };
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::progress::Progress;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::health::{Ended, Health, Store, Work};
 use async_trait::async_trait;
 use std::future::Future;
@@ -97,16 +97,22 @@ impl Schedule for WatchedSchedule {
             .await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
         self.watch(Work::Settle, self.schedule.renew(lease)).await
     }
 
-    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
-        self.watch(Work::Accept, self.schedule.take(key)).await
+    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
+        self.watch(Work::Accept, self.schedule.lease_one(request))
+            .await
     }
 
-    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.watch(Work::Accept, self.schedule.advance(key)).await
+    async fn end_reservation(
+        &self,
+        lease: LeaseToken,
+        reservation: Reservation,
+    ) -> Result<Settled, ScheduleError> {
+        let ending = self.schedule.end_reservation(lease, reservation);
+        self.watch(Work::Accept, ending).await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
@@ -133,15 +139,6 @@ impl Schedule for WatchedSchedule {
 
     fn shared(&self) -> Option<&dyn Shared> {
         self.schedule.shared()
-    }
-
-    async fn revive(
-        &self,
-        key: &Key,
-        progress: Option<Progress>,
-    ) -> Result<Option<Entry>, ScheduleError> {
-        self.watch(Work::Accept, self.schedule.revive(key, progress))
-            .await
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {

@@ -1,139 +1,69 @@
 //! Changes by hand: cancel, retry, replay, discard.
+//!
+//! All go one way: lease the notification ([`super::held`]), read how it stands, write the change into
+//! the journal under that lease, settle the lease by what the journal has. Without a journal, the
+//! schedule is the record, and the settlement is the change.
+//!
+//! They are carried to their end even if whoever asked goes away.
 
-use super::in_time::in_time;
-use super::{Service, ServiceError, snapshot_of};
-use crate::domain::change::Change;
+use super::held::{Held, Leasing};
+use super::timeouts::in_time;
+use super::{LEASE_PATIENCE, Service, ServiceError, snapshot_of};
+use crate::domain::attempt::Attempt;
+use crate::domain::change::{Change, Changed};
+use crate::domain::decision::Decision;
 use crate::domain::key::Key;
-use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::{Actor, ChangeResult, Changing, Journal};
-use crate::schedule::shared::Shared;
-use crate::schedule::{Entry, Found, Lease, Settled, Settlement, Taken};
+use crate::journal::recorder::Recorder;
+use crate::journal::{Actor, ChangeResult, Changing, Recording};
+use crate::schedule::{Found, Lease, Settled, Settlement};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A change that somebody asked for.
+#[derive(Debug, Clone)]
+struct Asked {
+    key: Key,
+    change: Change,
+    actor: Actor,
+    reason: String,
+}
+
+/// What one try came to.
+enum Tried {
+    /// This is the answer.
+    Answered(Result<Snapshot, ServiceError>),
+    /// The lease was lost before the change was written down; nothing changed.
+    LeaseLost,
+}
 
 impl Service {
     /// Calls a scheduled notification off. Once this has answered, no attempt begins.
     ///
-    /// The entry is leased first, so that nobody sends it meanwhile, then the journal is told, then
-    /// the lease is settled. Dying in between lets the lease expire; the claim that follows asks
-    /// the journal before it sends.
-    ///
     /// # Errors
-    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be under way:
+    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be in flight:
     /// that one can no longer be called back, so the caller should ask again when it has ended.
-    pub async fn cancel(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
-        let change = Change::Cancel;
-        let _lock = self.locks.lock(key).await?;
-        match in_time(self.schedule.take(key)).await? {
-            Taken::Leased(lease) if self.may_be_under_way(&lease.entry.progress) => {
-                in_time(self.schedule.settle(*lease, Settlement::Release)).await?;
-                let snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
-                under_way(change, snapshot)
-            }
-            Taken::Leased(lease) => self.cancel_leased(*lease, actor).await,
-            Taken::InFlight => {
-                let snapshot = self.find(key).await?.ok_or(ServiceError::Missing)?;
-                if snapshot.state != State::Scheduled {
-                    // The lease of what ended it is still out: of a cancellation that died before
-                    // it was answered, say. Whoever gets the entry next asks the journal.
-                    return repeated(change, snapshot);
-                }
-                under_way(change, snapshot)
-            }
-            Taken::Ended(entry) => repeated(
-                change,
-                snapshot_of(Found {
-                    entry: *entry,
-                    in_flight: false,
-                }),
-            ),
-            Taken::Missing => {
-                let journal = self.journal().ok_or(ServiceError::Missing)?;
-                // It has ended, or the schedule has lost it, or another server is registering it.
-                let (snapshot, _) = self.in_step(journal, key).await?;
-                if snapshot.state == State::Scheduled && self.may_be_under_way(&snapshot.progress) {
-                    return under_way(change, snapshot);
-                }
-                self.change(journal, change, key, actor, "").await
-            }
-        }
-    }
-
-    /// Whether an attempt may be under way whose lease the schedule has lost with all the rest: it
-    /// was due before that, and has not had the time that an attempt may take.
-    fn may_be_under_way(&self, progress: &Progress) -> bool {
-        let lost_ms = self.schedule.shared().and_then(Shared::lost_ms);
-        let lease_ms = self.schedule.limits().lease_ms;
-        lost_ms.is_some_and(|lost_ms| {
-            progress.next_due_ms() <= lost_ms && self.clock.now_ms() < lost_ms + lease_ms
-        })
-    }
-
-    async fn cancel_leased(&self, lease: Lease, actor: Actor) -> Result<Snapshot, ServiceError> {
-        let key = lease.entry.notification.key.clone();
-        let now_ms = self.clock.now_ms();
-        let result = match self.journal() {
-            Some(journal) => self.change(journal, Change::Cancel, &key, actor, "").await,
-            None => Ok(Snapshot {
-                state: State::Cancelled,
-                ended_ms: Some(now_ms),
-                ..snapshot_of(Found {
-                    entry: lease.entry.clone(),
-                    in_flight: false,
-                })
-            }),
-        };
-        let settlement = match stand(&result) {
-            Ok(snapshot) => Settlement::End {
-                state: snapshot.state,
-                cause: snapshot.cause,
-                progress: snapshot.progress,
-                ended_ms: snapshot.ended_ms.unwrap_or(now_ms),
-            },
-            // The journal may have carried it out all the same.
-            Err(_) => Settlement::Recheck,
-        };
-        let settled = in_time(self.schedule.settle(lease, settlement)).await?;
-        if settled == Settled::Lost && self.journal().is_none() {
-            // It took too long, and somebody else is sending it now.
-            return Err(ServiceError::Unsettled);
-        }
-        result
+    pub async fn cancel(
+        self: &Arc<Self>,
+        key: &Key,
+        actor: Actor,
+    ) -> Result<Snapshot, ServiceError> {
+        self.change(key, Change::Cancel, actor, "").await
     }
 
     /// Makes an attempt of a scheduled notification now; its ladder goes on afterwards. Does
-    /// nothing to one that is due or in flight anyhow.
+    /// nothing to one that is in flight anyhow.
     ///
     /// # Errors
     /// [`ServiceError::Refused`] if it has ended.
-    pub async fn retry(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
-        let change = Change::Retry;
-        let _lock = self.locks.lock(key).await?;
-        if let Some(journal) = self.journal() {
-            let (mut snapshot, found) = self.in_step(journal, key).await?;
-            if found.is_some_and(|found| found.in_flight) {
-                snapshot.in_flight = true;
-                return Ok(snapshot);
-            }
-            let mut snapshot = self.change(journal, change, key, actor, "").await?;
-            self.ensure_scheduled(journal, key).await?;
-            if let Some(found) = in_time(self.schedule.advance(key)).await? {
-                snapshot.in_flight = found.in_flight;
-                snapshot.progress = found.entry.progress;
-            }
-            return Ok(snapshot);
-        }
-        let found = in_time(self.schedule.advance(key))
-            .await?
-            .ok_or(ServiceError::Missing)?;
-        let snapshot = snapshot_of(found);
-        match snapshot.state {
-            State::Scheduled => Ok(snapshot),
-            State::Delivered | State::Dead | State::Cancelled => Err(ServiceError::Refused {
-                change,
-                snapshot: Box::new(snapshot),
-            }),
-        }
+    pub async fn retry(
+        self: &Arc<Self>,
+        key: &Key,
+        actor: Actor,
+    ) -> Result<Snapshot, ServiceError> {
+        self.change(key, Change::Retry, actor, "").await
     }
 
     /// Starts a dead letter's ladder again: a new series, under the same webhook id.
@@ -141,100 +71,251 @@ impl Service {
     /// # Errors
     /// [`ServiceError::Refused`] if it is not dead.
     pub async fn replay(
-        &self,
+        self: &Arc<Self>,
         key: &Key,
         actor: Actor,
         reason: &str,
     ) -> Result<Snapshot, ServiceError> {
-        let change = Change::Replay;
-        let _lock = self.locks.lock(key).await?;
-        if let Some(journal) = self.journal() {
-            // Not before the schedule has let go of the series that died.
-            self.in_step(journal, key).await?;
-            let result = self.change(journal, change, key, actor, reason).await;
-            // Also after a refusal: an earlier replay may have died between the two stores.
-            if let Ok(Snapshot {
-                state: State::Scheduled,
-                ..
-            }) = stand(&result)
-            {
-                self.ensure_scheduled(journal, key).await?;
-            }
-            return result;
-        }
-        let entry = self.revivable(change, key).await?;
-        let progress = entry
-            .progress
-            .replay(&entry.notification.ladder, self.clock.now_ms());
-        let before = in_time(self.schedule.revive(key, Some(progress))).await?;
-        let before = before.ok_or(ServiceError::Missing)?;
-        refuse_unless_dead(change, &before)?;
-        Ok(Snapshot::of_new(&before.notification, progress))
+        self.change(key, Change::Replay, actor, reason).await
     }
 
     /// Gives a dead letter up for good. It counts as cancelled.
     ///
     /// # Errors
     /// [`ServiceError::Refused`] if it is not dead.
-    pub async fn discard(&self, key: &Key, actor: Actor) -> Result<Snapshot, ServiceError> {
-        let change = Change::Discard;
-        let _lock = self.locks.lock(key).await?;
-        if let Some(journal) = self.journal() {
-            return self.change(journal, change, key, actor, "").await;
-        }
-        let entry = self.revivable(change, key).await?;
-        let before = in_time(self.schedule.revive(key, None))
-            .await?
-            .ok_or(ServiceError::Missing)?;
-        refuse_unless_dead(change, &before)?;
-        Ok(Snapshot {
-            state: State::Cancelled,
-            ended_ms: Some(self.clock.now_ms()),
-            ..Snapshot::of_new(&before.notification, entry.progress)
-        })
-    }
-
-    async fn revivable(&self, change: Change, key: &Key) -> Result<Entry, ServiceError> {
-        let found = in_time(self.schedule.find(key))
-            .await?
-            .ok_or(ServiceError::Missing)?;
-        refuse_unless_dead(change, &found.entry)?;
-        Ok(found.entry)
+    pub async fn discard(
+        self: &Arc<Self>,
+        key: &Key,
+        actor: Actor,
+    ) -> Result<Snapshot, ServiceError> {
+        self.change(key, Change::Discard, actor, "").await
     }
 
     async fn change(
-        &self,
-        journal: &dyn Journal,
-        change: Change,
+        self: &Arc<Self>,
         key: &Key,
+        change: Change,
         actor: Actor,
         reason: &str,
     ) -> Result<Snapshot, ServiceError> {
-        let changing = Changing {
+        let asked = Asked {
             key: key.clone(),
             change,
             actor,
             reason: reason.to_string(),
-            at_ms: self.clock.now_ms(),
         };
-        match in_time(journal.change(changing)).await? {
-            // Shown with its attempts, as by a look-up.
-            ChangeResult::Done(snapshot) => {
-                Ok(in_time(journal.find(key)).await?.unwrap_or(*snapshot))
+        let service = self.clone();
+        let changing = tokio::spawn(async move { service.carry_out(&asked).await });
+        changing
+            .await
+            .unwrap_or_else(|error| resume_unwind(error.into_panic()))
+    }
+
+    async fn carry_out(self: &Arc<Self>, asked: &Asked) -> Result<Snapshot, ServiceError> {
+        let started = Instant::now();
+        let _lock = self.locks.lock(&asked.key).await?;
+        loop {
+            let held = match self.lease(&asked.key, asked.change).await? {
+                Leasing::Held(held) => held,
+                Leasing::InFlight => return self.in_flight(asked).await,
+                Leasing::Settled(stands) => {
+                    let shown = self.find(&asked.key).await?.unwrap_or(*stands);
+                    return repeated(asked.change, shown);
+                }
+                Leasing::Missing => return Err(ServiceError::Missing),
+            };
+            let tried = match (&self.recorder, held) {
+                (Some(recorder), held) => self.try_journal(recorder, asked, held).await,
+                (None, Held::Entry(lease)) => {
+                    Tried::Answered(self.change_remembered(asked, *lease).await)
+                }
+                (None, Held::Key(_)) => Tried::Answered(Err(ServiceError::Missing)),
+            };
+            match tried {
+                Tried::Answered(answer) => return answer,
+                Tried::LeaseLost if started.elapsed() <= LEASE_PATIENCE => {}
+                Tried::LeaseLost => return Err(ServiceError::Unsettled),
             }
-            ChangeResult::Refused(snapshot) => repeated(change, *snapshot),
-            ChangeResult::Missing => Err(ServiceError::Missing),
         }
     }
-}
 
-/// An attempt can no longer be called back.
-fn under_way(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError> {
-    let snapshot = Box::new(Snapshot {
-        in_flight: true,
-        ..snapshot
-    });
-    Err(ServiceError::Refused { change, snapshot })
+    /// An attempt can no longer be called back; one that is made anyhow need not be asked for.
+    async fn in_flight(&self, asked: &Asked) -> Result<Snapshot, ServiceError> {
+        let found = self.find(&asked.key).await?.ok_or(ServiceError::Missing)?;
+        let snapshot = Snapshot {
+            in_flight: true,
+            ..found
+        };
+        match asked.change {
+            Change::Retry => Ok(snapshot),
+            Change::Cancel | Change::Discard | Change::Replay => Err(ServiceError::Refused {
+                change: asked.change,
+                snapshot: Box::new(snapshot),
+            }),
+        }
+    }
+
+    /// Makes a change in the journal under a lease, and settles the lease.
+    async fn try_journal(&self, recorder: &Recorder, asked: &Asked, held: Held) -> Tried {
+        let journal = recorder.journal();
+        let before = match in_time(journal.find(&asked.key)).await {
+            Ok(Some(before)) => before,
+            Ok(None) => {
+                self.release(held).await;
+                return Tried::Answered(Err(ServiceError::Missing));
+            }
+            Err(error) => {
+                self.release(held).await;
+                return Tried::Answered(Err(error.into()));
+            }
+        };
+        if let Held::Entry(lease) = &held
+            && let Err(error) = self.note_interruption(recorder, lease, &before).await
+        {
+            self.release(held).await;
+            return Tried::Answered(Err(error));
+        }
+        let changing = Changing {
+            lease: held.token(),
+            fence: before.fence,
+            change: asked.change,
+            actor: asked.actor.clone(),
+            reason: asked.reason.clone(),
+            at_ms: self.clock.now_ms(),
+        };
+        let (after, answer) = match in_time(journal.change(changing)).await {
+            Ok(ChangeResult::Done(after)) => {
+                // With the attempts that were read before: there are no others, as it was leased.
+                let shown = match in_time(journal.find(&asked.key)).await {
+                    Ok(Some(shown)) => shown,
+                    Ok(None) | Err(_) => Snapshot {
+                        attempts: before.attempts,
+                        ..(*after).clone()
+                    },
+                };
+                (*after, Ok(shown))
+            }
+            Ok(ChangeResult::Refused(stands)) => {
+                // What is pending may be sent once the lease is settled. Whoever had a lease before,
+                // and lost it, must not write a change after that.
+                let fenced = match stands.state {
+                    State::Scheduled => in_time(journal.fence(&asked.key)).await,
+                    State::Delivered | State::Dead | State::Cancelled => Ok(None),
+                };
+                match fenced {
+                    Ok(after) => {
+                        let after = after.unwrap_or_else(|| (*stands).clone());
+                        (after, repeated(asked.change, *stands))
+                    }
+                    Err(error) => {
+                        self.recheck(held).await;
+                        return Tried::Answered(Err(error.into()));
+                    }
+                }
+            }
+            Ok(ChangeResult::Fenced(_)) => {
+                self.recheck(held).await;
+                return Tried::LeaseLost;
+            }
+            Ok(ChangeResult::Missing) => {
+                self.release(held).await;
+                return Tried::Answered(Err(ServiceError::Missing));
+            }
+            Err(error) => {
+                // The journal may have carried it out all the same, or may do so yet.
+                self.recheck(held).await;
+                return Tried::Answered(Err(error.into()));
+            }
+        };
+        let settled = self.conform(journal, held, &after).await;
+        match (settled, after.state) {
+            // What has ended is never sent again: the lease keeps it back, and once that has expired
+            // the journal is asked.
+            (_, State::Delivered | State::Dead | State::Cancelled)
+            | (Ok(Settled::Done), State::Scheduled) => Tried::Answered(answer),
+            // The journal has it; what comes back from a lost lease is brought there by whoever claims
+            // it, and by the reconciler.
+            (Ok(Settled::Lost), State::Scheduled) => Tried::Answered(answer),
+            (Err(error), State::Scheduled) => Tried::Answered(Err(error)),
+        }
+    }
+
+    /// Writes down that an attempt may have been made whose lease expired before its outcome was known:
+    /// once it is called off or begun anew, nobody else would.
+    async fn note_interruption(
+        &self,
+        recorder: &Recorder,
+        lease: &Lease,
+        before: &Snapshot,
+    ) -> Result<(), ServiceError> {
+        let progress = lease.entry.progress;
+        let stands = before.progress;
+        let same = (progress.series, progress.attempts) == (stands.series, stands.attempts);
+        let Some(started_ms) = lease.entry.interrupted_ms.filter(|_| same) else {
+            return Ok(());
+        };
+        let recording = Recording {
+            key: before.key.clone(),
+            attempt: Attempt::interrupted(&progress, started_ms),
+            before: progress,
+            decision: Decision {
+                state: State::Scheduled,
+                cause: None,
+                progress,
+            },
+            at_ms: self.clock.now_ms(),
+        };
+        in_time(recorder.record(recording)).await?;
+        Ok(())
+    }
+
+    /// Makes a change where the schedule is the record.
+    async fn change_remembered(
+        &self,
+        asked: &Asked,
+        lease: Lease,
+    ) -> Result<Snapshot, ServiceError> {
+        let now_ms = self.clock.now_ms();
+        let entry = lease.entry.clone();
+        let before = snapshot_of(Found {
+            entry,
+            in_flight: false,
+        });
+        let changed = asked
+            .change
+            .apply(&before.ladder, before.state, &before.progress, now_ms);
+        let Some(changed) = changed else {
+            self.release(Held::Entry(Box::new(lease))).await;
+            return repeated(asked.change, before);
+        };
+        let Changed {
+            state,
+            cause,
+            progress,
+            ended_ms,
+        } = changed;
+        let settlement = match state {
+            State::Scheduled => Settlement::Again(progress),
+            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+                state,
+                cause,
+                progress,
+                ended_ms: ended_ms.unwrap_or(now_ms),
+            },
+        };
+        match in_time(self.schedule.settle(lease, settlement)).await? {
+            Settled::Done => Ok(Snapshot {
+                state,
+                cause,
+                progress,
+                ended_ms,
+                ..before
+            }),
+            // It took too long, and somebody else has it now; or this had been done, and the reply was
+            // lost.
+            Settled::Lost => Err(ServiceError::Unsettled),
+        }
+    }
 }
 
 /// A refused change that was only asked for twice is as good as done.
@@ -245,28 +326,5 @@ fn repeated(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError
             change,
             snapshot: Box::new(snapshot),
         }),
-    }
-}
-
-fn refuse_unless_dead(change: Change, entry: &Entry) -> Result<(), ServiceError> {
-    if entry.state == State::Dead {
-        return Ok(());
-    }
-    let found = Found {
-        entry: entry.clone(),
-        in_flight: false,
-    };
-    Err(ServiceError::Refused {
-        change,
-        snapshot: Box::new(snapshot_of(found)),
-    })
-}
-
-/// How the notification stands, whether the change was done or refused.
-fn stand(result: &Result<Snapshot, ServiceError>) -> Result<&Snapshot, &ServiceError> {
-    match result {
-        Ok(snapshot) => Ok(snapshot),
-        Err(ServiceError::Refused { snapshot, .. }) => Ok(snapshot),
-        Err(error) => Err(error),
     }
 }

@@ -1,12 +1,11 @@
 //! One change of a notification at a time, across both stores.
 //!
-//! Registering, cancelling, retrying and replaying each touch the journal and then the schedule. If
-//! two of them interleaved, a cancellation could be answered before the registration it overtook
-//! reached the schedule. The locks are this process's own, which suffices where one server has the
-//! journal; between servers, [`super::Service::in_step`] tells that another one is at work.
+//! Registering, cancelling, retrying and replaying each touch the journal and then the schedule. These
+//! locks keep those of one process in order, so that they need not wait for each other's leases in the
+//! schedule; between servers it is the leases that do ([`super::held`]).
 
 use super::ServiceError;
-use super::in_time::in_time;
+use super::timeouts::in_time;
 use crate::domain::key::Key;
 use std::hash::{BuildHasher, RandomState};
 use tokio::sync::{Mutex, MutexGuard};

@@ -1,6 +1,6 @@
 //! Looking notifications up: one, a list, the dead letters.
 
-use super::in_time::{in_good_time, in_time};
+use super::timeouts::{in_good_time, in_time};
 use super::{Service, ServiceError, snapshot_of};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;

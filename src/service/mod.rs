@@ -1,17 +1,18 @@
 //! What services and support staff ask for, carried out over both stores.
 //!
 //! Owns the order of the writes: the journal first, then the schedule. A crash in between leaves
-//! the journal ahead, and asking again mends it: every request here can be repeated. Knows nothing
+//! the journal ahead, and asking again puts it right: every request here can be repeated. Knows nothing
 //! of HTTP; `api` translates.
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod changes;
-mod in_time;
+mod held;
 mod locks;
 mod lookup;
 mod measure;
 mod register;
+mod timeouts;
 
 pub use lookup::{ListPage, ListRequest};
 pub use register::Intake;
@@ -20,26 +21,26 @@ use crate::clock::Clock;
 use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
 use crate::health::{Health, Report, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
-use crate::schedule::{self, Entry, Found, REGISTRATION_MS, Schedule, ScheduleError};
+use crate::schedule::{self, Entry, Found, LeaseRequest, Schedule, ScheduleError};
 use crate::telemetry::meters::Meters;
-use in_time::in_time;
 use locks::KeyLocks;
 use measure::LastReading;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use thiserror::Error;
+use timeouts::in_time;
 
 /// How long a request waits for what passes in a moment: an outcome that is just being settled, a
 /// schedule that is about to be rebuilt.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a change by hand waits for a lease: longer than a registration may be on its way.
+const LEASE_PATIENCE: Duration = Duration::from_secs(4);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
-/// What the journal took longer for, in milliseconds, has the journal asked once more.
-const PROMPT_MS: i64 = 2_000;
 
 /// The operations on notifications.
 pub struct Service {
@@ -47,6 +48,8 @@ pub struct Service {
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
+    /// Requests for a lease whose replies did not come.
+    doubtful: Mutex<HashMap<Key, LeaseRequest>>,
     health: Arc<Health>,
     meters: Arc<Meters>,
     last_reading: LastReading,
@@ -99,6 +102,7 @@ impl Service {
             schedule,
             clock,
             locks: KeyLocks::default(),
+            doubtful: Mutex::default(),
         }
     }
 
@@ -142,44 +146,6 @@ impl Service {
 
     fn journal(&self) -> Option<&dyn Journal> {
         self.recorder.as_ref().map(|recorder| recorder.journal())
-    }
-
-    /// Both stores' view of a notification, once they agree on how far it has come. An errand writes
-    /// an outcome to the journal and settles right afterwards; in between, a change would be undone
-    /// by the settlement, so it has to wait.
-    ///
-    /// # Errors
-    /// [`ServiceError::Unsettled`] if they do not agree in time.
-    async fn in_step(
-        &self,
-        journal: &dyn Journal,
-        key: &Key,
-    ) -> Result<(Snapshot, Option<Found>), ServiceError> {
-        let started = Instant::now();
-        loop {
-            let found = in_time(self.schedule.find(key)).await?;
-            let snapshot = in_time(journal.find(key))
-                .await?
-                .ok_or(ServiceError::Missing)?;
-            let agree = match (&found, snapshot.state) {
-                (Some(found), State::Scheduled) => {
-                    let (here, there) = (found.entry.progress, snapshot.progress);
-                    (here.series, here.attempts) == (there.series, there.attempts)
-                }
-                // Not there: lost, or its registration has not come that far.
-                (None, State::Scheduled) => {
-                    self.clock.now_ms() - snapshot.registered_ms >= REGISTRATION_MS
-                }
-                (found, State::Delivered | State::Dead | State::Cancelled) => found.is_none(),
-            };
-            if agree {
-                return Ok((snapshot, found));
-            }
-            if started.elapsed() > PATIENCE {
-                return Err(ServiceError::Unsettled);
-            }
-            tokio::time::sleep(ASK_AGAIN).await;
-        }
     }
 
     /// Makes sure that a notification which the journal holds pending is in the schedule: a crash

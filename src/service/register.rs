@@ -1,7 +1,7 @@
 //! Taking notifications in.
 
-use super::in_time::in_time;
-use super::{PATIENCE, PROMPT_MS, Service, ServiceError, snapshot_of};
+use super::timeouts::in_time;
+use super::{PATIENCE, Service, ServiceError, snapshot_of};
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -46,11 +46,6 @@ impl Service {
                 };
                 match in_time(recorder.register(registering)).await? {
                     Journaled::Created => {
-                        let took_ms = self.clock.now_ms() - fresh.registered_ms;
-                        let entry = Entry {
-                            verify: took_ms > PROMPT_MS,
-                            ..entry
-                        };
                         // Dying here leaves it in the journal alone; nobody was answered yet, and
                         // registering again or the reconciler puts it there.
                         self.schedule_new(entry).await?;

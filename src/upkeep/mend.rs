@@ -18,7 +18,7 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{Actor, Journal, JournalError, Journaled, Noting, Registering};
-use crate::schedule::{Entry, Lease, Schedule, Settled, Settlement, Taken};
+use crate::schedule::{Entry, Lease, LeaseRequest, LeasedOne, Schedule, Settled, Settlement};
 use std::ops::AddAssign;
 
 /// What was mended.
@@ -162,9 +162,8 @@ async fn remove(
     schedule: &dyn Schedule,
     key: &Key,
 ) -> Result<Done, UpkeepError> {
-    let lease = match schedule.take(key).await? {
-        Taken::Leased(lease) => *lease,
-        Taken::InFlight | Taken::Ended(_) | Taken::Missing => return Ok(Done::default()),
+    let Some(lease) = lease(schedule, key).await? else {
+        return Ok(Done::default());
     };
     let stands = journal.standing(std::slice::from_ref(key)).await;
     let stands = stands.map(|mut found| found.pop().flatten());
@@ -187,13 +186,16 @@ async fn remove(
 
 fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     match snapshot.state {
-        // Replayed meanwhile.
+        // Replayed meanwhile. What an earlier lease left has to be asked about still.
+        State::Scheduled if lease.entry.fence || lease.entry.interrupted_ms.is_some() => {
+            Settlement::Recheck
+        }
         State::Scheduled => Settlement::Again(snapshot.progress),
         State::Delivered | State::Dead | State::Cancelled => Settlement::End {
             state: snapshot.state,
             cause: snapshot.cause,
             progress: snapshot.progress,
-            ended_ms: snapshot.ended_ms.unwrap_or(lease.expires_ms),
+            ended_ms: snapshot.ended_ms.unwrap_or(lease.expires_ms()),
         },
     }
 }
@@ -203,19 +205,26 @@ async fn adopt(
     schedule: &dyn Schedule,
     key: &Key,
 ) -> Result<Done, UpkeepError> {
-    let Some(found) = schedule.find(key).await? else {
+    // Leased, so that nobody delivers it, and finds no record to write that into, meanwhile.
+    let Some(lease) = lease(schedule, key).await? else {
         return Ok(Done::default());
     };
-    if found.in_flight || found.entry.state != State::Scheduled {
-        return Ok(Done::default());
-    }
+    let is_pending = lease.entry.state == State::Scheduled;
     let registering = Registering {
-        notification: found.entry.notification,
-        progress: found.entry.progress,
+        notification: lease.entry.notification.clone(),
+        progress: lease.entry.progress,
         actor: Actor::upkeep(),
     };
-    let replies = journal.register(&[registering]).await?;
-    if replies != [Journaled::Created] {
+    let replies = match is_pending {
+        true => journal.register(&[registering]).await,
+        false => Ok(Vec::new()),
+    };
+    let settlement = match &replies {
+        Ok(_) => Settlement::Release,
+        Err(_) => Settlement::Recheck,
+    };
+    schedule.settle(lease, settlement).await?;
+    if replies? != [Journaled::Created] {
         return Ok(Done::default());
     }
     tracing::info!(notification = %key, "written into the journal, which did not know it");
@@ -227,4 +236,17 @@ async fn adopt(
         mended,
         Some("the journal did not know it, the schedule did"),
     ))
+}
+
+/// Leases what the schedule holds; `None` if that is gone, or somebody has it.
+async fn lease(schedule: &dyn Schedule, key: &Key) -> Result<Option<Lease>, UpkeepError> {
+    match schedule.lease_one(&LeaseRequest::new(key.clone())).await? {
+        LeasedOne::Leased(lease) => Ok(Some(*lease)),
+        LeasedOne::Reserved(_)
+        | LeasedOne::InFlight
+        | LeasedOne::Changing
+        | LeasedOne::MayBeInFlight
+        | LeasedOne::Expected
+        | LeasedOne::Missing => Ok(None),
+    }
 }

@@ -18,6 +18,7 @@ pub mod probe;
 pub mod prune;
 pub mod rebuild;
 pub mod reconcile;
+pub mod recovery;
 pub mod sweep;
 pub mod walk;
 
@@ -33,6 +34,11 @@ use std::sync::Arc;
 use sweep::Sweep;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+
+/// For how long after it was accepted a registration may be on its way from the journal to the schedule,
+/// in milliseconds: longer than any call to either takes until it is given up. What is younger is not
+/// compared.
+pub const REGISTRATION_MS: i64 = 12_000;
 
 /// A duty's name, and its work until it is stopped.
 pub type Work = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);

@@ -5,7 +5,8 @@
 //! it as far as it is filled; if that one dies, another goes on. What was under way when the data was
 //! lost may be sent again by another instance: the leases were part of the data.
 
-use super::fill::Filling;
+use super::recovery::{Recovered, Recovery};
+use crate::domain::key::Key;
 use crate::journal::{Actor, Journal, Rebuild};
 use crate::schedule::shared::{Found, Reason, Shared};
 use crate::schedule::{Schedule, ScheduleError};
@@ -27,6 +28,8 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
 /// How often the others are told that filling goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// Notifications looked up to find out whose a schedule is.
+const SAMPLE: usize = 200;
 
 /// Sees to it that one schedule is whole.
 pub struct Keeper {
@@ -62,7 +65,13 @@ impl Keeper {
         let Some(shared) = self.schedule.shared() else {
             return Ok(());
         };
-        self.found = look(self.journal.as_deref(), shared, false).await?;
+        self.found = look(
+            self.journal.as_deref(),
+            self.schedule.as_ref(),
+            shared,
+            false,
+        )
+        .await?;
         self.whole.send_replace(is_whole(self.found));
         Ok(())
     }
@@ -80,6 +89,7 @@ impl Keeper {
             // The next start then notices any change behind its back.
             let _ = journal.remember(MARK, &shared.mark()).await;
         }
+        shared.leave().await;
     }
 
     async fn keep(&self, shared: &dyn Shared) {
@@ -114,14 +124,7 @@ impl Keeper {
     async fn act_on(&self, shared: &dyn Shared, found: Found) {
         match found {
             Found::Whole => shared.lost().await,
-            Found::Bereft => {
-                tracing::error!(
-                    "the schedule has lost notifications, and there is no journal to restore them \
-                     from; what callers register again is delivered"
-                );
-                shared.lost().await;
-            }
-            Found::Clearing => tokio::time::sleep(LOOK_SOON).await,
+            Found::Clearing | Found::Unowned => tokio::time::sleep(LOOK_SOON).await,
             Found::Filling => {
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
@@ -132,20 +135,20 @@ impl Keeper {
         }
     }
 
-    /// Fills the schedule, waiting for stores that are away. Ends early if somebody else has taken
-    /// over or the data is lost once more; the next look tells.
+    /// Compares the schedule with the journal and puts it right, waiting for stores that are away. Ends
+    /// early if somebody else has taken over or more is lost; the next look tells.
     async fn rebuild(&self, shared: &dyn Shared, reason: Reason) {
-        let Some(journal) = &self.journal else {
-            return;
-        };
         let started = Instant::now();
-        announce(reason);
-        self.write_down(journal.as_ref(), reason).await;
-        let mut filling = Filling::new(Arc::clone(journal), self.schedule.as_ref(), true);
+        announce(reason, self.journal.is_some());
+        if let Some(journal) = &self.journal {
+            self.write_down(journal.as_ref(), reason).await;
+        }
+        let journal = self.journal.clone();
+        let mut recovery = Recovery::new(journal, self.schedule.as_ref(), shared);
         let mut told = Instant::now();
         let mut back_off = BACK_OFF;
         loop {
-            match filling.step().await {
+            match recovery.step().await {
                 Ok(true) => back_off = BACK_OFF,
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
@@ -169,16 +172,22 @@ impl Keeper {
                 }
             }
         }
-        while !matches!(
-            shared.finish().await,
-            Ok(true | false) | Err(ScheduleError::Rebuilding)
-        ) {
-            tokio::time::sleep(LOOK_SOON).await;
+        loop {
+            match shared.finish().await {
+                Ok(true) => break,
+                // There is something to look at again.
+                Ok(false) | Err(ScheduleError::Rebuilding) => return,
+                Err(_) => tokio::time::sleep(LOOK_SOON).await,
+            }
         }
-        let done = filling.done();
-        let (pending, restored) = (done.read, done.restored.missing + done.restored.moved);
+        let recovered = recovery.done();
+        let Recovered {
+            read: pending,
+            put_in,
+            removed,
+        } = recovered;
         let seconds = started.elapsed().as_secs_f64();
-        tracing::info!(pending, restored, seconds, "the schedule is whole");
+        tracing::info!(pending, put_in, removed, seconds, "the schedule is whole");
     }
 
     async fn write_down(&self, journal: &dyn Journal, reason: Reason) {
@@ -217,6 +226,7 @@ impl Keeper {
 /// As [`Shared::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
 pub async fn look(
     journal: Option<&dyn Journal>,
+    schedule: &dyn Schedule,
     shared: &dyn Shared,
     asked: bool,
 ) -> Result<Found, ScheduleError> {
@@ -225,7 +235,34 @@ pub async fn look(
         let mark = mark.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
         shared.recall(mark.as_deref().unwrap_or_default());
     }
-    shared.look(asked).await
+    let found = shared.look(asked).await?;
+    match (found, journal) {
+        (Found::Unowned, Some(journal)) => claim_unowned(journal, schedule, shared).await,
+        (found, _) => Ok(found),
+    }
+}
+
+/// Finds out whether a schedule that says nothing of its owner is this journal's: then the journal knows
+/// what it holds.
+async fn claim_unowned(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    shared: &dyn Shared,
+) -> Result<Found, ScheduleError> {
+    let sample = schedule.scan(None, SAMPLE).await?;
+    let keys: Vec<Key> = sample.holdings.into_iter().map(|(key, _)| key).collect();
+    let known = journal.standing(&keys).await;
+    let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
+    if keys.is_empty() || known.iter().any(Option::is_some) {
+        shared.adopt();
+        return shared.look(false).await;
+    }
+    Err(ScheduleError::Foreign(
+        "this Redis holds a schedule of which nothing says whose it is, and this journal knows none of \
+         its notifications; start a server with the journal it belongs to, or give this one another \
+         Redis database"
+            .to_string(),
+    ))
 }
 
 /// What the histories say of a rebuild; nothing if there was nothing before.
@@ -234,6 +271,8 @@ pub fn why(reason: Reason) -> Option<&'static str> {
     match reason {
         Reason::New => None,
         Reason::Lost => Some("the schedule had lost what it held"),
+        Reason::Restarted => None,
+        Reason::Damaged => Some("something was missing in the schedule"),
         Reason::Unfinished => Some("an earlier rebuild did not come to its end"),
         Reason::Asked => Some("it was asked for"),
     }
@@ -242,17 +281,30 @@ pub fn why(reason: Reason) -> Option<&'static str> {
 /// Whether nothing is missing that could be put in.
 fn is_whole(found: Found) -> bool {
     match found {
-        Found::Whole | Found::Bereft => true,
-        Found::Filling | Found::Clearing | Found::ToFill(_) => false,
+        Found::Whole => true,
+        Found::Filling | Found::Clearing | Found::ToFill(_) | Found::Unowned => false,
     }
 }
 
-fn announce(reason: Reason) {
+fn announce(reason: Reason, journaled: bool) {
     match reason {
         Reason::New => tracing::info!("the schedule is new; filling it from the journal"),
+        Reason::Lost | Reason::Damaged if !journaled => tracing::error!(
+            "the schedule has lost notifications, and there is no journal to restore them from; what \
+             callers register again is delivered"
+        ),
         Reason::Lost => {
             tracing::warn!("the schedule has lost what it held; filling it from the journal");
         }
+        Reason::Damaged => {
+            tracing::warn!("something is missing in the schedule; comparing it with the journal");
+        }
+        Reason::Restarted if !journaled => {
+            tracing::info!("Redis was started anew; looking through what it holds");
+        }
+        Reason::Restarted => tracing::info!(
+            "Redis was started anew and may have lost its last changes; comparing it with the journal"
+        ),
         Reason::Unfinished => tracing::info!("going on with filling the schedule"),
         Reason::Asked => tracing::info!("filling the schedule from the journal, as asked"),
     }

@@ -16,6 +16,7 @@
 //! journal that is slow, or waits for its turn, shows them that much later. What comes later still is
 //! found by the sweep.
 
+use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
 use super::difference::{Standing, find, find_among};
 use super::error::UpkeepError;
@@ -23,7 +24,7 @@ use super::mend::{Mended, Record, mend};
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order};
-use crate::schedule::{REGISTRATION_MS, Schedule};
+use crate::schedule::Schedule;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

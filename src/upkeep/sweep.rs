@@ -6,12 +6,13 @@
 //! ten million take six hours both ways. The journal keeps where it is, so that it comes round even
 //! if servers are started often.
 
+use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
 use super::error::UpkeepError;
 use super::mend::{Mended, Record, mend};
 use super::walk::{Pick, Place, compare};
 use crate::journal::Journal;
-use crate::schedule::{REGISTRATION_MS, Schedule, ScheduleError};
+use crate::schedule::{Schedule, ScheduleError};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;

@@ -68,6 +68,7 @@ async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
         journal.as_deref(),
         Arc::new(SystemClock),
         Time::Server,
+        None,
     )?;
     let deep = deep || schedule.is_none();
     let mut report = Report::new(config);

@@ -8,16 +8,18 @@ use super::lanes::Lanes;
 use super::named::{Named, Timed};
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
-    ScheduleCounts, ScheduleError, Settled, Settlement, Taken,
+    ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest,
+    LeasedOne, Limits, PROMPT_MS, Registered, Reservation, Restored, Scanned, ScheduleCounts,
+    ScheduleError, Settled, Settlement,
 };
 use bytes::Bytes;
 use slab::Slab;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Most expired leases that one claim returns to their lanes.
@@ -29,13 +31,36 @@ const MOST_FORGOTTEN: usize = 256;
 #[derive(Debug)]
 struct Job {
     entry: Entry,
-    /// The expiry of the lease that is out.
-    lease: Option<i64>,
+    /// The lease that is out.
+    lease: Option<Out>,
     /// Its place among all entries.
     place: usize,
-    /// The expiry of the last lease there was. The next one differs, though it be taken within the
-    /// same millisecond: the expiry is the fence.
-    last_fence: i64,
+}
+
+/// A lease that is out.
+#[derive(Debug, Clone, Copy)]
+struct Out {
+    expiry: Expiry,
+    holder: Holder,
+}
+
+/// What a lease was given for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    /// An attempt.
+    Attempt,
+    /// A change by hand, by the request of this id.
+    Change(u64),
+}
+
+/// A lease on a key of which nothing was here.
+#[derive(Debug)]
+struct Reserved {
+    expiry: Expiry,
+    /// The id of the request.
+    request: u64,
+    /// What was put in meanwhile.
+    arrived: Option<Entry>,
 }
 
 /// How a lease ended an entry.
@@ -55,7 +80,14 @@ pub(super) struct Book {
     places: Slab<Named>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
+    reserved: HashMap<Key, Reserved>,
+    /// When each reservation ends.
+    reservations: BTreeSet<(i64, Key)>,
+    /// Keys whose reservation expired: whoever had it may still write its change.
+    lapsed: HashSet<Key>,
     ended: Ended,
+    /// The number of the next lease.
+    number: u16,
 }
 
 impl Book {
@@ -66,16 +98,32 @@ impl Book {
             places: Slab::new(),
             lanes: Lanes::new(limits.lane_cap),
             leases: BTreeSet::new(),
+            reserved: HashMap::new(),
+            reservations: BTreeSet::new(),
+            lapsed: HashSet::new(),
             ended: Ended::default(),
+            number: 0,
         }
     }
 
-    pub(super) fn register(&mut self, entry: Entry, now_ms: i64) -> Registered {
+    pub(super) fn register(&mut self, mut entry: Entry, now_ms: i64) -> Registered {
         if let Some(found) = self.find(&entry.notification.key) {
             return Registered::Existing(Box::new(found));
         }
-        self.add(entry, now_ms);
+        entry.verify |= now_ms > entry.notification.registered_ms + PROMPT_MS;
+        self.put(entry, now_ms);
         Registered::Created
+    }
+
+    /// Adds an entry; one whose key is leased by hand waits for that lease.
+    fn put(&mut self, mut entry: Entry, now_ms: i64) {
+        if self.lapsed.remove(&entry.notification.key) {
+            entry = to_recheck(entry);
+        }
+        match self.reserved.get_mut(&entry.notification.key) {
+            Some(reserved) => reserved.arrived = Some(entry),
+            None => self.add(entry, now_ms),
+        }
     }
 
     fn add(&mut self, entry: Entry, now_ms: i64) {
@@ -85,7 +133,6 @@ impl Book {
             entry,
             lease: None,
             place: self.places.insert(name.clone()),
-            last_fence: i64::MIN,
         };
         self.jobs.insert(name, job);
     }
@@ -95,7 +142,7 @@ impl Book {
         for entry in entries {
             match self.jobs.get_mut(&entry.notification.key) {
                 None => {
-                    self.add(entry.clone(), now_ms);
+                    self.put(entry.clone(), now_ms);
                     restored.missing += 1;
                 }
                 Some(job)
@@ -104,7 +151,10 @@ impl Book {
                         && job.entry.progress != entry.progress =>
                 {
                     let due_ms = job.entry.progress.next_due_ms();
-                    job.entry = entry.clone();
+                    let before = std::mem::replace(&mut job.entry, entry.clone());
+                    job.entry.verify |= before.verify;
+                    job.entry.fence |= before.fence;
+                    job.entry.interrupted_ms = before.interrupted_ms;
                     let lane = &entry.notification.lane;
                     let name = Named::of(&entry.notification);
                     self.lanes.withdraw(lane, name, due_ms, now_ms);
@@ -152,7 +202,7 @@ impl Book {
                 break;
             };
             for Timed { name, .. } in taken {
-                leases.push(self.lease(name, now_ms));
+                leases.push(self.lease(name, now_ms + self.limits.lease_ms, Holder::Attempt));
             }
         }
         Claimed {
@@ -166,13 +216,14 @@ impl Book {
         let Some(job) = self.jobs.get_mut(key) else {
             return Settled::Lost;
         };
-        if job.lease != Some(lease.expires_ms) {
+        if job.lease.map(|out| out.expiry) != Some(lease.expiry()) {
             return Settled::Lost;
         }
         job.lease = None;
+        let was_pending = job.entry.state == State::Scheduled;
         let notification = job.entry.notification.clone();
         self.leases.remove(&Timed {
-            at_ms: lease.expires_ms,
+            at_ms: lease.expires_ms(),
             name: Named::of(&notification),
         });
         match settlement {
@@ -188,12 +239,13 @@ impl Book {
             }
             Settlement::Recheck => {
                 job.entry.verify = true;
+                job.entry.fence = true;
                 let entry = job.entry.clone();
-                self.wait(&entry, now_ms);
+                self.put_back(&entry, now_ms);
             }
             Settlement::Release => {
                 let entry = job.entry.clone();
-                self.wait(&entry, now_ms);
+                self.put_back(&entry, now_ms);
             }
             Settlement::End {
                 state: state @ (State::Delivered | State::Dead | State::Cancelled),
@@ -210,61 +262,118 @@ impl Book {
                 },
             ),
         }
-        self.lanes.free(&notification.lane, now_ms);
+        if was_pending {
+            self.lanes.free(&notification.lane, now_ms);
+        }
         Settled::Done
     }
 
-    pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<i64> {
+    pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<Expiry> {
         let name = Named::of(&lease.entry.notification);
-        let job = self.jobs.get_mut(name.key())?;
-        if job.lease != Some(lease.expires_ms) {
+        let out = self.jobs.get(name.key())?.lease?;
+        if out.expiry != lease.expiry() {
             return None;
         }
         self.leases.remove(&Timed {
-            at_ms: lease.expires_ms,
+            at_ms: out.expiry.at_ms,
             name: name.clone(),
         });
-        let renewed = self.lease(name, now_ms);
-        Some(renewed.expires_ms)
+        let renewed = self.lease(name, now_ms + self.limits.lease_ms, out.holder);
+        Some(renewed.expiry())
     }
 
-    pub(super) fn take(&mut self, key: &Key, now_ms: i64) -> Taken {
+    pub(super) fn lease_one(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
+        self.return_expired(now_ms);
+        let key = &request.key;
         let Some(job) = self.jobs.get(key) else {
-            return Taken::Missing;
+            return self.reserve(request, now_ms);
         };
-        match job.entry.state {
-            State::Scheduled if job.lease.is_some() => Taken::InFlight,
-            State::Scheduled => {
-                let notification = job.entry.notification.clone();
-                let due_ms = job.entry.progress.next_due_ms();
-                let name = Named::of(&notification);
-                self.lanes
-                    .take(&notification.lane, name.clone(), due_ms, now_ms);
-                Taken::Leased(Box::new(self.lease(name, now_ms)))
+        match job.lease.map(|out| (out.holder, out.expiry.at_ms)) {
+            Some((Holder::Attempt, _)) => return LeasedOne::InFlight,
+            Some((Holder::Change(id), at_ms)) if id == request.id() => {
+                let name = Named::of(&job.entry.notification);
+                self.leases.remove(&Timed {
+                    at_ms,
+                    name: name.clone(),
+                });
+                let again = self.lease(name, now_ms + CHANGE_LEASE_MS, Holder::Change(id));
+                return LeasedOne::Leased(Box::new(again));
             }
-            State::Delivered | State::Dead | State::Cancelled => {
-                Taken::Ended(Box::new(job.entry.clone()))
-            }
+            Some((Holder::Change(_), _)) => return LeasedOne::Changing,
+            None => {}
         }
+        let entry = &job.entry;
+        let name = Named::of(&entry.notification);
+        match (entry.state, entry.ended_ms) {
+            (State::Scheduled, _) => {
+                let lane = entry.notification.lane.clone();
+                let due_ms = entry.progress.next_due_ms();
+                self.lanes.take(&lane, name.clone(), due_ms, now_ms);
+            }
+            (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, key),
+            (State::Delivered | State::Cancelled, Some(ended_ms)) => {
+                self.ended.unfade(self.forget_ms(ended_ms), key);
+            }
+            (State::Delivered | State::Dead | State::Cancelled, None) => {}
+        }
+        let holder = Holder::Change(request.id());
+        let lease = self.lease(name, now_ms + CHANGE_LEASE_MS, holder);
+        LeasedOne::Leased(Box::new(lease))
     }
 
-    pub(super) fn advance(&mut self, key: &Key, now_ms: i64) -> Option<Found> {
-        let job = self.jobs.get_mut(key)?;
-        let before = job.entry.progress;
-        let hurried = before.retry(now_ms);
-        if job.entry.state == State::Scheduled && job.lease.is_none() && hurried != before {
-            job.entry.progress = hurried;
-            let entry = job.entry.clone();
-            let notification = &entry.notification;
-            self.lanes.withdraw(
-                &notification.lane,
-                Named::of(notification),
-                before.next_due_ms(),
-                now_ms,
-            );
-            self.wait(&entry, now_ms);
+    /// Leases a key of which nothing is here.
+    fn reserve(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
+        let key = &request.key;
+        let mut arrived = None;
+        match self.reserved.get(key) {
+            Some(held) if held.request != request.id() => return LeasedOne::Changing,
+            Some(held) => {
+                self.reservations.remove(&(held.expiry.at_ms, key.clone()));
+                arrived = self.reserved.remove(key).and_then(|held| held.arrived);
+            }
+            None => match request.known {
+                None => return LeasedOne::Missing,
+                Some(known) if now_ms <= known.registered_ms + ARRIVAL_MS => {
+                    return LeasedOne::Expected;
+                }
+                Some(_) => {}
+            },
         }
-        self.find(key)
+        self.lapsed.remove(key);
+        let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
+        self.reservations.insert((expiry.at_ms, key.clone()));
+        let reserved = Reserved {
+            expiry,
+            request: request.id(),
+            arrived,
+        };
+        self.reserved.insert(key.clone(), reserved);
+        LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
+    }
+
+    pub(super) fn end_reservation(
+        &mut self,
+        lease: &LeaseToken,
+        reservation: Reservation,
+        now_ms: i64,
+    ) -> Settled {
+        let key = lease.key();
+        let held = self.reserved.get(key);
+        if held.map(|reserved| reserved.expiry) != Some(lease.expiry()) {
+            return Settled::Lost;
+        }
+        self.reservations
+            .remove(&(lease.expiry().at_ms, key.clone()));
+        let arrived = self.reserved.remove(key).and_then(|held| held.arrived);
+        let entry = match reservation {
+            Reservation::Put(entry) => Some(*entry),
+            Reservation::Forget => None,
+            Reservation::Recheck => arrived.map(to_recheck),
+        };
+        if let Some(entry) = entry {
+            self.add(entry, now_ms);
+        }
+        Settled::Done
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<Found> {
@@ -276,37 +385,6 @@ impl Book {
 
     pub(super) fn in_flight(&self, key: &Key) -> bool {
         self.jobs.get(key).is_some_and(|job| job.lease.is_some())
-    }
-
-    pub(super) fn revive(
-        &mut self,
-        key: &Key,
-        progress: Option<Progress>,
-        now_ms: i64,
-    ) -> Option<Entry> {
-        let job = self.jobs.get_mut(key)?;
-        let before = job.entry.clone();
-        let Some(ended_ms) = before.ended_ms.filter(|_| before.state == State::Dead) else {
-            return Some(before);
-        };
-        self.ended.unpark(ended_ms, key);
-        match progress {
-            Some(progress) => {
-                job.entry = Entry::scheduled(before.notification.clone(), progress);
-                let entry = job.entry.clone();
-                self.wait(&entry, now_ms);
-            }
-            None => self.end(
-                key,
-                End {
-                    state: State::Cancelled,
-                    cause: None,
-                    progress: before.progress,
-                    ended_ms: now_ms,
-                },
-            ),
-        }
-        Some(before)
     }
 
     pub(super) fn dead(
@@ -326,7 +404,7 @@ impl Book {
     pub(super) fn counts(&self) -> ScheduleCounts {
         let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
         ScheduleCounts {
-            pending: count(self.jobs.len() - self.ended.count()),
+            pending: count(self.jobs.len().saturating_sub(self.ended.count())),
             in_flight: count(self.leases.len()),
             dead: count(self.ended.dead_count()),
         }
@@ -339,10 +417,29 @@ impl Book {
     /// When there is next something to claim: a lane is due, or a lease expires.
     pub(super) fn next_ms(&self) -> Option<i64> {
         let expires_ms = self.leases.first().map(|lease| lease.at_ms);
-        match (self.lanes.next_ms(), expires_ms) {
-            (Some(due_ms), Some(expires_ms)) => Some(due_ms.min(expires_ms)),
-            (due_ms, expires_ms) => due_ms.or(expires_ms),
+        let reserved_ms = self.reservations.first().map(|(at_ms, _)| *at_ms);
+        [self.lanes.next_ms(), expires_ms, reserved_ms]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Puts an entry back to where it was before it was leased.
+    fn put_back(&mut self, entry: &Entry, now_ms: i64) {
+        let key = &entry.notification.key;
+        match (entry.state, entry.ended_ms) {
+            (State::Dead, Some(ended_ms)) => self.ended.park(ended_ms, key.clone()),
+            (State::Delivered | State::Cancelled, Some(ended_ms)) => {
+                self.ended.fade(self.forget_ms(ended_ms), key.clone());
+            }
+            (State::Scheduled, _) | (State::Delivered | State::Dead | State::Cancelled, None) => {
+                self.wait(entry, now_ms);
+            }
         }
+    }
+
+    fn forget_ms(&self, ended_ms: i64) -> i64 {
+        ended_ms.saturating_add(self.limits.remember_ms.unwrap_or(0))
     }
 
     fn wait(&mut self, entry: &Entry, now_ms: i64) {
@@ -359,27 +456,31 @@ impl Book {
         );
     }
 
-    /// Puts a lease on an entry that its lane has just given up.
-    fn lease(&mut self, name: Named, now_ms: i64) -> Lease {
+    /// An expiry that no lease of the same millisecond has had, unless a thousand others had.
+    fn expiry(&mut self, at_ms: i64) -> Expiry {
+        let number = self.number;
+        self.number = (number + 1) % Expiry::NUMBERS;
+        Expiry { at_ms, number }
+    }
+
+    /// Puts a lease on an entry that has just left where it waited.
+    fn lease(&mut self, name: Named, until_ms: i64, holder: Holder) -> Lease {
+        let expiry = self.expiry(until_ms);
         let job = self
             .jobs
             .get_mut(name.key())
             .expect("invariant: what waits in a lane has its entry here");
-        let expires_ms = (now_ms + self.limits.lease_ms).max(job.last_fence.saturating_add(1));
-        job.lease = Some(expires_ms);
-        job.last_fence = expires_ms;
-        let lease = Lease {
-            entry: job.entry.clone(),
-            expires_ms,
-        };
+        job.lease = Some(Out { expiry, holder });
+        let lease = Lease::granted(job.entry.clone(), expiry);
         self.leases.insert(Timed {
-            at_ms: expires_ms,
+            at_ms: expiry.at_ms,
             name,
         });
         lease
     }
 
     fn return_expired(&mut self, now_ms: i64) {
+        self.end_expired_reservations(now_ms);
         for _ in 0..MOST_RETURNED {
             let expired = match self.leases.first() {
                 Some(lease) if lease.at_ms <= now_ms => self.leases.pop_first(),
@@ -392,12 +493,41 @@ impl Book {
                 .jobs
                 .get_mut(name.key())
                 .expect("invariant: what is leased has its entry here");
-            job.lease = None;
-            job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
-            job.entry.verify = true;
+            let holder = job.lease.take().map(|out| out.holder);
+            let was_pending = job.entry.state == State::Scheduled;
+            if was_pending {
+                job.entry.verify = true;
+                match holder {
+                    Some(Holder::Change(_)) => job.entry.fence = true,
+                    Some(Holder::Attempt) | None => {
+                        job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
+                    }
+                }
+            }
             let entry = job.entry.clone();
-            self.wait(&entry, now_ms);
-            self.lanes.free(&entry.notification.lane, now_ms);
+            self.put_back(&entry, now_ms);
+            if was_pending {
+                self.lanes.free(&entry.notification.lane, now_ms);
+            }
+        }
+    }
+
+    fn end_expired_reservations(&mut self, now_ms: i64) {
+        for _ in 0..MOST_RETURNED {
+            match self.reservations.first() {
+                Some((at_ms, _)) if *at_ms <= now_ms => {}
+                Some(_) | None => return,
+            }
+            let Some((_, key)) = self.reservations.pop_first() else {
+                return;
+            };
+            let arrived = self.reserved.remove(&key).and_then(|held| held.arrived);
+            match arrived {
+                Some(entry) => self.add(to_recheck(entry), now_ms),
+                None => {
+                    self.lapsed.insert(key);
+                }
+            }
         }
     }
 
@@ -438,6 +568,15 @@ impl Book {
         let name = Named::of(&notification);
         self.places[job.place] = name.clone();
         self.jobs.insert(name, job);
+    }
+}
+
+/// What arrived under a change by hand that did not come to a known end.
+fn to_recheck(entry: Entry) -> Entry {
+    Entry {
+        verify: true,
+        fence: true,
+        ..entry
     }
 }
 

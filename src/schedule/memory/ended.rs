@@ -26,6 +26,10 @@ impl Ended {
         self.fading.insert((forget_ms, key));
     }
 
+    pub(super) fn unfade(&mut self, forget_ms: i64, key: &Key) {
+        self.fading.remove(&(forget_ms, key.clone()));
+    }
+
     /// The next key whose time is over; it is not kept here any more.
     pub(super) fn forget(&mut self, now_ms: i64) -> Option<Key> {
         let (forget_ms, _) = self.fading.first()?;

@@ -13,11 +13,12 @@ mod named;
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::progress::Progress;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
-    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Shared, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
+    Shared,
 };
 use async_trait::async_trait;
 use book::Book;
@@ -92,16 +93,20 @@ impl Schedule for MemorySchedule {
         self.change(|book, now_ms| book.settle(&lease, settlement, now_ms))
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
         self.change(|book, now_ms| book.renew(lease, now_ms))
     }
 
-    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
-        self.change(|book, now_ms| book.take(key, now_ms))
+    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
+        self.change(|book, now_ms| book.lease_one(request, now_ms))
     }
 
-    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.change(|book, now_ms| book.advance(key, now_ms))
+    async fn end_reservation(
+        &self,
+        lease: LeaseToken,
+        reservation: Reservation,
+    ) -> Result<Settled, ScheduleError> {
+        self.change(|book, now_ms| book.end_reservation(&lease, reservation, now_ms))
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
@@ -128,14 +133,6 @@ impl Schedule for MemorySchedule {
 
     fn shared(&self) -> Option<&dyn Shared> {
         None
-    }
-
-    async fn revive(
-        &self,
-        key: &Key,
-        progress: Option<Progress>,
-    ) -> Result<Option<Entry>, ScheduleError> {
-        self.change(|book, now_ms| book.revive(key, progress, now_ms))
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {

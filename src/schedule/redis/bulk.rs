@@ -4,8 +4,10 @@ use super::context::add_entries;
 use super::partition::Partition;
 use super::reply::{Item, Reply};
 use super::slot;
+use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::schedule::envelope;
+use crate::schedule::shared::Repaired;
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -70,14 +72,7 @@ pub async fn scan(
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<Scanned, ScheduleError> {
-    let (number, place) = match cursor {
-        None => (0, "0"),
-        Some(text) => {
-            let (number, place) = text.split_once('-').ok_or(ScheduleError::BadCursor)?;
-            let number: usize = number.parse().map_err(|_| ScheduleError::BadCursor)?;
-            (number, place)
-        }
-    };
+    let (number, place) = place_of(cursor)?;
     let partition = partitions.get(number).ok_or(ScheduleError::BadCursor)?;
     let context = &partition.context;
     let mut command = context.call(&partition.scan);
@@ -94,12 +89,27 @@ pub async fn scan(
         let holding = holding(&text, &header, &mut reply)?;
         holdings.push((key, holding));
     }
-    let next = match next.as_str() {
-        "0" if number + 1 == partitions.len() => None,
+    let next = next_place(number, partitions.len(), &next);
+    Ok(Scanned { holdings, next })
+}
+
+/// The partition and the place in it that a cursor names.
+fn place_of(cursor: Option<&str>) -> Result<(usize, &str), ScheduleError> {
+    let Some(text) = cursor else {
+        return Ok((0, "0"));
+    };
+    let (number, place) = text.split_once('-').ok_or(ScheduleError::BadCursor)?;
+    let number = number.parse().map_err(|_| ScheduleError::BadCursor)?;
+    Ok((number, place))
+}
+
+/// The cursor after a stretch; `None` at the end.
+fn next_place(number: usize, partitions: usize, place: &str) -> Option<String> {
+    match place {
+        "0" if number + 1 == partitions => None,
         "0" => Some(format!("{}-0", number + 1)),
         place => Some(format!("{number}-{place}")),
-    };
-    Ok(Scanned { holdings, next })
+    }
 }
 
 /// See [`crate::schedule::Schedule::restore`].
@@ -163,4 +173,26 @@ async fn call(
         missing: reply.number()?.unsigned_abs(),
         moved: reply.number()?.unsigned_abs(),
     })
+}
+
+/// See [`crate::schedule::shared::Shared::repair`]. A cursor is as for [`scan`].
+pub async fn repair(
+    partitions: &[Partition],
+    cursor: Option<&str>,
+    limit: usize,
+) -> Result<Repaired, ScheduleError> {
+    let (number, place) = place_of(cursor)?;
+    let partition = partitions.get(number).ok_or(ScheduleError::BadCursor)?;
+    let context = &partition.context;
+    let mut command = context.call(&partition.repair);
+    command.arg(place).arg(limit.clamp(1, MOST_LOOKED_UP));
+    let mut reply = context
+        .run(&partition.bulk, &partition.repair, &command)
+        .await?;
+    let next = next_place(number, partitions.len(), reply.text()?.as_str());
+    let repaired = reply.number()?.unsigned_abs();
+    if repaired > 0 {
+        context.wake.bring_forward(context.clock.now_ms());
+    }
+    Ok(Repaired { repaired, next })
 }

@@ -8,12 +8,17 @@
 //! may not be written to, since the name may stand for another server by now.
 
 use super::reply::Reply;
+use super::run::Run;
 use crate::schedule::ScheduleError;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig, PubSub};
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Arg, Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError, ServerErrorKind, Value};
+use redis::{
+    Arg, AsyncConnectionConfig, Client, Cmd, ErrorKind, IntoConnectionInfo, RedisError,
+    ServerErrorKind, Value,
+};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
+use tokio::sync::OnceCell;
 
 /// How long one command may take before it counts as failed. What was sent into a line that led
 /// nowhere is waited for this long after the line is good again, and work should go on within two
@@ -35,9 +40,9 @@ pub struct Script {
 }
 
 impl Script {
-    /// Prepares a script with the shared prelude in front of it.
-    pub fn with_prelude(text: &str) -> Self {
-        Self::new(&format!("{}\n{text}", include_str!("lua/prelude.lua")))
+    /// Prepares a script with what all scripts share in front of it.
+    pub fn with_common(text: &str) -> Self {
+        Self::new(&format!("{}\n{text}", include_str!("lua/common.lua")))
     }
 
     /// Prepares a script.
@@ -47,6 +52,13 @@ impl Script {
             text: text.to_string(),
             sha,
         }
+    }
+
+    /// The start of a call that carries the script itself: for what is called once in a while.
+    pub fn eval(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.text);
+        command
     }
 
     /// The start of a call; keys and arguments are to be added.
@@ -61,11 +73,12 @@ impl Script {
 #[derive(Clone)]
 pub struct Connector {
     client: Client,
+    run: Arc<Run>,
 }
 
 impl Connector {
     /// Prepares for a URL; connects nowhere yet.
-    pub fn new(url: &str) -> Result<Self, ScheduleError> {
+    pub fn new(url: &str, run: Arc<Run>) -> Result<Self, ScheduleError> {
         let keepalive = TcpKeepalive::new()
             .with_time(Duration::from_secs(10))
             .with_interval(USER_TIMEOUT);
@@ -80,6 +93,7 @@ impl Connector {
             .set_tcp_settings(tcp);
         Ok(Self {
             client: Client::open(info).map_err(unavailable)?,
+            run,
         })
     }
 
@@ -91,19 +105,15 @@ impl Connector {
 
     /// A connection that is made at its first use and made again after a failure.
     /// Each of its commands may take `timeout`.
-    pub fn connect(&self, timeout: Duration) -> Result<Connection, ScheduleError> {
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(Some(CONNECT_TIMEOUT))
-            .set_response_timeout(Some(timeout))
-            // A failed connection is tried again by the next command; whoever calls has a back-off.
-            .set_number_of_retries(0);
-        let connection = Connection {
-            client: self.client.clone(),
-            manager: Arc::new(RwLock::new((0, open(&self.client, &config)?))),
+    pub fn connect(&self, timeout: Duration) -> Connection {
+        Connection {
+            connector: self.clone(),
+            config: AsyncConnectionConfig::new()
+                .set_connection_timeout(Some(CONNECT_TIMEOUT))
+                .set_response_timeout(Some(timeout)),
+            current: Arc::default(),
             timeout: timeout + CALL_MARGIN,
-            config,
-        };
-        Ok(connection)
+        }
     }
 
     /// A connection for listening.
@@ -115,39 +125,46 @@ impl Connector {
     }
 }
 
-/// One that connects at its first use.
-fn open(
-    client: &Client,
-    config: &ConnectionManagerConfig,
-) -> Result<ConnectionManager, ScheduleError> {
-    client
-        .get_connection_manager_lazy(config.clone())
-        .map_err(unavailable)
-}
-
-/// One multiplexed connection. Clones share it.
+/// One multiplexed connection, made at its first use and made again after a failure. Clones share it.
 #[derive(Clone)]
 pub struct Connection {
-    client: Client,
-    config: ConnectionManagerConfig,
-    /// With how often it was replaced.
-    manager: Arc<RwLock<(u64, ConnectionManager)>>,
+    connector: Connector,
+    config: AsyncConnectionConfig,
+    current: Arc<RwLock<Arc<Opened>>>,
     timeout: Duration,
 }
 
+/// A connection that was made, or is to be.
+type Opened = OnceCell<MultiplexedConnection>;
+
 impl Connection {
-    fn current(&self) -> (u64, ConnectionManager) {
-        let current = self.manager.read().unwrap_or_else(PoisonError::into_inner);
+    fn current(&self) -> Arc<Opened> {
+        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.clone()
     }
 
-    /// Lets the next command connect anew, unless somebody else has seen to that. What is under way
+    /// Lets the next command connect anew, unless somebody else has seen to that. What is in flight
     /// over the old connection goes on there.
-    fn replace(&self, used: u64) {
-        let mut current = self.manager.write().unwrap_or_else(PoisonError::into_inner);
-        if let (true, Ok(manager)) = (current.0 == used, open(&self.client, &self.config)) {
-            *current = (used + 1, manager);
+    fn replace(&self, used: &Arc<Opened>) {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        if Arc::ptr_eq(&current, used) {
+            *current = Arc::default();
         }
+    }
+
+    /// Connects. Before anything else is sent, it is noted if this is another server, or the same
+    /// started anew: nobody may work with what it holds until that is known.
+    async fn open(&self) -> Result<MultiplexedConnection, RedisError> {
+        let Connector { client, run } = &self.connector;
+        let opening = client.get_multiplexed_async_connection_with_config(&self.config);
+        let mut connection = opening.await?;
+        run.check(&mut connection).await?;
+        Ok(connection)
+    }
+
+    /// Connects, unless that was done.
+    pub async fn ready(&self) -> Result<(), ScheduleError> {
+        self.run(redis::cmd("PING").arg("")).await.map(drop)
     }
 
     /// Runs one command.
@@ -202,7 +219,7 @@ impl Connection {
             }
         };
         let Ok(sent) = tokio::time::timeout(self.timeout, sending).await else {
-            self.replace(self.current().0);
+            self.replace(&self.current());
             return Err(timed_out());
         };
         // An error that the server answers with comes as a value.
@@ -210,7 +227,7 @@ impl Connection {
         if let Err(error) = &sent
             && is_read_only(error)
         {
-            self.replace(self.current().0);
+            self.replace(&self.current());
         }
         Ok(sent)
     }
@@ -218,10 +235,13 @@ impl Connection {
     /// Whatever fails here is the connection: no answer, half of one, or none to its first commands.
     /// The library takes only some of that for broken, and would give the same error for ever.
     async fn send_once(&self, command: &Cmd) -> Result<Value, RedisError> {
-        let (used, mut manager) = self.current();
-        let sent = manager.send_packed_command(command).await;
+        let used = self.current();
+        let sent = match used.get_or_try_init(|| self.open()).await {
+            Ok(connection) => connection.clone().send_packed_command(command).await,
+            Err(error) => Err(error),
+        };
         if sent.is_err() {
-            self.replace(used);
+            self.replace(&used);
         }
         sent
     }

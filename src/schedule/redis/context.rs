@@ -5,6 +5,7 @@ use super::connection::{Connection, Script};
 use super::marks::Marks;
 use super::reply::Reply;
 use crate::clock::{Clock, OffsetClock};
+use crate::domain::lane::Lane;
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{Entry, Limits, ScheduleError};
@@ -12,11 +13,15 @@ use redis::Cmd;
 use std::future::Future;
 use std::sync::Arc;
 
+/// Where a partition keeps its books.
+pub fn marks_of(partition: usize) -> String {
+    format!("{{rb:{partition}}}:marks")
+}
+
 /// The names of a partition's keys.
 pub struct Keys {
-    fixed: [String; 7],
-    lane_prefix: String,
-    epoch: String,
+    fixed: [String; 8],
+    prefix: String,
     rebuild: String,
     claim: String,
     channel: String,
@@ -27,11 +32,10 @@ impl Keys {
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
             fixed: [
-                "jobs", "lanes", "leases", "inflight", "dead", "ended", "marks",
+                "jobs", "lanes", "leases", "changing", "dead", "ended", "marks", "epoch",
             ]
             .map(key),
-            lane_prefix: key("lane:"),
-            epoch: key("epoch"),
+            prefix: key(""),
             rebuild: key("rebuild"),
             claim: key(&format!("claim:{instance}")),
             channel: key(&format!("wake:{database}")),
@@ -44,10 +48,6 @@ impl Keys {
 
     pub fn leases(&self) -> &str {
         &self.fixed[2]
-    }
-
-    pub fn in_flight(&self) -> &str {
-        &self.fixed[3]
     }
 
     pub fn dead(&self) -> &str {
@@ -63,8 +63,14 @@ impl Keys {
         &self.fixed
     }
 
-    pub fn lane_prefix(&self) -> &str {
-        &self.lane_prefix
+    /// What the names of all keys begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Where the leases of one lane are.
+    pub fn leased(&self, lane: &Lane) -> String {
+        format!("{}leased:{}", self.prefix, lane.as_str())
     }
 
     pub fn marks(&self) -> &str {
@@ -72,7 +78,7 @@ impl Keys {
     }
 
     pub fn epoch(&self) -> &str {
-        &self.epoch
+        &self.fixed[7]
     }
 
     pub fn rebuild(&self) -> &str {
@@ -100,23 +106,28 @@ pub struct Context {
 }
 
 impl Context {
-    /// The start of a script call: the shared keys and arguments of the prelude.
+    /// The start of a script call: the shared keys and arguments of `common.lua`.
     pub fn call(&self, script: &Script) -> Cmd {
         let mut command = script.call();
         command.arg(self.keys.fixed.len());
         for key in &self.keys.fixed {
             command.arg(key);
         }
-        match self.time {
-            Time::Server => command.arg(""),
-            Time::Clock => command.arg(self.clock.now_ms()),
-        };
+        self.add_now(&mut command);
         command
-            .arg(&self.keys.lane_prefix)
+            .arg(&self.keys.prefix)
             .arg(self.limits.lane_cap)
             .arg(self.marks.instance())
             .arg(self.marks.seen());
         command
+    }
+
+    /// Adds the time that a script goes by.
+    pub fn add_now(&self, command: &mut Cmd) {
+        match self.time {
+            Time::Server => command.arg(""),
+            Time::Clock => command.arg(self.clock.now_ms()),
+        };
     }
 
     /// Runs a script that changes something; takes in the server's clock and the mark of the change
@@ -177,7 +188,8 @@ impl Context {
     }
 }
 
-/// Adds what a script is told of each entry: key, lane, due, envelope. Says when the first is due.
+/// Adds what a script is told of each entry: key, lane, due, when it was accepted, envelope. Says when
+/// the first is due.
 pub fn add_entries<'entry>(
     command: &mut Cmd,
     entries: impl IntoIterator<Item = &'entry Entry>,
@@ -190,6 +202,7 @@ pub fn add_entries<'entry>(
             .arg(entry.notification.key.as_str())
             .arg(entry.notification.lane.as_str())
             .arg(due_ms)
+            .arg(entry.notification.registered_ms)
             .arg(envelope::encode(entry, true));
     }
     earliest_ms

@@ -1,27 +1,36 @@
 //! Whose data it is, and whether it is all there: looking, emptying, and having it filled.
 
 use super::RedisSchedule;
+use super::bulk;
 use super::connection::Script;
 use super::marks::{self, Witness};
 use super::partition::Partition;
 use super::reply::Reply;
-use crate::clock::Clock;
 use crate::schedule::ScheduleError;
-use crate::schedule::shared::{Found, Peeked, Reason, Shared};
+use crate::schedule::shared::{Found, Peeked, Reason, Repaired, Shared};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
+use std::sync::atomic::Ordering;
 
 /// How long an instance may fill a partition without a sign of life until another takes over, in
 /// milliseconds.
 const HOLD_MS: i64 = 10_000;
+/// How long after its last claim an instance is taken to be alive, in milliseconds. It claims every
+/// second, unless all its attempts are in flight.
+const ALIVE_MS: i64 = 30_000;
 /// Most lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
+
+const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
+    and merchants would find a part of the signatures wrong; start with the same --signing-secret, or \
+    stop the others first to change it";
 
 /// The scripts for this.
 pub struct Scripts {
     begin: Script,
     clear: Script,
     finish: Script,
+    leave: Script,
 }
 
 impl Default for Scripts {
@@ -30,16 +39,20 @@ impl Default for Scripts {
             begin: Script::new(include_str!("lua/begin.lua")),
             clear: Script::new(include_str!("lua/clear.lua")),
             finish: Script::new(include_str!("lua/finish.lua")),
+            leave: Script::new(include_str!("lua/leave.lua")),
         }
     }
 }
 
 #[async_trait]
 impl Shared for RedisSchedule {
-    async fn look(&self, asked: bool) -> Result<Found, ScheduleError> {
+    async fn look(&self, clear: bool) -> Result<Found, ScheduleError> {
         let mut found = Found::Whole;
         for (number, partition) in self.partitions.iter().enumerate() {
-            found = graver(found, self.look_at(number, partition, asked).await?);
+            let one = self.look_at(number, partition, clear).await?;
+            let filling = matches!(one, Found::ToFill(_));
+            partition.filling.store(filling, Ordering::Relaxed);
+            found = graver(found, one);
         }
         // Where another instance is emptying a partition, its calls are still refused.
         if found != Found::Clearing {
@@ -52,19 +65,21 @@ impl Shared for RedisSchedule {
         let mut all = Peeked::Whole;
         for partition in &self.partitions {
             let keys = &partition.context.keys;
-            let epoch = partition.reads.run(&Cmd::get(keys.epoch())).await?;
-            let state = Cmd::hget(keys.marks(), "state");
-            let state = text(partition.reads.run(&state).await?);
-            let found = match text(epoch) {
+            let read = async |command: &Cmd| {
+                Ok::<_, ScheduleError>(text(partition.reads.run(command).await?))
+            };
+            let epoch = match read(&Cmd::get(keys.epoch())).await? {
+                Some(epoch) => Some(epoch),
+                None => read(&Cmd::hget(keys.marks(), "owner")).await?,
+            };
+            let state = read(&Cmd::hget(keys.marks(), "state")).await?;
+            let found = match epoch {
                 None => Peeked::New,
                 Some(owner) if owner != self.owner => {
                     return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
                 }
-                Some(_) => match state.as_deref() {
-                    Some("clearing" | "filling") => Peeked::Filling,
-                    // An earlier version kept none.
-                    Some(_) | None => Peeked::Whole,
-                },
+                Some(_) if state.as_deref() == Some("whole") => Peeked::Whole,
+                Some(_) => Peeked::Filling,
             };
             all = match (all, found) {
                 (Peeked::New, _) | (_, Peeked::New) => Peeked::New,
@@ -73,6 +88,14 @@ impl Shared for RedisSchedule {
             };
         }
         Ok(all)
+    }
+
+    fn adopt(&self) {
+        self.adopted.store(true, Ordering::Relaxed);
+    }
+
+    async fn repair(&self, cursor: Option<&str>, limit: usize) -> Result<Repaired, ScheduleError> {
+        bulk::repair(&self.partitions, cursor, limit).await
     }
 
     async fn proceed(&self) -> Result<bool, ScheduleError> {
@@ -89,13 +112,6 @@ impl Shared for RedisSchedule {
 
     async fn regained(&self) {
         self.loss.until(false).await;
-    }
-
-    fn lost_ms(&self) -> Option<i64> {
-        let partitions = self.partitions.iter();
-        partitions
-            .filter_map(|partition| partition.context.marks.lost_ms())
-            .max()
     }
 
     fn mark(&self) -> String {
@@ -116,16 +132,31 @@ impl Shared for RedisSchedule {
             .filter(|witnesses| witnesses.len() == self.partitions.len())
             .unwrap_or_default();
     }
+
+    async fn leave(&self) {
+        for partition in &self.partitions {
+            let (keys, marks) = (&partition.context.keys, &partition.context.marks);
+            let mut command = self.scripts.leave.call();
+            command.arg(1).arg(keys.marks()).arg(marks.instance());
+            let left = partition
+                .reads
+                .run_script(&self.scripts.leave, &command)
+                .await;
+            if let Err(error) = left {
+                tracing::debug!(%error, "that this instance has stopped is not written down");
+            }
+        }
+    }
 }
 
 /// Of what was found in two partitions, what is to be done about both.
 fn graver(one: Found, other: Found) -> Found {
     let gravity = |found: &Found| match found {
         Found::Whole => 0,
-        Found::Bereft => 1,
-        Found::Filling => 2,
-        Found::Clearing => 3,
-        Found::ToFill(_) => 4,
+        Found::Filling => 1,
+        Found::Clearing => 2,
+        Found::ToFill(_) => 3,
+        Found::Unowned => 4,
     };
     if gravity(&other) > gravity(&one) {
         other
@@ -139,48 +170,63 @@ impl RedisSchedule {
         &self,
         number: usize,
         partition: &Partition,
-        asked: bool,
+        clear: bool,
     ) -> Result<Found, ScheduleError> {
-        let (keys, marks) = (&partition.context.keys, &partition.context.marks);
+        // So that it is known which run of the server answers.
+        partition.reads.ready().await?;
+        let (context, run) = (&partition.context, self.run.name().await);
+        let (keys, marks) = (&context.keys, &context.marks);
         let witness = self.witness(number, partition);
-        let mode = match (asked, self.journaled) {
-            (true, true) => "force",
+        let mode = match (clear, self.journaled) {
+            (true, true) => "clear",
             (false, true) => "fill",
             (_, false) => "keep",
         };
+        let adopt =
+            !self.journaled || marks.witness().knows() || self.adopted.load(Ordering::Relaxed);
         let mut command = self.scripts.begin.call();
         command
-            .arg(3)
+            .arg(4)
             .arg(keys.epoch())
             .arg(keys.marks())
-            .arg(keys.rebuild());
+            .arg(keys.rebuild())
+            .arg(keys.jobs());
+        context.add_now(&mut command);
         command.arg(&self.owner).arg(marks.instance());
         command
             .arg(witness.generation)
             .arg(&witness.instance)
             .arg(witness.seen);
-        command.arg(HOLD_MS).arg(mode);
+        command.arg(HOLD_MS).arg(mode).arg(run);
+        command.arg(self.signing.as_deref().unwrap_or_default());
+        command.arg(ALIVE_MS).arg(i32::from(adopt));
         let mut reply = partition
             .reads
             .run_script(&self.scripts.begin, &command)
             .await?;
         let verdict = reply.text()?;
-        match verdict.as_str() {
-            "whole" => enter(partition, &mut reply, Found::Whole),
-            // Nothing was there before, so nothing is lost.
-            "new" if !self.journaled => enter(partition, &mut reply, Found::Whole),
-            "kept" => enter(partition, &mut reply, Found::Bereft),
-            "theirs" => enter(partition, &mut reply, Found::Filling),
-            "resume" => enter(partition, &mut reply, Found::ToFill(Reason::Unfinished)),
-            "wait" => Ok(Found::Clearing),
-            "new" => self.clear(partition, Reason::New).await,
-            "lost" if asked => self.clear(partition, Reason::Asked).await,
-            "lost" => self.clear(partition, Reason::Lost).await,
-            "foreign" => Err(ScheduleError::Foreign(super::foreign(
-                &reply.text()?,
-                &self.owner,
-            ))),
-            other => Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
+        let found = match verdict.as_str() {
+            "whole" => Found::Whole,
+            "theirs" => Found::Filling,
+            "resume" => Found::ToFill(Reason::Unfinished),
+            "new" => Found::ToFill(Reason::New),
+            "lost" => Found::ToFill(Reason::Lost),
+            "restarted" => Found::ToFill(Reason::Restarted),
+            "damaged" => Found::ToFill(Reason::Damaged),
+            "clear" => Found::ToFill(Reason::Asked),
+            "wait" => return Ok(Found::Clearing),
+            "unowned" => return Ok(Found::Unowned),
+            "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
+            "foreign" => {
+                let owner = reply.text()?;
+                return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
+            }
+            other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
+        };
+        marks.enter(instant(&mut reply)?, instant(&mut reply)?);
+        match found {
+            Found::ToFill(Reason::Asked) => self.clear(partition).await,
+            found => Ok(found),
         }
     }
 
@@ -197,7 +243,7 @@ impl RedisSchedule {
         recalled.get(number).cloned().unwrap_or(own)
     }
 
-    async fn clear(&self, partition: &Partition, reason: Reason) -> Result<Found, ScheduleError> {
+    async fn clear(&self, partition: &Partition) -> Result<Found, ScheduleError> {
         let (keys, marks) = (&partition.context.keys, &partition.context.marks);
         loop {
             let mut command = self.scripts.clear.call();
@@ -206,15 +252,18 @@ impl RedisSchedule {
                 command.arg(key);
             }
             command.arg(keys.rebuild());
-            command.arg(keys.lane_prefix()).arg(marks.instance());
-            command.arg(HOLD_MS).arg(marks.seen()).arg(MOST_CLEARED);
+            command
+                .arg(keys.prefix())
+                .arg(marks.instance())
+                .arg(HOLD_MS);
+            command.arg(marks.witness().generation).arg(MOST_CLEARED);
             let mut reply = partition
                 .reads
                 .run_script(&self.scripts.clear, &command)
                 .await?;
             match reply.text()?.as_str() {
                 "more" => {}
-                "done" => return enter(partition, &mut reply, Found::ToFill(reason)),
+                "done" => return Ok(Found::ToFill(Reason::Asked)),
                 _ => return Ok(Found::Clearing),
             }
         }
@@ -222,8 +271,9 @@ impl RedisSchedule {
 
     /// Says in every partition that this instance fills how it is getting on.
     async fn say(&self, hold_ms: String) -> Result<bool, ScheduleError> {
-        let mut heard = false;
-        for partition in &self.partitions {
+        let mut heard = true;
+        let filling = |partition: &&Partition| partition.filling.load(Ordering::Relaxed);
+        for partition in self.partitions.iter().filter(filling) {
             let (keys, marks) = (&partition.context.keys, &partition.context.marks);
             let mut command: Cmd = self.scripts.finish.call();
             command.arg(2).arg(keys.marks()).arg(keys.rebuild());
@@ -233,7 +283,7 @@ impl RedisSchedule {
                 .reads
                 .run_script(&self.scripts.finish, &command)
                 .await?;
-            heard |= reply.number()? == 1;
+            heard &= reply.number()? == 1;
         }
         Ok(heard)
     }
@@ -244,17 +294,6 @@ fn text(value: Value) -> Option<String> {
         Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
         _ => None,
     }
-}
-
-fn enter(partition: &Partition, reply: &mut Reply, found: Found) -> Result<Found, ScheduleError> {
-    let (generation, mark) = (instant(reply)?, instant(reply)?);
-    partition.context.marks.enter(generation, mark);
-    let ago_ms = Some(instant(reply)?).filter(|ago_ms| *ago_ms >= 0);
-    if let Some(ago_ms) = ago_ms {
-        let now_ms = partition.context.clock.now_ms();
-        partition.context.marks.lost_at(now_ms - ago_ms);
-    }
-    Ok(found)
 }
 
 /// A number that comes as text: Lua's own would be rounded on its way.

@@ -44,7 +44,6 @@ pub struct Marks {
     instance: String,
     generation: AtomicI64,
     seen: AtomicI64,
-    lost_ms: AtomicI64,
     loss: Arc<Loss>,
 }
 
@@ -67,7 +66,6 @@ impl Marks {
             instance: instance.to_string(),
             generation: AtomicI64::new(0),
             seen: AtomicI64::new(1),
-            lost_ms: AtomicI64::new(i64::MIN),
             loss,
         }
     }
@@ -93,17 +91,7 @@ impl Marks {
         self.observe(mark);
     }
 
-    /// Takes in when something was found to be lost, in milliseconds since 1970.
-    pub fn lost_at(&self, lost_ms: i64) {
-        self.lost_ms.fetch_max(lost_ms, Ordering::AcqRel);
-    }
-
-    /// When something was last found to be lost, if it ever was.
-    pub fn lost_ms(&self) -> Option<i64> {
-        Some(self.lost_ms.load(Ordering::Acquire)).filter(|lost_ms| *lost_ms != i64::MIN)
-    }
-
-    /// A call was refused.
+    /// A call was refused, or found that something is missing.
     pub fn report_loss(&self) {
         self.loss.set(true);
     }

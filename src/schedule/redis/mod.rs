@@ -10,17 +10,20 @@
 //!   lane:...  ZSET   key -> due, one set per lane; small ones stay compact in memory
 //!   lanes     ZSET   lane -> when it next has something to do
 //!   leases    ZSET   key -> lease expiry, which is also the fence
-//!   inflight  HASH   lane -> leases out
+//!   leased:.. ZSET   key -> lease expiry, one set per lane: how many leases it has out
+//!   changing  HASH   key -> the request that leased it for a change by hand
 //!   dead      ZSET   key -> parked at   (only without a journal)
 //!   ended     ZSET   key -> ended at    (only without a journal)
 //!   epoch     STRING whose data this is
-//!   marks     HASH   instance -> how many changes it has made; since when the data is here
+//!   marks     HASH   instance -> how many changes it has made; since when the data is here, and
+//!                    whose it is, in case `epoch` is lost (all of it: lua/begin.lua)
 //!   rebuild   STRING which instance is filling it, while it does
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
 //! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
 //!
-//! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`.
+//! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. Whatever of
+//! this is lost alone is found out by the scripts, and put right (lua/common.lua).
 //!
 //! A notification's key decides its partition, so that it can be found by its name alone. The lane
 //! cap is counted per partition and therefore divided by their number.
@@ -35,16 +38,18 @@ mod listen;
 mod marks;
 mod partition;
 mod reply;
+mod run;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::progress::Progress;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
-    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Shared, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
+    Shared,
 };
 use async_trait::async_trait;
 use connection::Connector;
@@ -52,9 +57,11 @@ use listen::Listener;
 use marks::{Loss, Marks, Witness};
 use partition::Partition;
 use redis::Value;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use run::Run;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
+use writes::Settling;
 
 /// Whose clock decides what is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +86,9 @@ pub struct Options {
     pub time: Time,
     /// The journal's id, or [`NO_JOURNAL`].
     pub owner: String,
+    /// A fingerprint of the secret that this instance signs with, if it signs: all that share a
+    /// schedule have to sign alike.
+    pub signing: Option<String>,
 }
 
 /// The owner of a schedule that has no journal.
@@ -91,8 +101,12 @@ pub struct RedisSchedule {
     wake: Arc<Wake>,
     limits: Limits,
     owner: String,
+    signing: Option<String>,
     /// Whether there is a journal that it can be filled from.
     journaled: bool,
+    /// Whether what is here is known to be of this owner, though nothing there says so.
+    adopted: AtomicBool,
+    run: Arc<Run>,
     scripts: epoch::Scripts,
     loss: Arc<Loss>,
     /// What an earlier instance knew of each partition.
@@ -108,10 +122,18 @@ impl RedisSchedule {
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is none.
     pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
-        let connector = Connector::new(&options.url)?;
         let clock = Arc::new(OffsetClock::new(clock));
         let wake = Arc::new(Wake::default());
         let loss = Arc::new(Loss::default());
+        let marks = (0..options.partitions.max(1))
+            .map(context::marks_of)
+            .collect();
+        let now_ms = {
+            let (clock, time) = (clock.clone(), options.time);
+            move || (time == Time::Clock).then(|| clock.now_ms())
+        };
+        let run = Arc::new(Run::new(marks, now_ms, loss.clone()));
+        let connector = Connector::new(&options.url, run.clone())?;
         let instance = Uuid::now_v7().simple().to_string();
         let partitions = (0..options.partitions.max(1))
             .map(|number| {
@@ -125,7 +147,7 @@ impl RedisSchedule {
                     marks,
                 )
             })
-            .collect::<Result<Vec<_>, _>>()?;
+            .collect::<Vec<_>>();
         let channels = partitions
             .iter()
             .map(|partition| partition.context.keys.channel().to_string())
@@ -137,7 +159,10 @@ impl RedisSchedule {
             wake,
             limits: options.limits,
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
+            signing: options.signing.clone(),
             journaled: options.owner != NO_JOURNAL,
+            adopted: AtomicBool::new(false),
+            run,
             scripts: epoch::Scripts::default(),
             loss,
             recalled: Mutex::default(),
@@ -151,16 +176,27 @@ impl RedisSchedule {
 }
 
 fn foreign(found: &str, owner: &str) -> String {
-    let name = |owner: &str| match owner.rsplit_once('/') {
-        Some(("none", partitions)) => format!("no journal (partitions: {partitions})"),
-        Some((journal, partitions)) => format!("journal {journal} (partitions: {partitions})"),
-        None => format!("`{owner}`"),
+    let split = |owner: &str| match owner.rsplit_once('/') {
+        Some((journal, partitions)) => (journal.to_string(), partitions.to_string()),
+        None => (owner.to_string(), "?".to_string()),
+    };
+    let ((journal, partitions), (own, own_partitions)) = (split(found), split(owner));
+    if journal == own {
+        return format!(
+            "this Redis schedule has {partitions} partitions, but this server was started with \
+             --partitions {own_partitions}; start it with --partitions {partitions}, like the other \
+             servers"
+        );
+    }
+    let name = |journal: &str| match journal {
+        NO_JOURNAL => "no journal".to_string(),
+        journal => format!("journal {journal}"),
     };
     format!(
         "this Redis schedule belongs to {}, but this server has {}; give each its own Redis \
          database, or start with the journal it belongs to",
-        name(found),
-        name(owner)
+        name(&journal),
+        name(&own)
     )
 }
 
@@ -218,22 +254,28 @@ impl Schedule for RedisSchedule {
 
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
         self.partition(&lease.entry.notification.key)
-            .settle(lease, settlement)
+            .settle(Settling::Lease(lease, settlement))
             .await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
         self.partition(&lease.entry.notification.key)
             .renew(lease)
             .await
     }
 
-    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
-        self.partition(key).take(key).await
+    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
+        self.partition(&request.key).lease_one(request).await
     }
 
-    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.partition(key).advance(key).await
+    async fn end_reservation(
+        &self,
+        lease: LeaseToken,
+        reservation: Reservation,
+    ) -> Result<Settled, ScheduleError> {
+        self.partition(lease.key())
+            .settle(Settling::Reservation(lease, reservation))
+            .await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
@@ -273,14 +315,6 @@ impl Schedule for RedisSchedule {
         Some(self)
     }
 
-    async fn revive(
-        &self,
-        key: &Key,
-        progress: Option<Progress>,
-    ) -> Result<Option<Entry>, ScheduleError> {
-        self.partition(key).revive(key, progress).await
-    }
-
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
         dead::page(&self.partitions, cursor, limit).await
     }
@@ -318,12 +352,14 @@ impl Schedule for RedisSchedule {
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
         let mut out = 0;
         for partition in &self.partitions {
-            let command = redis::Cmd::hget(partition.context.keys.in_flight(), lane.as_str());
-            if let Value::BulkString(bytes) = partition.reads.run(&command).await? {
-                out += std::str::from_utf8(&bytes)
-                    .ok()
-                    .and_then(|text| text.parse::<usize>().ok())
-                    .ok_or_else(|| ScheduleError::Corrupt("inflight is no number".to_string()))?;
+            let leased = partition.context.keys.leased(lane);
+            match partition
+                .reads
+                .run(redis::cmd("ZCARD").arg(&leased))
+                .await?
+            {
+                Value::Int(many) => out += usize::try_from(many).unwrap_or(0),
+                _ => return Err(ScheduleError::Corrupt(format!("{leased} has another type"))),
             }
         }
         Ok(out)
@@ -345,13 +381,10 @@ mod tests {
     #[test]
     fn a_foreign_schedule_is_named() {
         let text = foreign("none/1", "0199/4");
-        assert!(
-            text.contains("belongs to no journal (partitions: 1)"),
-            "{text}"
-        );
-        assert!(
-            text.contains("this server has journal 0199 (partitions: 4)"),
-            "{text}"
-        );
+        assert!(text.contains("belongs to no journal, but"), "{text}");
+        assert!(text.contains("this server has journal 0199"), "{text}");
+        let text = foreign("0199/1", "0199/4");
+        assert!(text.contains("--partitions 1"), "{text}");
+        assert!(!text.contains("journal"), "{text}");
     }
 }

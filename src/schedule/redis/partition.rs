@@ -7,22 +7,22 @@ use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
 use super::context::{Context, Keys};
 use super::marks::Marks;
-use super::reply::Item;
-use super::writes::{registrations, settlements};
+use super::reply::{Item, Reply};
+use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
-use crate::domain::progress::Progress;
-use crate::domain::state::State;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope::{self, BadEnvelope};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, Entry, Found, Lease, Limits, PER_VISIT, Registered, ScheduleError, Settled,
-    Settlement, Taken,
+    ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, Entry, Found, Lease, LeaseRequest, LeasedOne, Limits,
+    PER_VISIT, Registered, ScheduleError, Settled,
 };
 use bytes::Bytes;
 use redis::Value;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::sync::Mutex;
 
 /// Most leases in one claim: a script must not hold Redis up for much longer than a millisecond.
@@ -31,27 +31,31 @@ const MOST_CLAIMED: usize = 128;
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
 /// Most expired leases returned, and most ended entries forgotten, in one claim.
 const UPKEEP: usize = 256;
+/// How long whoever asks for one lease waits, in milliseconds. A call that Redis carries out later
+/// would give a lease to nobody.
+const WANTED_MS: i64 = 3_000;
 
 /// One partition of the schedule.
 pub struct Partition {
     pub context: Arc<Context>,
     pub reads: Connection,
+    /// Whether it falls to this instance to fill it.
+    pub filling: AtomicBool,
     claims: Connection,
     claim: Script,
     /// The number of the last claim, and whether it was answered.
     last_claim: Mutex<(u64, bool)>,
     check: Script,
     renew: Script,
-    take: Script,
-    advance: Script,
-    revive: Script,
+    lease_one: Script,
     /// For calls about many entries, so that none of the others waits behind them.
     pub bulk: Connection,
     pub holds: Script,
     pub scan: Script,
     pub restore: Script,
+    pub repair: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
-    settlements: Batcher<(Lease, Settlement), Result<Settled, ScheduleError>>,
+    settlements: Batcher<Settling, Result<Settled, ScheduleError>>,
 }
 
 impl Partition {
@@ -63,7 +67,7 @@ impl Partition {
         clock: Arc<OffsetClock>,
         wake: Arc<Wake>,
         marks: Marks,
-    ) -> Result<Self, ScheduleError> {
+    ) -> Self {
         // The cap is counted per partition, since a lane's entries are spread over all of them.
         let lane_cap = options.limits.lane_cap.div_ceil(options.partitions).max(1);
         let context = Arc::new(Context {
@@ -77,24 +81,24 @@ impl Partition {
             marks,
             time: options.time,
         });
-        Ok(Self {
-            reads: connector.connect(COMMAND_TIMEOUT)?,
-            claims: connector.connect(COMMAND_TIMEOUT)?,
-            claim: Script::with_prelude(include_str!("lua/claim.lua")),
+        Self {
+            reads: connector.connect(COMMAND_TIMEOUT),
+            filling: AtomicBool::new(false),
+            claims: connector.connect(COMMAND_TIMEOUT),
+            claim: Script::with_common(include_str!("lua/claim.lua")),
             last_claim: Mutex::new((0, true)),
-            check: Script::with_prelude(include_str!("lua/check.lua")),
-            renew: Script::with_prelude(include_str!("lua/renew.lua")),
-            take: Script::with_prelude(include_str!("lua/take.lua")),
-            advance: Script::with_prelude(include_str!("lua/advance.lua")),
-            revive: Script::with_prelude(include_str!("lua/revive.lua")),
-            bulk: connector.connect(BULK_TIMEOUT)?,
-            holds: Script::with_prelude(include_str!("lua/holds.lua")),
-            scan: Script::with_prelude(include_str!("lua/scan.lua")),
-            restore: Script::with_prelude(include_str!("lua/restore.lua")),
-            registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)?),
-            settlements: settlements(context.clone(), connector.connect(COMMAND_TIMEOUT)?),
+            check: Script::with_common(include_str!("lua/check.lua")),
+            renew: Script::with_common(include_str!("lua/renew.lua")),
+            lease_one: Script::with_common(include_str!("lua/lease_one.lua")),
+            bulk: connector.connect(BULK_TIMEOUT),
+            holds: Script::with_common(include_str!("lua/holds.lua")),
+            scan: Script::with_common(include_str!("lua/scan.lua")),
+            restore: Script::with_common(include_str!("lua/restore.lua")),
+            repair: Script::with_common(include_str!("lua/repair.lua")),
+            registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)),
+            settlements: settlements(context.clone(), connector.connect(COMMAND_TIMEOUT)),
             context,
-        })
+        }
     }
 
     /// See [`crate::schedule::Schedule::register`].
@@ -105,14 +109,10 @@ impl Partition {
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
 
-    /// See [`crate::schedule::Schedule::settle`].
-    pub async fn settle(
-        &self,
-        lease: Lease,
-        settlement: Settlement,
-    ) -> Result<Settled, ScheduleError> {
+    /// See [`crate::schedule::Schedule::settle`] and [`crate::schedule::Schedule::end_reservation`].
+    pub async fn settle(&self, settling: Settling) -> Result<Settled, ScheduleError> {
         self.settlements
-            .call((lease, settlement))
+            .call(settling)
             .await
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
@@ -150,12 +150,20 @@ impl Partition {
             .await?;
         *last = (number, true);
         let next_due_ms = Some(reply.number()?).filter(|at_ms| *at_ms >= 0);
-        let expires_ms = reply.number()?;
+        if reply.number()? == 1 {
+            self.context.marks.report_loss();
+        }
+        let lost_ms = reply.number()?;
+        let expiry = expiry(&mut reply)?;
         let mut leases = Vec::new();
         while !reply.is_empty() {
             let key = reply.text()?;
             match envelope::decode(&key, &reply.bytes()?) {
-                Ok(entry) => leases.push(Lease { entry, expires_ms }),
+                Ok(mut entry) => {
+                    // What was accepted before something was lost may be older here than it is.
+                    entry.verify |= entry.notification.registered_ms <= lost_ms;
+                    leases.push(Lease::granted(entry, expiry));
+                }
                 // Left leased: it comes up again when the lease expires, and is logged again. To
                 // drop it would lose it, to fail here would hold up all the others.
                 Err(error) => tracing::error!(%error, "a notification cannot be read"),
@@ -175,98 +183,65 @@ impl Partition {
     }
 
     /// See [`crate::schedule::Schedule::renew`].
-    pub async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+    pub async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
         let mut command = self.context.call(&self.renew);
         command
             .arg(self.context.limits.lease_ms)
             .arg(lease.entry.notification.key.as_str())
-            .arg(lease.expires_ms);
+            .arg(lease.entry.notification.lane.as_str())
+            .arg(lease.expiry().to_string());
         let mut reply = self.context.run(&self.reads, &self.renew, &command).await?;
-        Ok(Some(reply.number()?).filter(|expires_ms| *expires_ms >= 0))
+        match reply.item()? {
+            Item::Bytes(text) => Ok(Some(read_expiry(&text)?)),
+            Item::Number(_) => Ok(None),
+        }
     }
 
-    /// See [`crate::schedule::Schedule::take`].
-    pub async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
-        let mut command = self.context.call(&self.take);
-        command.arg(self.context.limits.lease_ms).arg(key.as_str());
-        let mut reply = self.context.run(&self.reads, &self.take, &command).await?;
-        match reply.number()? {
-            1 => {
-                let expires_ms = reply.number()?;
-                let entry = decode(key, &reply.bytes()?)?;
+    /// See [`crate::schedule::Schedule::lease_one`].
+    pub async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
+        let (key, known) = (&request.key, request.known);
+        let number = |number: Option<i64>| number.map(|number| number.to_string());
+        let registered_ms = number(known.map(|known| known.registered_ms));
+        let due_ms = number(known.and_then(|known| known.due_ms));
+        let mut command = self.context.call(&self.lease_one);
+        command
+            .arg(CHANGE_LEASE_MS)
+            .arg(key.as_str())
+            .arg(self.context.clock.now_ms().saturating_add(WANTED_MS))
+            .arg(self.context.limits.lease_ms)
+            .arg(ARRIVAL_MS)
+            .arg(registered_ms.unwrap_or_default())
+            .arg(due_ms.unwrap_or_default())
+            .arg(request.id());
+        let mut reply = self
+            .context
+            .run(&self.reads, &self.lease_one, &command)
+            .await?;
+        let verdict = reply.text()?;
+        Ok(match verdict.as_str() {
+            "leased" => {
+                let expiry = expiry(&mut reply)?;
                 // Somebody has to be awake to return it if it is never settled.
-                self.context.wake.bring_forward(expires_ms);
-                Ok(Taken::Leased(Box::new(Lease { entry, expires_ms })))
+                self.context.wake.bring_forward(expiry.at_ms);
+                let entry = decode(key, &reply.bytes()?)?;
+                LeasedOne::Leased(Box::new(Lease::granted(entry, expiry)))
             }
-            2 => Ok(Taken::InFlight),
-            3 => Ok(Taken::Ended(Box::new(decode(key, &reply.bytes()?)?))),
-            _ => Ok(Taken::Missing),
-        }
-    }
-
-    /// See [`crate::schedule::Schedule::advance`].
-    pub async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        let mut command = self.context.call(&self.advance);
-        command.arg(self.context.keys.channel()).arg(key.as_str());
-        let mut reply = self
-            .context
-            .run(&self.reads, &self.advance, &command)
-            .await?;
-        let Item::Bytes(bytes) = reply.item()? else {
-            return Ok(None);
-        };
-        let found = Found {
-            entry: decode(key, &bytes)?,
-            in_flight: reply.number()? == 1,
-        };
-        if found.entry.state == State::Scheduled && !found.in_flight {
-            self.context
-                .wake
-                .bring_forward(found.entry.progress.next_due_ms());
-        }
-        Ok(Some(found))
-    }
-
-    /// See [`crate::schedule::Schedule::revive`].
-    pub async fn revive(
-        &self,
-        key: &Key,
-        progress: Option<Progress>,
-    ) -> Result<Option<Entry>, ScheduleError> {
-        let Some(Found { entry, .. }) = self.find(key).await? else {
-            return Ok(None);
-        };
-        let mut command = self.context.call(&self.revive);
-        command.arg(self.context.keys.channel()).arg(key.as_str());
-        match progress {
-            Some(progress) => {
-                let again = Entry::scheduled(entry.notification, progress);
-                command.arg("again").arg(progress.next_due_ms());
-                command.arg(&envelope::encode_header(&again)[..]);
+            "reserved" => {
+                let expiry = expiry(&mut reply)?;
+                self.context.wake.bring_forward(expiry.at_ms);
+                LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
             }
-            None => {
-                let now_ms = self.context.clock.now_ms();
-                let cancelled = Entry {
-                    state: State::Cancelled,
-                    cause: None,
-                    ended_ms: Some(now_ms),
-                    ..entry
-                };
-                command.arg("remember").arg(now_ms);
-                command.arg(envelope::encode(&cancelled, false));
+            "in_flight" => LeasedOne::InFlight,
+            "changing" => LeasedOne::Changing,
+            "may_be_in_flight" => LeasedOne::MayBeInFlight,
+            "expected" => LeasedOne::Expected,
+            "missing" => LeasedOne::Missing,
+            "late" => {
+                let late = "Redis took too long to carry a call out";
+                return Err(ScheduleError::Unavailable(late.to_string()));
             }
-        }
-        let mut reply = self
-            .context
-            .run(&self.reads, &self.revive, &command)
-            .await?;
-        let Item::Bytes(bytes) = reply.item()? else {
-            return Ok(None);
-        };
-        if let Some(progress) = progress {
-            self.context.wake.bring_forward(progress.next_due_ms());
-        }
-        Ok(Some(decode(key, &bytes)?))
+            other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
+        })
     }
 
     /// See [`crate::schedule::Schedule::find`].
@@ -294,6 +269,15 @@ impl Partition {
             )),
         }
     }
+}
+
+fn expiry(reply: &mut Reply) -> Result<Expiry, ScheduleError> {
+    read_expiry(&reply.bytes()?)
+}
+
+fn read_expiry(text: &[u8]) -> Result<Expiry, ScheduleError> {
+    let expiry = std::str::from_utf8(text).ok().and_then(Expiry::from_text);
+    expiry.ok_or_else(|| ScheduleError::Corrupt("the expiry of a lease is no instant".to_string()))
 }
 
 pub fn decode(key: &Key, bytes: &Bytes) -> Result<Entry, ScheduleError> {

@@ -8,10 +8,13 @@ use super::context::{Context, add_entries};
 use super::partition::decode;
 use super::reply::Item;
 use crate::batch::{BatchLimits, Batcher};
-use crate::clock::Clock as _;
-use crate::domain::state::State;
+use crate::domain::lease::LeaseToken;
+use crate::domain::progress::Progress;
+use crate::domain::state::{Cause, State};
 use crate::schedule::envelope;
-use crate::schedule::{Entry, Found, Lease, Registered, ScheduleError, Settled, Settlement};
+use crate::schedule::{
+    Entry, Found, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled, Settlement,
+};
 use redis::Cmd;
 use std::sync::Arc;
 
@@ -25,16 +28,34 @@ const SETTLEMENTS: BatchLimits = BatchLimits {
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
-/// A registration that takes longer on its way than this may be older than what came of it: the
-/// caller may have sent it again to another instance, which delivered it. In milliseconds.
-const LATE_MS: i64 = 1_000;
+
+/// What is to be settled.
+#[derive(Debug, Clone)]
+pub enum Settling {
+    /// A lease on an entry.
+    Lease(Lease, Settlement),
+    /// A lease on a key of which nothing was here.
+    Reservation(LeaseToken, Reservation),
+}
+
+impl Settling {
+    /// About how many bytes it sends.
+    fn weigh(&self) -> usize {
+        match self {
+            Self::Reservation(_, Reservation::Put(entry)) => envelope::room(entry) + 512,
+            Self::Lease(..) | Self::Reservation(_, Reservation::Forget | Reservation::Recheck) => {
+                512
+            }
+        }
+    }
+}
 
 /// Collects registrations and carries them out.
 pub fn registrations(
     context: Arc<Context>,
     connection: Connection,
 ) -> Batcher<Entry, Result<Registered, ScheduleError>> {
-    let script = Arc::new(Script::with_prelude(include_str!("lua/register.lua")));
+    let script = Arc::new(Script::with_common(include_str!("lua/register.lua")));
     let weigh = |entry: &Entry| entry.notification.body.len() + 512;
     Batcher::start(REGISTRATIONS, weigh, move |batch| {
         let (context, connection, script) = (context.clone(), connection.clone(), script.clone());
@@ -57,11 +78,11 @@ async fn register(
     command.arg(context.keys.channel());
     // Sent a second time because the first reply was lost, it is late however soon that is: what the
     // first one put here may have been sent and forgotten by then.
-    let certain_until = command.args_iter().count();
-    command.arg(context.clock.now_ms().saturating_add(LATE_MS));
+    let prompt = command.args_iter().count();
+    command.arg(PROMPT_MS);
     let earliest_ms = add_entries(&mut command, &batch);
     let mut reply = context
-        .run_telling(connection, script, &command, certain_until)
+        .run_telling(connection, script, &command, prompt)
         .await?;
     context.wake.bring_forward(earliest_ms);
     let mut results = Vec::with_capacity(batch.len());
@@ -82,55 +103,121 @@ async fn register(
 pub fn settlements(
     context: Arc<Context>,
     connection: Connection,
-) -> Batcher<(Lease, Settlement), Result<Settled, ScheduleError>> {
-    let script = Arc::new(Script::with_prelude(include_str!("lua/settle.lua")));
-    Batcher::start(
-        SETTLEMENTS,
-        |_| 512,
-        move |batch| {
-            let (context, connection, script) =
-                (context.clone(), connection.clone(), script.clone());
-            async move {
-                let many = batch.len();
-                settle(&context, &connection, &script, batch)
-                    .await
-                    .unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
-            }
-        },
-    )
+) -> Batcher<Settling, Result<Settled, ScheduleError>> {
+    let script = Arc::new(Script::with_common(include_str!("lua/settle.lua")));
+    Batcher::start(SETTLEMENTS, Settling::weigh, move |batch| {
+        let (context, connection, script) = (context.clone(), connection.clone(), script.clone());
+        async move {
+            let many = batch.len();
+            settle(&context, &connection, &script, batch)
+                .await
+                .unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
+        }
+    })
 }
 
 async fn settle(
     context: &Context,
     connection: &Connection,
     script: &Script,
-    batch: Vec<(Lease, Settlement)>,
+    batch: Vec<Settling>,
 ) -> Result<Vec<Result<Settled, ScheduleError>>, ScheduleError> {
+    let mut verdicts = settle_once(context, connection, script, &batch).await?;
+    // Their entries were lost from there, and are here: what is settled must not be lost with them.
+    let places = (0..batch.len()).filter(|place| verdicts[*place] == Verdict::EntryMissing);
+    let places: Vec<usize> = places.collect();
+    if !places.is_empty() {
+        let again = places.iter().map(|place| put_instead(&batch[*place]));
+        let again: Vec<Settling> = again.collect();
+        let settled = settle_once(context, connection, script, &again).await?;
+        for (place, verdict) in places.into_iter().zip(settled) {
+            verdicts[place] = verdict;
+        }
+    }
+    let settled = verdicts.into_iter().map(|verdict| match verdict {
+        Verdict::Done => Ok(Settled::Done),
+        Verdict::Lost | Verdict::EntryMissing => Ok(Settled::Lost),
+    });
+    Ok(settled.collect())
+}
+
+/// What the script says of one settlement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    Lost,
+    EntryMissing,
+}
+
+async fn settle_once(
+    context: &Context,
+    connection: &Connection,
+    script: &Script,
+    batch: &[Settling],
+) -> Result<Vec<Verdict>, ScheduleError> {
     let mut command = context.call(script);
     command.arg(context.keys.channel());
-    for (lease, settlement) in &batch {
-        command
-            .arg(lease.entry.notification.key.as_str())
-            .arg(lease.entry.notification.lane.as_str())
-            .arg(lease.expires_ms);
-        push_verb(
-            &mut command,
-            context.limits.remember_ms.is_some(),
-            &lease.entry,
-            settlement,
-        );
+    let remembers = context.limits.remember_ms.is_some();
+    for settling in batch {
+        match settling {
+            Settling::Lease(lease, settlement) => {
+                command
+                    .arg(lease.entry.notification.key.as_str())
+                    .arg(lease.entry.notification.lane.as_str())
+                    .arg(lease.expiry().to_string());
+                push_verb(&mut command, remembers, &lease.entry, settlement);
+            }
+            Settling::Reservation(lease, reservation) => {
+                let expiry = lease.expiry().to_string();
+                command.arg(lease.key().as_str()).arg("").arg(expiry);
+                match reservation {
+                    Reservation::Put(entry) => {
+                        command.arg("put").arg(entry.progress.next_due_ms());
+                        command.arg(envelope::encode(entry, true))
+                    }
+                    Reservation::Forget => command.arg("forget").arg(0).arg(""),
+                    Reservation::Recheck => command.arg("recheck").arg(0).arg(""),
+                };
+            }
+        }
     }
     let mut reply = context.run(connection, script, &command).await?;
     let next_ms = reply.number()?;
     if next_ms >= 0 {
         context.wake.bring_forward(next_ms);
     }
-    let mut results = Vec::with_capacity(batch.len());
-    for _ in &batch {
-        let done = reply.number()? == 1;
-        results.push(Ok(if done { Settled::Done } else { Settled::Lost }));
+    let mut verdicts = Vec::with_capacity(batch.len());
+    for _ in batch {
+        verdicts.push(match reply.number()? {
+            1 => Verdict::Done,
+            2 => Verdict::EntryMissing,
+            _ => Verdict::Lost,
+        });
     }
-    Ok(results)
+    Ok(verdicts)
+}
+
+/// The same settlement with the whole entry, where Redis has lost it.
+fn put_instead(settling: &Settling) -> Settling {
+    let Settling::Lease(lease, settlement) = settling else {
+        return settling.clone();
+    };
+    let before = &lease.entry;
+    let entry = match settlement {
+        Settlement::Again(progress) => Entry::scheduled(before.notification.clone(), *progress),
+        Settlement::End {
+            state,
+            cause,
+            progress,
+            ended_ms,
+        } => ended(before, *state, *cause, *progress, *ended_ms),
+        Settlement::Release | Settlement::Recheck => Entry {
+            verify: true,
+            fence: true,
+            ..before.clone()
+        },
+    };
+    Settling::Reservation(lease.token(), Reservation::Put(Box::new(entry)))
 }
 
 /// Adds verb, instant and bytes of one settlement, as `settle.lua` takes them.
@@ -156,12 +243,7 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
             progress,
             ended_ms,
         } => {
-            let ended = Entry {
-                state: *state,
-                cause: *cause,
-                ended_ms: Some(*ended_ms),
-                ..Entry::scheduled(before.notification.clone(), *progress)
-            };
+            let ended = ended(before, *state, *cause, *progress, *ended_ms);
             if *state == State::Dead {
                 command
                     .arg("park")
@@ -174,5 +256,21 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
                     .arg(envelope::encode(&ended, false));
             }
         }
+    }
+}
+
+/// An entry that has ended.
+fn ended(
+    before: &Entry,
+    state: State,
+    cause: Option<Cause>,
+    progress: Progress,
+    ended_ms: i64,
+) -> Entry {
+    Entry {
+        state,
+        cause,
+        ended_ms: Some(ended_ms),
+        ..Entry::scheduled(before.notification.clone(), progress)
     }
 }

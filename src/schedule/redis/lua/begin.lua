@@ -1,76 +1,132 @@
 -- begin: finds out whether this partition holds everything, and enters the instance in its books.
 --
 -- KEYS   1 epoch    STRING  whose data this is
---        2 marks    HASH    instance -> how many changes it has made here; and `generation`: since
---                           when the data has been here, in microseconds by this server's clock;
---                           and `state`: 'whole', 'clearing' or 'filling'; and, unless it was
---                           new, `lost`: when it was found that something is missing
---        3 rebuild  STRING  which instance fills it; expires, so that a dead one is replaced
--- ARGV   1 owner: whose data it should be
---        2 the instance that calls
---        3 the generation that it knew, 0 for none
---        4 an instance, and
---        5 how many changes of that one were answered in the known generation
---        6 how long an instance may fill it without a sign of life, ms
---        7 'fill' | 'keep': if something is lost, there is no journal to fill it from | 'force':
---          have it filled whatever it holds
--- Reply  'foreign', owner | 'wait': another instance is clearing it | 'new' or 'lost': to be cleared,
---        then filled. The others come with the generation, a mark, and how long ago, ms, something
---        was found to be lost (-1: never): 'whole' | 'kept': something is lost for good | 'theirs':
---        another instance is filling it | 'resume': to be filled by this instance, as an earlier one
---        did not come to its end
--- Keeps  an owner is never replaced; one instance at a time clears and fills.
+--        2 marks    HASH    instance -> how many changes it has made here, and
+--                     at:INSTANCE  when it last claimed something
+--                     owner        as `epoch`: either may be lost
+--                     generation   since when the data has been here, in microseconds by this server's
+--                                  clock; anew whenever it is found not to be what it was
+--                     state        'whole' | 'clearing' | 'filling': an instance sees to it |
+--                                  'damaged', 'restarted': somebody has to
+--                     again        something more was found missing during 'filling'
+--                     lost         when it was last found that something is or may be missing
+--                     run          which run of the server it was compared in
+--                     signing      a fingerprint of the secret that the instances sign with
+--                     number       of the last lease
+--                   The name of an instance has 32 characters.
+--        3 rebuild  STRING  which instance compares and fills it; expires, so that a dead one is replaced
+--        4 jobs     HASH
+-- ARGV   1 now in ms, or '' for this server's own clock
+--        2 owner: whose data it should be
+--        3 the instance that calls
+--        4 the generation that it knew, 0 for none
+--        5 an instance, and
+--        6 how many changes of that one were answered in the known generation
+--        7 how long an instance may fill it without a sign of life, ms
+--        8 'fill' | 'keep': there is no journal | 'clear': have it emptied and filled whatever it holds
+--        9 which run of the server this is; '' if it does not say
+--       10 a fingerprint of the secret that this instance signs with; '' if it signs nothing
+--       11 how long after its last claim an instance is taken to be alive, ms
+--       12 '1' if what is here may be taken for this owner's where nothing says whose it is
+-- Reply  'foreign', owner | 'signing': others sign with another secret | 'unowned': nothing says whose
+--        the data is | 'wait': another instance is clearing it | or one of the following, then the
+--        generation and a mark: 'whole' | 'theirs': another instance is filling it | and those that fall
+--        to this instance: 'resume': an earlier one did not come to its end | 'clear' | 'new': nothing
+--        was here | 'lost' | 'restarted' | 'damaged'
+-- Keeps  an owner is never replaced; one instance at a time clears, compares and fills.
 
-local EPOCH, MARKS, REBUILD = KEYS[1], KEYS[2], KEYS[3]
-local owner, instance, known = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local witness, seen, hold_ms, mode = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7]
+local EPOCH, MARKS, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local witness, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local run, signing, alive_ms, adopt = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
 local call = redis.call
+local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for so long has ended
 
 call('HDEL', MARKS, '') -- a full server refuses nothing after this
 
-local epoch = call('GET', EPOCH)
+local epoch = call('GET', EPOCH) or call('HGET', MARKS, 'owner')
 if epoch and epoch ~= owner then return { 'foreign', epoch } end
-local time = call('TIME')
-local now = time[1] * 1000000 + time[2]
+if not epoch and not adopt and call('EXISTS', JOBS) == 1 then return { 'unowned' } end
+
 local function text_of(number) return string.format('%d', number) end
+local time = call('TIME')
+local micros = time[1] * 1000000 + time[2]
+local NOW = tonumber(ARGV[1]) or math.floor(micros / 1000)
 
-local generation = tonumber(call('HGET', MARKS, 'generation') or 0)
-local state = call('HGET', MARKS, 'state')
+local marks, held = call('HGETALL', MARKS), {}
+for i = 1, #marks, 2 do held[marks[i]] = marks[i + 1] end
 
+local alive = false
+for name, at in pairs(held) do
+  if string.sub(name, 1, 3) == 'at:' then
+    local other = string.sub(name, 4)
+    if tonumber(at) < NOW - FORGET_MS then
+      call('HDEL', MARKS, name, other)
+      if other ~= witness then held[other] = nil end
+    elseif other ~= instance and tonumber(at) > NOW - alive_ms then
+      alive = true
+    end
+  end
+end
+if signing ~= '' and held.signing ~= signing then
+  if held.signing and alive then return { 'signing' } end
+  call('HSET', MARKS, 'signing', signing)
+end
+
+local generation = tonumber(held.generation or 0)
 local function enter(verdict)
-  local mark = math.max(now, seen + 1, tonumber(call('HGET', MARKS, instance) or 0))
-  call('HSET', MARKS, instance, text_of(mark))
-  local lost = tonumber(call('HGET', MARKS, 'lost') or nil)
-  return { verdict, text_of(generation), text_of(mark),
-    lost and text_of((now - lost) / 1000) or '-1' }
+  local mark = math.max(micros, seen + 1, tonumber(held[instance] or 0))
+  call('HSET', MARKS, instance, text_of(mark), 'at:' .. instance, text_of(NOW))
+  if not epoch or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
+  if held.owner ~= owner then call('HSET', MARKS, 'owner', owner) end
+  return { verdict, text_of(generation), text_of(mark) }
 end
 
-local intact = epoch and (generation > known
-  or (generation > 0 and generation == known
-    and tonumber(call('HGET', MARKS, witness) or 0) >= seen))
--- An earlier version kept no generation: what it left is taken as it is.
-local earlier = epoch and generation == 0 and known == 0
-if earlier or (mode == 'keep' and not intact) then
-  generation, state = math.max(now, known + 1, generation + 1), 'whole'
-  call('SET', EPOCH, owner)
-  call('HSET', MARKS, 'generation', text_of(generation), 'state', state)
-  if not earlier then return enter((epoch or known > 0) and 'kept' or 'new') end
-  intact = true
-end
-if intact and state == 'whole' and mode ~= 'force' then return enter('whole') end
+-- What an instance knew is worth something within the generation that it knew.
+local intact = generation > known
+  or (generation > 0 and generation == known and tonumber(held[witness] or 0) >= seen)
 
-local filling = intact and state == 'filling'
 local holder = call('GET', REBUILD)
-if holder and holder ~= instance then
-  return filling and enter('theirs') or { 'wait' }
+local theirs = holder and holder ~= instance and intact
+local reason
+if mode == 'clear' and not (theirs and held.state == 'filling') then
+  reason = 'clear'
+elseif not intact then
+  reason = (epoch or known > 0 or call('EXISTS', JOBS) == 1) and 'lost' or 'new'
+elseif held.state == 'damaged' or held.state == 'restarted' then
+  reason = held.state
+elseif run == '' or held.run ~= run then
+  reason = 'restarted'
+elseif held.state == 'whole' then
+  return enter('whole')
+else
+  if theirs then
+    if held.state == 'clearing' then return { 'wait' } end
+    return enter('theirs')
+  end
+  reason = held.state == 'clearing' and 'clear' or 'resume'
+end
+
+call('HDEL', MARKS, 'again')
+if reason == 'new' and mode == 'keep' then
+  generation = math.max(micros, known + 1)
+  call('HSET', MARKS, 'generation', text_of(generation), 'state', 'whole', 'run', run)
+  return enter('whole')
 end
 call('SET', REBUILD, instance, 'PX', hold_ms)
-if filling and mode ~= 'force' then return enter('resume') end
--- Without its marks, nobody can work with it any more.
-call('DEL', MARKS)
-call('SET', EPOCH, owner)
-call('HSET', MARKS, 'state', 'clearing',
-  'generation', text_of(math.max(now, known + 1, generation + 1)))
-if not (epoch or known > 0) then return { 'new' } end
-call('HSET', MARKS, 'lost', text_of(now))
-return { 'lost' }
+if reason == 'resume' then return enter('resume') end
+generation = math.max(micros, known + 1, generation + 1)
+call('HSET', MARKS, 'generation', text_of(generation), 'run', run,
+  'state', reason == 'clear' and 'clearing' or 'filling')
+if reason ~= 'new' then call('HSET', MARKS, 'lost', text_of(NOW)) end
+if reason == 'clear' then
+  -- Without its mark, an instance has to look first, and is told to wait: what is put in or handed out
+  -- while everything is removed would be lost.
+  for name in pairs(held) do
+    if #name == 32 then
+      call('HDEL', MARKS, name)
+      held[name] = nil
+    end
+  end
+end
+return enter(reason)

@@ -8,11 +8,11 @@
 --       11 most expired leases to return and ended entries to forget
 --       12 where this instance's last claim is written down
 --       13 the number of this claim: if its reply got lost, what it gave is given again
--- Reply  now, mark, when to claim next (-1: nothing known), the expiry of the leases given, then for
---        each lease: key, envelope
--- Keeps  inflight counts the leases of each lane; no lane gets more than the cap; an entry that was
---        returned is marked, with the start of its lease, so that the journal is asked before it
---        is sent again.
+-- Reply  now, mark, when to claim next (-1: nothing known), whether something is missing here that
+--        nobody sees to (1 or 0), since when something is known to be missing (0: nothing is), the expiry
+--        of the leases given, then for each lease: key, envelope
+-- Keeps  no lane gets more than the cap; an entry that was returned is marked, with the start of its
+--        lease, so that the journal is asked before it is sent again.
 
 go_ahead_when_full()
 local lost = check_in()
@@ -22,15 +22,30 @@ local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARG
 local remember_ms, bytes_left, upkeep = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
 
+call('HSET', MARKS, 'at:' .. INSTANCE, NOW_TEXT)
+if call('EXISTS', EPOCH) == 0 then
+  local owner = call('HGET', MARKS, 'owner')
+  if owner then call('SET', EPOCH, owner) end
+end
+
+local function finish(reply)
+  local known = call('HMGET', MARKS, 'state', 'lost')
+  reply[3] = next_claim()
+  reply[4] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
+  reply[5] = known[1] ~= 'whole' and tonumber(known[2] or nil) or 0
+  return reply
+end
+
 local before = call('GET', RECORD)
 if before and string.sub(before, 1, #number + 1) == number .. ' ' then
   before = cmsgpack.unpack(string.sub(before, #number + 2))
+  local given_until = tonumber(before.expiry)
   local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
   local envelopes = call('HMGET', JOBS, unpack(before.keys))
-  local reply = { NOW, MARK, 0, before.expiry }
+  local reply = { NOW, MARK, 0, 0, 0, before.expiry }
   for i, key in ipairs(before.keys) do
     local envelope = envelopes[i]
-    if envelope and in_force[i] and tonumber(in_force[i]) == before.expiry then
+    if readable(envelope) and in_force[i] and tonumber(in_force[i]) == given_until then
       if most > 0 then
         reply[#reply + 1] = key
         reply[#reply + 1] = envelope
@@ -38,15 +53,14 @@ if before and string.sub(before, 1, #number + 1) == number .. ' ' then
       else
         -- Fewer are asked for by now: nobody has heard of the others.
         local lane = lane_of(envelope)
-        call('ZADD', LANE .. lane, next_due(envelope), key)
-        give_back(lane, 1)
+        put_back(key, envelope)
+        of_lane('ZREM', LEASED .. lane, key)
         call('ZREM', LEASES, key)
         place(lane, NOW)
       end
     end
   end
-  reply[3] = next_claim()
-  return reply
+  return finish(reply)
 end
 
 if remember_ms then
@@ -58,51 +72,67 @@ if remember_ms then
 end
 
 local returned_bytes = bytes_left
-local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NOW_TEXT, 'WITHSCORES', 'LIMIT', 0, upkeep)
+local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NEXT_MS, 'WITHSCORES', 'LIMIT', 0, upkeep)
 for i = 1, #expired, 2 do
   if returned_bytes <= 0 then break end
-  local key, given = expired[i], tonumber(expired[i + 1]) - lease_ms
-  local envelope = call('HGET', JOBS, key)
-  if envelope then
-    returned_bytes = returned_bytes - #envelope
-    local lane = lane_of(envelope)
-    local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY, INTERRUPTED)
-    call('HSET', JOBS, key, string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)
-      .. string.sub(envelope, FLAGS + 1, ENDED_AT - 1) .. struct.pack('>i8', given)
-      .. string.sub(envelope, ENDED_AT + 8))
-    call('ZADD', LANE .. lane, next_due(envelope), key)
-    give_back(lane, 1)
-    call('ZREM', LEASES, key)
-    place(lane, NOW)
-  else
-    call('ZREM', LEASES, key)
+  returned_bytes = returned_bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
+end
+
+-- Ends the leases of a lane that have expired. They are returned above, unless there were too many or
+-- `leases` has lost them.
+local function end_expired(lane)
+  local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', NEXT_MS, 'WITHSCORES', 'LIMIT', 0, upkeep)
+  for i = 1, #old, 2 do
+    local key, expiry = old[i], call('ZSCORE', LEASES, old[i])
+    if expiry and not is_over(expiry) then
+      call('ZADD', LEASED .. lane, expiry, key)
+    else
+      local envelope = call('HGET', JOBS, key)
+      if readable(envelope) and lane_of(envelope) == lane and is_pending(envelope)
+          and not call('ZSCORE', LANE .. lane, key) then
+        if not expiry then damaged() end
+        return_lease(key, tonumber(expiry or old[i + 1]), lease_ms)
+      else
+        call('ZREM', LEASED .. lane, key)
+      end
+    end
   end
 end
 
-local reply, expiry = { NOW, MARK, 0, NOW + lease_ms }, text_of(NOW + lease_ms)
-local record = { expiry = NOW + lease_ms, keys = {} }
+local expiry = new_expiry(lease_ms)
+local reply = { NOW, MARK, 0, 0, 0, expiry }
+local record = { expiry = expiry, keys = {} }
 -- A lane that was served goes behind every lane whose turn has come. Within one millisecond the
 -- order is kept by fractions; at today's instants a double still tells 1/4096 ms apart.
 local last = call('ZREVRANGEBYSCORE', LANES, NEXT_MS, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local tail = math.max(NOW, tonumber(last[2] or 0))
-while most > 0 and bytes_left > 0 do
+local visits = 0
+while most > 0 and bytes_left > 0 and visits < 4 * upkeep do
   local lanes = call('ZRANGEBYSCORE', LANES, '-inf', NEXT_MS, 'LIMIT', 0, math.min(most, 64))
   if not lanes[1] then break end
   for _, lane in ipairs(lanes) do
     if most <= 0 or bytes_left <= 0 then break end
+    visits = visits + 1
     local lane_key = LANE .. lane
-    local room = math.min(visit, CAP - out_of(lane), most)
+    local lease = of_lane('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
+    local out = 0
+    if lease[1] then
+      if is_over(lease[2]) then end_expired(lane) end
+      out = call('ZCARD', LEASED .. lane)
+    end
+    local room = math.min(visit, CAP - out, most)
     local keys = {}
     if room > 0 then
-      keys = call('ZRANGEBYSCORE', lane_key, '-inf', NOW_TEXT, 'LIMIT', 0, room)
+      keys = of_lane('ZRANGEBYSCORE', lane_key, '-inf', NOW_TEXT, 'LIMIT', 0, room)
     end
-    local given = #keys
-    if given > 0 then
+    local given = 0
+    if keys[1] then
       local envelopes = call('HMGET', JOBS, unpack(keys))
       local leases = {}
       for i = 1, #keys do
         local envelope = envelopes[i]
-        if envelope then
+        if readable(envelope) then
+          given = given + 1
           leases[#leases + 1] = expiry
           leases[#leases + 1] = keys[i]
           reply[#reply + 1] = keys[i]
@@ -110,23 +140,30 @@ while most > 0 and bytes_left > 0 do
           record.keys[#record.keys + 1] = keys[i]
           bytes_left = bytes_left - #envelope
         else
-          given = given - 1
+          damaged()
         end
       end
       if given > 0 then
         call('ZADD', LEASES, unpack(leases))
-        call('HINCRBY', INFLIGHT, lane, given)
+        of_lane('ZADD', LEASED .. lane, unpack(leases))
       end
       call('ZREM', lane_key, unpack(keys))
       most = most - given
+    elseif not lease[1] and call('EXISTS', lane_key) == 0 then
+      damaged() -- it would not be in the order if nothing had been waiting
     end
     tail = tail + 0.001
     place(lane, tail, true, string.format('%.3f', tail))
   end
 end
 
+-- Without a lane, nothing should be pending.
+if not earliest() then
+  local elsewhere = call('ZCARD', DEAD) + call('ZCARD', ENDED) + call('ZCARD', LEASES)
+  if call('HLEN', JOBS) > elsewhere then damaged() end
+end
+
 if record.keys[1] then
   call('SET', RECORD, number .. ' ' .. cmsgpack.pack(record), 'PX', lease_ms)
 end
-reply[3] = next_claim()
-return reply
+return finish(reply)

@@ -5,17 +5,22 @@
 -- ARGV   1 the instance that calls
 --        2 how long it may go on without a sign of life, ms; '' if it is done
 --        3 the generation that it fills
--- Reply  {1}, or {0} if another instance has taken over, or this one fills another generation by now
+-- Reply  {1}, or {0} if it is to look again: another instance has taken over, this one fills another
+--        generation by now, or something more was found missing meanwhile
 
 local MARKS, REBUILD = KEYS[1], KEYS[2]
-redis.call('HDEL', MARKS, '') -- a full server refuses nothing after this
-if redis.call('GET', REBUILD) ~= ARGV[1] or redis.call('HGET', MARKS, 'generation') ~= ARGV[3] then
+local call = redis.call
+
+call('HDEL', MARKS, '') -- a full server refuses nothing after this
+if call('GET', REBUILD) ~= ARGV[1] or call('HGET', MARKS, 'generation') ~= ARGV[3]
+    or call('HGET', MARKS, 'state') ~= 'filling' then
   return { 0 }
 end
 if ARGV[2] ~= '' then
-  redis.call('PEXPIRE', REBUILD, ARGV[2])
-else
-  redis.call('HSET', MARKS, 'state', 'whole')
-  redis.call('DEL', REBUILD)
+  call('PEXPIRE', REBUILD, ARGV[2])
+  return { 1 }
 end
-return { 1 }
+local again = call('HDEL', MARKS, 'again') == 1
+call('HSET', MARKS, 'state', again and 'damaged' or 'whole')
+call('DEL', REBUILD)
+return { again and 0 or 1 }

@@ -1,33 +1,46 @@
 -- register: adds entries, each unless one of its key is here.
 --
 -- ARGV   6 channel that wakes the other instances
---        7 until when these are certainly new; later, the journal must be asked before they are sent:
---          one may have been put here by another instance, sent and forgotten meanwhile
---        then for each entry: key, lane, due, envelope
+--        7 how long after it was accepted an entry is certainly new, ms; 0: not even then. Later, the
+--          journal must be asked before it is sent: another instance may have put it here, sent and
+--          forgotten it, or changed it by hand
+--        then for each entry: key, lane, due, when it was accepted, envelope
 -- Reply  now, mark, then for each entry: 0 if it was added, else the envelope that is here and
 --        whether a lease on it is out (1 or 0)
--- Keeps  an entry is in jobs and in exactly one of: its lane, leases, dead, ended.
+-- Keeps  what is put in under a lease waits for that lease.
 
 local lost = check_in()
 if lost then return lost end
 
 local before = earliest()
-local late = NOW > tonumber(ARGV[7])
-local reply, touched = { NOW, MARK }, {}
-for i = 8, #ARGV, 4 do
-  local key, lane, due, envelope = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if late then
-    local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY)
-    envelope = string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)
-      .. string.sub(envelope, FLAGS + 1)
-  end
-  if call('HSETNX', JOBS, key, envelope) == 1 then
-    call('ZADD', LANE .. lane, due, key)
+local prompt = tonumber(ARGV[7])
+local reply, touched, keys = { NOW, MARK }, {}, {}
+for i = 8, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
+local leases = call('ZMSCORE', LEASES, unpack(keys))
+local changing = call('HMGET', CHANGING, unpack(keys))
+
+for n, key in ipairs(keys) do
+  local i = 8 + (n - 1) * 5
+  local lane, due, accepted, envelope = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
+  if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
+  local lease = leases[n]
+  if changing[n] == '' then envelope = marked(key, envelope, '') end
+  local added = not lease and call('HSETNX', JOBS, key, envelope) == 1
+  local here = not added and call('HGET', JOBS, key)
+  if added or (not lease and not readable(here)) then
+    if not added then
+      call('HSET', JOBS, key, envelope)
+      damaged()
+    end
+    of_lane('ZADD', LANE .. lane, due, key)
     touched[lane] = true
     reply[#reply + 1] = 0
+  elseif readable(here) then
+    reply[#reply + 1] = here
+    reply[#reply + 1] = lease and 1 or 0
   else
-    reply[#reply + 1] = call('HGET', JOBS, key)
-    reply[#reply + 1] = call('ZSCORE', LEASES, key) and 1 or 0
+    call('HSET', JOBS, key, with_flags(envelope, VERIFY))
+    reply[#reply + 1] = 0
   end
 end
 for lane in pairs(touched) do

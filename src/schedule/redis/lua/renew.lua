@@ -2,19 +2,24 @@
 --
 -- ARGV   6 how long it lasts from now, ms
 --        7 key
---        8 expiry of the lease
--- Reply  now, mark, then the new expiry, or -1 if the lease is not the one in force
--- Keeps  a lost lease changes nothing. One that ends later and was given while this one was in force is
---        this one renewed, by a call whose reply got lost.
+--        8 lane
+--        9 expiry of the lease
+-- Reply  now, mark, then the new expiry, or 0 if the lease is not the one in force
+-- Keeps  a lost lease changes nothing. A lease keeps its number when it is renewed, so one that ends
+--        later and has this number is this one renewed, by a call whose reply got lost.
 
 go_ahead_when_full()
 local lost = check_in()
 if lost then return lost end
 
-local lease_ms, key, expiry = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
-local held = tonumber(call('ZSCORE', LEASES, key) or nil)
-if not held or held < expiry or (held > expiry and held - lease_ms >= expiry) then
-  return { NOW, MARK, -1 }
+local lease_ms, key, lane, expiry = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
+local held = tonumber(lease_of(key, lane) or call('ZSCORE', LEASES, key) or nil)
+local wanted = tonumber(expiry)
+local same_number = held and math.abs(held % 1 - wanted % 1) < 0.0005
+if not same_number or held < wanted or (held > wanted and held - lease_ms >= wanted) then
+  return { NOW, MARK, 0 }
 end
-call('ZADD', LEASES, NOW + lease_ms, key)
-return { NOW, MARK, NOW + lease_ms }
+local renewed = text_of(NOW + lease_ms) .. string.sub(expiry, -4)
+call('ZADD', LEASES, renewed, key)
+of_lane('ZADD', LEASED .. lane, renewed, key)
+return { NOW, MARK, renewed }

@@ -1,7 +1,7 @@
 -- restore: puts entries back that the journal holds pending.
 --
 -- ARGV   6 channel that wakes the other instances
---        then for each entry: key, lane, due, envelope; no key twice
+--        then for each entry: key, lane, due, when it was accepted, envelope; no key twice
 -- Reply  now, mark, how many were missing (or waited where nothing brings them up), how many stood
 --        elsewhere
 -- Keeps  a lease that is out stays out. What stood elsewhere has the journal asked before it is
@@ -13,29 +13,35 @@ if lost then return lost end
 -- One call for many entries, wherever there can be: a million are put back this way, and each call
 -- costs more than its work.
 local keys = {}
-for i = 7, #ARGV, 4 do keys[#keys + 1] = ARGV[i] end
+for i = 7, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
 local found = call('HMGET', JOBS, unpack(keys))
+local leases = call('ZMSCORE', LEASES, unpack(keys))
+local changing = call('HMGET', CHANGING, unpack(keys))
 
 local before = earliest()
 local missing, moved, touched, fresh, added, soonest = 0, 0, {}, {}, {}, {}
 for n, key in ipairs(keys) do
-  local held, i = found[n], 4 * n + 3
-  local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  if not held then
+  local held, i = found[n], 5 * n + 2
+  local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
+  if not readable(held) then
     missing = missing + 1
-    fresh[#fresh + 1], fresh[#fresh + 2] = key, envelope
-    local list, at = added[lane] or {}, tonumber(due)
-    list[#list + 1], list[#list + 2] = due, key
-    added[lane] = list
-    if not soonest[lane] or at < soonest[lane] then soonest[lane] = at end
-  elseif string.byte(held, STATE) == 0 and not call('ZSCORE', LEASES, key) then
+    fresh[#fresh + 1], fresh[#fresh + 2] = key, marked(key, envelope, changing[n])
+    if not leases[n] then
+      local list, at = added[lane] or {}, tonumber(due)
+      list[#list + 1], list[#list + 2] = due, key
+      added[lane] = list
+      if not soonest[lane] or at < soonest[lane] then soonest[lane] = at end
+    end
+  elseif is_pending(held) and not leases[n] then
     local stranded = not comes_up(key, lane)
     local progress = string.sub(held, SERIES, RETRY_AT + 7)
     if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
-      if stranded then missing = missing + 1 else moved = moved + 1 end
-      call('HSET', JOBS, key, envelope)
-      call('ZADD', LANE .. lane, due, key)
-      touched[lane] = true
+      if not stranded or not lease_of(key, lane) then
+        if stranded then missing = missing + 1 else moved = moved + 1 end
+        call('HSET', JOBS, key, marked(key, envelope, false, held))
+        of_lane('ZADD', LANE .. lane, due, key)
+        touched[lane] = true
+      end
     end
   end
 end
@@ -44,13 +50,15 @@ if fresh[1] then
   call('HSET', JOBS, unpack(fresh))
   local lanes = {}
   for lane, list in pairs(added) do
-    call('ZADD', LANE .. lane, unpack(list))
+    of_lane('ZADD', LANE .. lane, unpack(list))
     lanes[#lanes + 1] = lane
   end
-  -- A lane that stands no later than what came into it stays where it is.
-  local stands = call('ZMSCORE', LANES, unpack(lanes))
-  for n, lane in ipairs(lanes) do
-    if not stands[n] or tonumber(stands[n]) > soonest[lane] then touched[lane] = true end
+  if lanes[1] then
+    -- A lane that stands no later than what came into it stays where it is.
+    local stands = call('ZMSCORE', LANES, unpack(lanes))
+    for n, lane in ipairs(lanes) do
+      if not stands[n] or tonumber(stands[n]) > soonest[lane] then touched[lane] = true end
+    end
   end
 end
 for lane in pairs(touched) do

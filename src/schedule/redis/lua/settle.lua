@@ -1,16 +1,18 @@
--- settle: what becomes of leased entries; each only if its lease is the one in force.
+-- settle: what becomes of leased entries, and of leased keys of which nothing was here; each only if
+-- its lease is the one in force.
 --
 -- ARGV   6 channel that wakes the other instances
---        then for each: key, lane, expiry of the lease, verb, instant, bytes
+--        then for each: key, lane ('' for a key alone), expiry of the lease, verb, instant, bytes
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
---        release   back to its lane as it was
---        recheck   likewise, but the journal must be asked before it is sent
+--        put       into its lane, due at the instant; the bytes are its envelope
+--        release   back to where it was
+--        recheck   likewise, but the journal must be asked, and fenced, before it is sent
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept whole; the bytes are its header
 -- Reply  now, mark, when to claim next (-1: nothing known), then for
---        each: 1 done, 0 lost
--- Keeps  inflight counts the leases of each lane; a lost lease changes nothing.
+--        each: 1 done, 0 lost, 2 its entry is not here: it is still leased, and wants a `put`
+-- Keeps  a lost lease changes nothing, and one of the batch nothing of the others.
 --
 -- What can be said to Redis at once for the whole batch is: most of the time here is spent between
 -- Lua and Redis. No list gets longer than two per item of a batch, far below what unpack can take.
@@ -32,10 +34,14 @@ for n = 1, #asked do
   local i = 7 + (n - 1) * 6
   local key, lane, expiry = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-  if in_force[n] and not settled[key] and tonumber(in_force[n]) == expiry then
-    settled[key] = true
-    given[#given + 1] = key
-    back[lane] = (back[lane] or 0) + 1
+  local held = in_force[n]
+  if not held and lane ~= '' then
+    held = of_lane('ZSCORE', LEASED .. lane, key)
+    if held and tonumber(held) == expiry and not settled[key] then damaged() end
+  end
+  local done = 0
+  if held and not settled[key] and tonumber(held) == expiry then
+    done = 1
     if verb == 'forget' then
       gone[#gone + 1] = key
     elseif verb == 'remember' then
@@ -43,31 +49,55 @@ for n = 1, #asked do
       written[#written + 1] = bytes
       ended[#ended + 1] = at
       ended[#ended + 1] = key
-    elseif verb == 'release' or verb == 'recheck' then
-      local envelope = call('HGET', JOBS, key)
-      if verb == 'recheck' then
-        local flags = bit.bor(string.byte(envelope, FLAGS), VERIFY)
-        call('HSET', JOBS, key, string.sub(envelope, 1, FLAGS - 1) .. string.char(flags)
-          .. string.sub(envelope, FLAGS + 1))
-      end
-      call('ZADD', LANE .. lane, next_due(envelope), key)
+    elseif verb == 'put' then
+      call('HSET', JOBS, key, bytes)
+      put_back(key, bytes)
     else
       local envelope = call('HGET', JOBS, key)
-      call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
-      call('ZADD', verb == 'park' and DEAD or LANE .. lane, at, key)
+      if not readable(envelope) then
+        if lane ~= '' then
+          damaged()
+          done = 2
+        end
+      elseif verb == 'release' or verb == 'recheck' then
+        if verb == 'recheck' and is_pending(envelope) then
+          envelope = with_flags(envelope, VERIFY, FENCE)
+          call('HSET', JOBS, key, envelope)
+        end
+        put_back(key, envelope)
+        if lane == '' then lane = lane_of(envelope) end
+      else
+        call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
+        if verb == 'park' then
+          call('ZADD', DEAD, at, key)
+        else
+          of_lane('ZADD', LANE .. lane, at, key)
+        end
+      end
     end
-    reply[#reply + 1] = 1
-  else
-    reply[#reply + 1] = 0
+    if done == 1 then
+      settled[key] = true
+      given[#given + 1] = key
+      if lane == '' and verb == 'put' then lane = lane_of(bytes) end
+      if lane ~= '' then
+        local keys = back[lane] or {}
+        keys[#keys + 1] = key
+        back[lane] = keys
+      end
+    end
   end
+  reply[#reply + 1] = done
 end
 
 if written[1] then call('HSET', JOBS, unpack(written)) end
 if ended[1] then call('ZADD', ENDED, unpack(ended)) end
 if gone[1] then call('HDEL', JOBS, unpack(gone)) end
-if given[1] then call('ZREM', LEASES, unpack(given)) end
-for lane, many in pairs(back) do
-  give_back(lane, many)
+if given[1] then
+  call('ZREM', LEASES, unpack(given))
+  call('HDEL', CHANGING, unpack(given))
+end
+for lane, keys in pairs(back) do
+  of_lane('ZREM', LEASED .. lane, unpack(keys))
   place(lane, NOW)
 end
 publish_if_earlier(before, ARGV[6])

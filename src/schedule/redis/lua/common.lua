@@ -1,0 +1,256 @@
+-- What all scripts share; put in front of each when it is loaded.
+--
+-- KEYS  1 jobs      HASH    key -> envelope
+--       2 lanes     ZSET    lane -> when it next has something to do
+--       3 leases    ZSET    key -> lease expiry
+--       4 changing  HASH    key -> the request that leased it for a change by hand; '' once such a lease
+--                           expired on a key of which nothing was here
+--       5 dead      ZSET    key -> parked at      (only where ended entries are remembered)
+--       6 ended     ZSET    key -> ended at       (likewise)
+--       7 marks     HASH    instance -> how many changes it has made here, and what begin.lua lists
+--       8 epoch     STRING  whose data this is
+-- ARGV  1 now in ms, or '' for this server's own clock
+--       2 prefix of all keys of this partition
+--       3 most leases out for one lane
+--       4 the instance that calls
+--       5 the highest mark of its own that it has seen
+-- All instants are milliseconds since 1970. Two ZSETs of each lane are not among KEYS, because a
+-- claim cannot know them beforehand; they carry the same hash tag and so lie in the same slot:
+--       lane:NAME    key -> due: what waits
+--       leased:NAME  key -> lease expiry: what is leased. A lane has as many leases out as there are in
+--                    force here, so one that was lost elsewhere counts until it expires and no longer.
+--
+-- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
+-- dead, ended. A lane with something waiting or leased is in `lanes`: at its earliest due time, or if
+-- it is full, at the earliest expiry. A lease in `leases` whose key is not in jobs reserves that key
+-- for a change by hand.
+--
+-- A script is not rolled back when a command in it fails. Two failures are to be expected. A full
+-- server refuses commands that may take memory until the script has written something. So each step
+-- first writes what may be refused and removes last: a refused step has changed nothing. Scripts that
+-- only move and remove what is here begin with `go_ahead_when_full`: refusing them would keep a full
+-- server full for ever. And a lane's key may hold another type, written by somebody else: `of_lane`
+-- removes it.
+--
+-- Whole keys or fields may be gone, as with a policy that evicts. What `HGET` did not find is `false`;
+-- an envelope is used only if it is `readable`. A script that finds something missing goes on with the
+-- rest, and calls `damaged`: then the schedule is compared with the journal.
+--
+-- Every script that changes something calls `check_in` first, which counts the changes of each
+-- instance. An instance knows how many of its own were answered: a server that counts fewer has
+-- been flushed, replaced or set back to an older copy, and must not be worked with until it has
+-- been looked at.
+
+local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, MARKS, EPOCH =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local LANE, LEASED = ARGV[2] .. 'lane:', ARGV[2] .. 'leased:'
+local CAP, INSTANCE, SEEN = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local call = redis.call
+
+local NOW = tonumber(ARGV[1])
+if not NOW then
+  local time = call('TIME')
+  NOW = time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- Instants go to Redis as text made here: it writes Lua's numbers with 17 digits, which is slow.
+local function text_of(instant)
+  return string.format('%d', instant)
+end
+
+local NOW_TEXT, NEXT_MS = text_of(NOW), '(' .. text_of(NOW + 1)
+
+-- Envelope offsets, one higher than in envelope.rs.
+local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
+local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
+local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
+
+-- Whether a lease with this expiry has ended: its number does not make it last longer.
+local function is_over(expiry)
+  return tonumber(expiry) < NOW + 1
+end
+
+local function readable(envelope)
+  return envelope and #envelope > LANE_LEN
+end
+
+local function is_pending(envelope)
+  return string.byte(envelope, STATE) == 0
+end
+
+local function lane_of(envelope)
+  local length = struct.unpack('>I2', envelope, LANE_LEN)
+  return string.sub(envelope, LANE_LEN + 2, LANE_LEN + 1 + length)
+end
+
+local function next_due(envelope)
+  local due = struct.unpack('>i8', envelope, DUE)
+  local retry_at = struct.unpack('>i8', envelope, RETRY_AT)
+  if retry_at ~= 0 and retry_at < due then return retry_at end
+  return due
+end
+
+local function with_flags(envelope, ...)
+  local flags = bit.bor(string.byte(envelope, FLAGS), ...)
+  return string.sub(envelope, 1, FLAGS - 1) .. string.char(flags) .. string.sub(envelope, FLAGS + 1)
+end
+
+-- Notes that something is missing here, unless that is known.
+local function damaged()
+  local state = call('HGET', MARKS, 'state')
+  if state == 'whole' then
+    call('HSET', MARKS, 'state', 'damaged', 'lost', NOW_TEXT)
+  elseif state == 'filling' then
+    call('HSET', MARKS, 'again', 1, 'lost', NOW_TEXT)
+  end
+end
+
+-- A command on a lane's own ZSET, which may turn out to be of another type.
+local function of_lane(command, key, ...)
+  local reply = redis.pcall(command, key, ...)
+  if type(reply) == 'table' and reply.err then
+    if string.find(reply.err, 'WRONGTYPE', 1, true) then
+      call('UNLINK', key)
+      damaged()
+    end
+    return call(command, key, ...)
+  end
+  return reply
+end
+
+-- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
+-- come keeps its place, unless it was `served`; any other stands at its earliest due time, but not
+-- before `floor`, or where one of its leases expires, if that is earlier or the lane is full.
+local function place(lane, floor, served, floor_text)
+  local head = of_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  local lease = of_lane('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
+  local full = lease[1] and (CAP <= 1 or call('ZCARD', LEASED .. lane) >= CAP)
+  if full or not head[1] then
+    if lease[1] then
+      call('ZADD', LANES, lease[2], lane)
+    else
+      call('ZREM', LANES, lane)
+    end
+    return
+  end
+  local due = tonumber(head[2])
+  if not served then
+    local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
+    if stands and stands < NOW + 1 and due <= NOW then return end
+  end
+  local at, text = due, head[2]
+  if due < floor then at, text = floor, floor_text or text_of(floor) end
+  if lease[1] and tonumber(lease[2]) < at then text = lease[2] end
+  call('ZADD', LANES, text, lane)
+end
+
+-- The expiry of the lease in force on an entry, as text, or nil. Where `leases` has lost it, the lane
+-- still has it.
+local function lease_of(key, lane)
+  local expiry = call('ZSCORE', LEASES, key) or of_lane('ZSCORE', LEASED .. lane, key)
+  if expiry and not is_over(expiry) then return expiry end
+end
+
+-- Whether an entry that waits will be claimed one day: it is in its lane, and the lane in the order.
+local function comes_up(key, lane)
+  return of_lane('ZSCORE', LANE .. lane, key) and call('ZSCORE', LANES, lane)
+end
+
+-- Puts an entry back to where one of its state waits. The lane is not placed yet.
+local function put_back(key, envelope)
+  local state = string.byte(envelope, STATE)
+  if state == 0 then
+    of_lane('ZADD', LANE .. lane_of(envelope), next_due(envelope), key)
+  else
+    local ended_at = struct.unpack('>i8', envelope, ENDED_AT)
+    call('ZADD', state == 2 and DEAD or ENDED, ended_at, key)
+  end
+end
+
+-- What an envelope that is put in has to be marked with, besides its own flags. `changing` is what
+-- CHANGING holds of its key, `held` the envelope it replaces, if there is one.
+local function marked(key, envelope, changing, held)
+  if changing == '' then
+    call('HDEL', CHANGING, key)
+    envelope = with_flags(envelope, VERIFY, FENCE)
+  end
+  local flags = held and bit.band(string.byte(held, FLAGS), FENCE + INTERRUPTED) or 0
+  if flags ~= 0 then
+    envelope = with_flags(envelope, VERIFY, flags)
+    envelope = string.sub(envelope, 1, ENDED_AT - 1) .. string.sub(held, ENDED_AT, ENDED_AT + 7)
+      .. string.sub(envelope, ENDED_AT + 8)
+  end
+  return envelope
+end
+
+-- Ends a lease that has expired. What was claimed for an attempt is marked with the start of its
+-- lease, which lasted `lease_ms`. Says how many bytes the entry has.
+local function return_lease(key, expiry, lease_ms)
+  local envelope = call('HGET', JOBS, key)
+  local by_hand = call('HDEL', CHANGING, key) == 1
+  if not readable(envelope) then
+    -- Whoever had it may still write its change: what is put in next has that refused first.
+    if by_hand then call('HSET', CHANGING, key, '') else damaged() end
+    call('ZREM', LEASES, key)
+    return 0
+  end
+  local lane = lane_of(envelope)
+  if is_pending(envelope) then
+    if by_hand then
+      envelope = with_flags(envelope, VERIFY, FENCE)
+    else
+      envelope = with_flags(envelope, VERIFY, INTERRUPTED)
+      envelope = string.sub(envelope, 1, ENDED_AT - 1)
+        .. struct.pack('>i8', math.floor(expiry) - lease_ms) .. string.sub(envelope, ENDED_AT + 8)
+    end
+    call('HSET', JOBS, key, envelope)
+  end
+  put_back(key, envelope)
+  of_lane('ZREM', LEASED .. lane, key)
+  call('ZREM', LEASES, key)
+  place(lane, NOW)
+  return #envelope
+end
+
+local function go_ahead_when_full()
+  call('ZREM', LEASES, '')
+end
+
+-- The mark of this change, and what to answer instead if this server has lost what it held.
+local MARK
+local function check_in()
+  MARK = call('HINCRBY', MARKS, INSTANCE, 1)
+  if MARK <= SEEN then
+    call('HDEL', MARKS, INSTANCE) -- or refused calls would count it up to where it was
+    return redis.error_reply('REBUILDING this schedule has lost what it held')
+  end
+end
+
+-- When leases given now end that last so long, as text: no two leases of one millisecond have the
+-- same, unless a thousand scripts ran in it.
+local function new_expiry(lease_ms)
+  local number = call('HINCRBY', MARKS, 'number', 1) % 1000
+  return text_of(NOW + lease_ms) .. string.format('.%03d', number)
+end
+
+-- When the first lane's turn comes, or nil.
+local function earliest()
+  return tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
+end
+
+-- Wakes the other instances if something is to be done earlier than `before` said.
+local function publish_if_earlier(before, channel)
+  local after = earliest()
+  if after and (not before or after < before) then
+    call('PUBLISH', channel, math.floor(after))
+  end
+end
+
+-- When there is next something to claim: a lane's turn, or a lease that runs out. -1 for never.
+local function next_claim()
+  local lane = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
+  local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
+  local at = tonumber(lane[2] or lease[2] or -1)
+  if lease[2] and tonumber(lease[2]) < at then at = tonumber(lease[2]) end
+  return math.floor(at)
+end

@@ -1,0 +1,68 @@
+-- lease_one: leases one notification for a change by hand, due or not and whatever its lane's cap.
+--
+-- ARGV   6 how long the lease lasts, ms
+--        7 key
+--        8 until when the caller waits: a call that arrives later does nothing
+--        9 how long the lease of an attempt lasts, ms
+--       10 how long after it was accepted a notification may be on its way here, ms
+--       11 when it was accepted, by the journal; '' if that was not asked
+--       12 when it is due, by the journal; '' if it has ended
+--       13 the number of this request
+-- Reply  now, mark, then 'leased', expiry, envelope | 'reserved', expiry: nothing is here, and what is
+--        put in meanwhile waits | 'in_flight' | 'changing', by another instance | 'may_be_in_flight':
+--        its lease may have been lost | 'expected': its registration may be on its way | 'missing' |
+--        'late'
+-- Keeps  a request that has it already gets it again: its reply was lost.
+
+go_ahead_when_full()
+local lost = check_in()
+if lost then return lost end
+
+local key, lease_ms, request = ARGV[7], tonumber(ARGV[9]), INSTANCE .. ':' .. ARGV[13]
+if NOW > tonumber(ARGV[8]) then return { NOW, MARK, 'late' } end
+
+local envelope = call('HGET', JOBS, key)
+if envelope and not readable(envelope) then
+  envelope = false
+  damaged()
+end
+local expiry = call('ZSCORE', LEASES, key)
+if envelope and not expiry then
+  expiry = of_lane('ZSCORE', LEASED .. lane_of(envelope), key)
+  if expiry then damaged() end
+end
+if expiry and is_over(expiry) then
+  return_lease(key, tonumber(expiry), lease_ms)
+  envelope = call('HGET', JOBS, key)
+elseif expiry then
+  local holder = call('HGET', CHANGING, key)
+  if not holder then return { NOW, MARK, 'in_flight' } end
+  if holder ~= request then return { NOW, MARK, 'changing' } end
+end
+
+local data_lost = tonumber(call('HGET', MARKS, 'lost') or nil)
+if data_lost and not expiry and NOW < data_lost + lease_ms then
+  local due = tonumber(ARGV[12])
+  if envelope then due = is_pending(envelope) and next_due(envelope) end
+  if due and due <= data_lost then return { NOW, MARK, 'may_be_in_flight' } end
+end
+
+if not envelope then
+  local accepted = tonumber(ARGV[11])
+  if not accepted then return { NOW, MARK, 'missing' } end
+  if NOW <= accepted + tonumber(ARGV[10]) then return { NOW, MARK, 'expected' } end
+end
+expiry = new_expiry(tonumber(ARGV[6]))
+call('HSET', CHANGING, key, request)
+call('ZADD', LEASES, expiry, key)
+if not envelope then return { NOW, MARK, 'reserved', expiry } end
+local lane = lane_of(envelope)
+if is_pending(envelope) then
+  of_lane('ZADD', LEASED .. lane, expiry, key)
+  of_lane('ZREM', LANE .. lane, key)
+  place(lane, 0)
+else
+  call('ZREM', DEAD, key)
+  call('ZREM', ENDED, key)
+end
+return { NOW, MARK, 'leased', expiry, envelope }

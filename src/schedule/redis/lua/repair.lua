@@ -1,0 +1,35 @@
+-- repair: goes through a stretch of all entries, and puts those back that are nowhere.
+--
+-- ARGV   6 where to go on, '0' at first
+--        7 about how many
+-- Reply  now, mark, where to go on ('0': that was all), how many were put back
+-- Keeps  what waits, is leased, or has ended and is remembered stays where it is. What is put back has
+--        the journal asked before it is sent.
+
+local lost = check_in()
+if lost then return lost end
+
+local found = call('HSCAN', JOBS, ARGV[6], 'COUNT', ARGV[7])
+local many, touched = 0, {}
+for i = 1, #found[2], 2 do
+  local key, envelope = found[2][i], found[2][i + 1]
+  if readable(envelope) and not call('ZSCORE', LEASES, key) then
+    local lane = lane_of(envelope)
+    if not is_pending(envelope) then
+      if not call('ZSCORE', DEAD, key) and not call('ZSCORE', ENDED, key) then
+        put_back(key, envelope)
+        many = many + 1
+      end
+    elseif not comes_up(key, lane) and not lease_of(key, lane) then
+      call('HSET', JOBS, key, with_flags(envelope, VERIFY, FENCE))
+      put_back(key, envelope)
+      of_lane('ZREM', LEASED .. lane, key)
+      touched[lane] = true
+      many = many + 1
+    end
+  end
+end
+for lane in pairs(touched) do
+  place(lane, 0)
+end
+return { NOW, MARK, found[1], many }

@@ -1,0 +1,90 @@
+//! Noticing that the server was started anew, or that another one answers under its name.
+//!
+//! A server that was killed comes back without its last changes, as much as its persistence lets it
+//! forget. An instance that lives on knows how many of its own changes were answered; of an instance
+//! that died with the server, nobody knows. So the data of a server that was started anew is suspect, all
+//! of it, until it was compared with the journal. This notices that whenever a connection is made: a
+//! server that was started anew has broken all of them.
+
+use super::connection::Script;
+use super::marks::Loss;
+use redis::aio::MultiplexedConnection;
+use redis::{RedisError, Value};
+use std::sync::Arc;
+use tokio::sync::Mutex;
+
+/// Which run of the server this process works with.
+pub struct Run {
+    /// Where each partition keeps its books.
+    marks: Vec<String>,
+    /// Now by a clock of the caller's; `None` for the server's own.
+    now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
+    loss: Arc<Loss>,
+    restarted: Script,
+    /// `None` before the first connection; empty where the server does not say.
+    known: Mutex<Option<String>>,
+}
+
+impl Run {
+    /// Nothing is known yet.
+    pub fn new(
+        marks: Vec<String>,
+        now_ms: impl Fn() -> Option<i64> + Send + Sync + 'static,
+        loss: Arc<Loss>,
+    ) -> Self {
+        Self {
+            marks,
+            now_ms: Box::new(now_ms),
+            loss,
+            restarted: Script::new(include_str!("lua/restarted.lua")),
+            known: Mutex::new(None),
+        }
+    }
+
+    /// The name of the run, once something was connected.
+    pub async fn name(&self) -> String {
+        self.known.lock().await.clone().unwrap_or_default()
+    }
+
+    /// Looks over a new connection whether it leads to the run that is known, and writes down if not.
+    pub async fn check(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
+        // Others that connect at the same time wait: nothing is sent before it is written down.
+        let mut known = self.known.lock().await;
+        let info = connection
+            .send_packed_command(redis::cmd("INFO").arg("server"))
+            .await?;
+        let run = run_id(info).unwrap_or_default();
+        if known
+            .as_ref()
+            .is_some_and(|known| *known != run || run.is_empty())
+        {
+            for marks in &self.marks {
+                let mut command = self.restarted.eval();
+                command.arg(1).arg(marks);
+                match (self.now_ms)() {
+                    Some(now_ms) => command.arg(now_ms),
+                    None => command.arg(""),
+                };
+                command.arg(&run);
+                let noted = connection.send_packed_command(&command).await?;
+                // One that may not be written to holds nothing up: its calls fail by themselves.
+                if noted.extract_error().is_ok() {
+                    self.loss.set(true);
+                }
+            }
+        }
+        *known = Some(run);
+        Ok(())
+    }
+}
+
+/// The run's name in what the server says of itself; `None` if it does not say.
+fn run_id(info: Value) -> Option<String> {
+    let text = match info {
+        Value::BulkString(bytes) => String::from_utf8(bytes).ok()?,
+        Value::VerbatimString { text, .. } => text,
+        _ => return None,
+    };
+    let line = text.lines().find_map(|line| line.strip_prefix("run_id:"))?;
+    Some(line.trim().to_string())
+}

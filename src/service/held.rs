@@ -1,0 +1,255 @@
+//! A notification leased for a change by hand.
+//!
+//! Whoever changes a notification leases it first: then no server sends it or changes it meanwhile, and
+//! what another server is just putting into the schedule waits for the lease. The journal takes a change
+//! only with the lease, and only if nobody has leased the notification since.
+//!
+//! Dying with a lease lets it expire after a few seconds; whoever gets the notification next then has the
+//! journal refuse what the dead one may still be writing, and asks how the notification stands.
+
+use super::timeouts::in_time;
+use super::{ASK_AGAIN, LEASE_PATIENCE, Service, ServiceError};
+use crate::domain::change::Change;
+use crate::domain::key::Key;
+use crate::domain::lease::LeaseToken;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::Journal;
+use crate::schedule::{
+    CHANGE_LEASE_MS, Entry, Known, Lease, LeaseRequest, LeasedOne, Reservation, ScheduleError,
+    Settled, Settlement,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A lease for a change by hand.
+#[derive(Debug)]
+pub(super) enum Held {
+    /// Of an entry in the schedule.
+    Entry(Box<Lease>),
+    /// Of a key of which nothing is in the schedule.
+    Key(LeaseToken),
+}
+
+/// What asking for a lease came to.
+pub(super) enum Leasing {
+    /// The lease.
+    Held(Held),
+    /// There is none to be had: an attempt is, or may be, in flight.
+    InFlight,
+    /// There is none to be had at the moment, nor is one needed: by the journal, it stands where this
+    /// change is not to be made, and nothing else will become of it meanwhile.
+    Settled(Box<Snapshot>),
+    /// There is no such notification.
+    Missing,
+}
+
+impl Held {
+    /// What proves the lease to the journal.
+    pub(super) fn token(&self) -> LeaseToken {
+        match self {
+            Self::Entry(lease) => lease.token(),
+            Self::Key(token) => token.clone(),
+        }
+    }
+}
+
+impl Service {
+    /// Leases a notification for a change by hand. Waits, but not for long, while another change of it is
+    /// being made, while its registration may be on its way into the schedule, and while the attempt that
+    /// ended it is being settled. To be called with this process's own lock on it.
+    ///
+    /// # Errors
+    /// [`ServiceError::Unsettled`] if what is waited for takes too long; else what the stores say.
+    pub(super) async fn lease(
+        self: &Arc<Self>,
+        key: &Key,
+        change: Change,
+    ) -> Result<Leasing, ServiceError> {
+        let started = Instant::now();
+        // One whose replies did not come may have a lease, which it alone gets again.
+        let doubtful = self.doubtful().remove(key);
+        let mut request = doubtful.unwrap_or_else(|| LeaseRequest::new(key.clone()));
+        loop {
+            let found = match in_time(self.schedule.lease_one(&request)).await {
+                Ok(LeasedOne::Leased(lease)) => return Ok(Leasing::Held(Held::Entry(lease))),
+                Ok(LeasedOne::Reserved(token)) => return Ok(Leasing::Held(Held::Key(token))),
+                Ok(found) => Some(found),
+                Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding))
+                    if started.elapsed() > LEASE_PATIENCE =>
+                {
+                    self.clone().give_back(request);
+                    return Err(error.into());
+                }
+                // The reply may have been lost: asked again, the same lease is given again.
+                Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) => None,
+                Err(error) => return Err(error.into()),
+            };
+            let stands = match &found {
+                Some(_) => self.standing(key).await?,
+                None => None,
+            };
+            if let Some(stands) = &stands
+                && !change.is_allowed(stands.state)
+            {
+                return Ok(Leasing::Settled(Box::new(stands.clone())));
+            }
+            match (found, stands) {
+                (Some(LeasedOne::MayBeInFlight), _) => return Ok(Leasing::InFlight),
+                // One that has ended by the journal is about to be settled.
+                (Some(LeasedOne::InFlight), stands) if stands.as_ref().is_none_or(is_scheduled) => {
+                    return Ok(Leasing::InFlight);
+                }
+                (Some(LeasedOne::Missing), None) => return Ok(Leasing::Missing),
+                (Some(LeasedOne::Missing), Some(stands)) => {
+                    request.known = Some(known(&stands));
+                    continue;
+                }
+                _ => {}
+            }
+            if started.elapsed() > LEASE_PATIENCE {
+                return Err(ServiceError::Unsettled);
+            }
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+    }
+
+    /// How the journal has it, without its attempts.
+    async fn standing(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
+        match &self.recorder {
+            Some(recorder) => Ok(in_time(recorder.standing(key.clone())).await?),
+            None => Ok(None),
+        }
+    }
+
+    /// Finds out in the background whether a lease was given to a request whose replies did not come, and
+    /// gives it back, unless another change of the same notification goes on with the request first. A
+    /// lease that is not given back expires after a few seconds.
+    fn give_back(self: Arc<Self>, request: LeaseRequest) {
+        let key = request.key.clone();
+        {
+            let mut doubtful = self.doubtful();
+            if doubtful.len() >= MOST_DOUBTFUL {
+                return;
+            }
+            doubtful.insert(key.clone(), request.clone());
+        }
+        let until = Instant::now() + Duration::from_millis(CHANGE_LEASE_MS.unsigned_abs());
+        tokio::spawn(async move {
+            while Instant::now() < until {
+                tokio::time::sleep(GIVE_BACK_AGAIN).await;
+                let Ok(_lock) = self.locks.lock(&key).await else {
+                    continue;
+                };
+                if self.doubtful().get(&key) != Some(&request) {
+                    return;
+                }
+                match in_time(self.schedule.lease_one(&request)).await {
+                    Ok(LeasedOne::Leased(lease)) => self.release(Held::Entry(lease)).await,
+                    Ok(LeasedOne::Reserved(token)) => self.release(Held::Key(token)).await,
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::debug!(notification = %key, %error, "a lease may be out");
+                        continue;
+                    }
+                }
+                self.doubtful().remove(&key);
+                return;
+            }
+            let mut doubtful = self.doubtful();
+            if doubtful.get(&key) == Some(&request) {
+                doubtful.remove(&key);
+            }
+        });
+    }
+
+    /// A panic elsewhere leaves the map whole: every change to it is one call.
+    fn doubtful(&self) -> MutexGuard<'_, HashMap<Key, LeaseRequest>> {
+        let doubtful = self.doubtful.lock();
+        doubtful.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a lease back of something that was not changed.
+    pub(super) async fn release(&self, held: Held) {
+        self.give_up(held, Settlement::Release).await;
+    }
+
+    /// Gives a lease back of something of which it is not known whether it was changed.
+    pub(super) async fn recheck(&self, held: Held) {
+        self.give_up(held, Settlement::Recheck).await;
+    }
+
+    async fn give_up(&self, held: Held, settlement: Settlement) {
+        let key = held.token().key().clone();
+        let settled = match held {
+            Held::Entry(lease) => in_time(self.schedule.settle(*lease, settlement)).await,
+            Held::Key(token) => {
+                in_time(self.schedule.end_reservation(token, Reservation::Recheck)).await
+            }
+        };
+        if let Err(error) = settled {
+            // It expires in a few seconds.
+            tracing::debug!(notification = %key, %error, "a lease cannot be given back");
+        }
+    }
+
+    /// Brings the schedule to where the journal stands, and so gives the lease back.
+    ///
+    /// # Errors
+    /// If a store fails. The lease then expires, and the journal is asked before anything is sent.
+    pub(super) async fn conform(
+        &self,
+        journal: &dyn Journal,
+        held: Held,
+        snapshot: &Snapshot,
+    ) -> Result<Settled, ServiceError> {
+        let settled = match held {
+            Held::Entry(lease) => {
+                let settlement = match snapshot.state {
+                    State::Scheduled => Settlement::Again(snapshot.progress),
+                    State::Delivered | State::Dead | State::Cancelled => Settlement::End {
+                        state: snapshot.state,
+                        cause: snapshot.cause,
+                        progress: snapshot.progress,
+                        ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
+                    },
+                };
+                in_time(self.schedule.settle(*lease, settlement)).await?
+            }
+            Held::Key(token) => {
+                let reservation = match snapshot.state {
+                    State::Scheduled => match in_time(journal.pending(token.key())).await? {
+                        Some(pending) => Reservation::Put(Box::new(Entry::scheduled(
+                            pending.notification,
+                            pending.progress,
+                        ))),
+                        None => Reservation::Recheck,
+                    },
+                    State::Delivered | State::Dead | State::Cancelled => Reservation::Forget,
+                };
+                in_time(self.schedule.end_reservation(token, reservation)).await?
+            }
+        };
+        Ok(settled)
+    }
+}
+
+/// What the schedule is told of a notification that it does not hold.
+fn known(stands: &Snapshot) -> Known {
+    // Once an attempt was made, the registration has arrived.
+    let arrived = stands.progress.attempts > 0 || stands.state != State::Scheduled;
+    Known {
+        registered_ms: if arrived { 0 } else { stands.registered_ms },
+        due_ms: stands.next_due_ms(),
+    }
+}
+
+/// Most requests for a lease of which it is not known whether they got one.
+const MOST_DOUBTFUL: usize = 10_000;
+/// Wait before a lease is given back again.
+const GIVE_BACK_AGAIN: Duration = Duration::from_millis(250);
+
+fn is_scheduled(snapshot: &Snapshot) -> bool {
+    snapshot.state == State::Scheduled
+}

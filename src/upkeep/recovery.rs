@@ -1,0 +1,142 @@
+//! Bringing a schedule in which something is or may be missing to where the journal stands.
+//!
+//! First everything that is pending in the journal is put in, as far as it is not there, soonest due
+//! first. Then everything that is in the schedule is gone through: what is nowhere in the order is put
+//! back to where it belongs, and what has ended in the journal is removed. Servers work with the
+//! schedule meanwhile. Without a journal, the schedule is put in order from what it holds itself.
+
+use super::difference::{Kind, find_among};
+use super::error::UpkeepError;
+use super::fill::Filling;
+use super::mend::{Record, mend};
+use crate::journal::Journal;
+use crate::schedule::Schedule;
+use crate::schedule::shared::Shared;
+use std::sync::Arc;
+
+/// Entries gone through in one step.
+const PAGE: usize = 500;
+
+/// A recovery. Can be gone on with after a failure.
+pub struct Recovery<'schedule> {
+    journal: Option<Arc<dyn Journal>>,
+    schedule: &'schedule dyn Schedule,
+    shared: &'schedule dyn Shared,
+    filling: Option<Filling<'schedule>>,
+    stage: Stage,
+    done: Recovered,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Pending notifications that were read in the journal.
+    pub read: u64,
+    /// Entries that were missing, or elsewhere than they should be, and were put in.
+    pub put_in: u64,
+    /// Entries that were removed, since they have ended.
+    pub removed: u64,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Putting in what is pending.
+    Filling,
+    /// Putting back what is nowhere, from here on.
+    Repairing(Option<String>),
+    /// Removing what has ended, from here on.
+    Removing(Option<String>),
+    Done,
+}
+
+impl<'schedule> Recovery<'schedule> {
+    /// Begins to recover a schedule.
+    #[must_use]
+    pub fn new(
+        journal: Option<Arc<dyn Journal>>,
+        schedule: &'schedule dyn Schedule,
+        shared: &'schedule dyn Shared,
+    ) -> Self {
+        let filling = journal
+            .clone()
+            .map(|journal| Filling::new(journal, schedule, true));
+        let stage = match filling {
+            Some(_) => Stage::Filling,
+            None => Stage::Repairing(None),
+        };
+        Self {
+            journal,
+            schedule,
+            shared,
+            filling,
+            stage,
+            done: Recovered::default(),
+        }
+    }
+
+    /// What was done so far.
+    #[must_use]
+    pub fn done(&self) -> Recovered {
+        self.done
+    }
+
+    /// Does one step. `false` at the end.
+    ///
+    /// # Errors
+    /// [`UpkeepError`]; the step can be repeated.
+    ///
+    /// # Panics
+    /// If the journal does.
+    pub async fn step(&mut self) -> Result<bool, UpkeepError> {
+        match &mut self.stage {
+            Stage::Filling => {
+                let more = match &mut self.filling {
+                    Some(filling) => {
+                        let more = filling.step().await?;
+                        let filled = filling.done();
+                        self.done.read = filled.read;
+                        self.done.put_in = filled.restored.missing + filled.restored.moved;
+                        more
+                    }
+                    None => false,
+                };
+                if !more {
+                    self.filling = None;
+                    self.stage = Stage::Repairing(None);
+                }
+            }
+            Stage::Repairing(cursor) => {
+                let repaired = self.shared.repair(cursor.as_deref(), PAGE).await?;
+                self.done.put_in += repaired.repaired;
+                self.stage = match (repaired.next, &self.journal) {
+                    (Some(next), _) => Stage::Repairing(Some(next)),
+                    (None, Some(_)) => Stage::Removing(None),
+                    (None, None) => Stage::Done,
+                };
+            }
+            Stage::Removing(cursor) => {
+                let Some(journal) = &self.journal else {
+                    return Ok(false);
+                };
+                let page = self.schedule.scan(cursor.as_deref(), PAGE).await?;
+                let keys = page.holdings.into_iter().map(|(key, _)| key);
+                let keys: Vec<_> = keys.collect();
+                let mut found = find_among(journal.as_ref(), self.schedule, &keys).await?;
+                // What is missing by now is on its way, or is seen to by the reconciler.
+                found.retain(|difference| match difference.kind {
+                    Kind::Ended | Kind::Unknown | Kind::Elsewhere => true,
+                    Kind::Missing => false,
+                });
+                let mended = mend(journal.as_ref(), self.schedule, &found, Record::Kept).await?;
+                self.done.removed += mended.removed;
+                self.done.put_in += mended.moved;
+                self.stage = match page.next {
+                    Some(next) => Stage::Removing(Some(next)),
+                    None => Stage::Done,
+                };
+            }
+            Stage::Done => return Ok(false),
+        }
+        Ok(!matches!(self.stage, Stage::Done))
+    }
+}
