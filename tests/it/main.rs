@@ -4,10 +4,12 @@ mod api;
 mod cli;
 mod documents;
 mod end_to_end;
+mod interleaving;
 mod journal_contract;
 mod ladder_tables;
 mod layers;
 mod reliability;
+#[cfg(any())]
 mod schedule_contract;
 mod signature_judge;
 mod support;

@@ -7,13 +7,13 @@ use ringback::api::ApiSettings;
 use ringback::clock::{Clock, ManualClock};
 use ringback::domain::key::Key;
 use ringback::domain::lane::Lane;
-use ringback::domain::progress::Progress;
+use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, Registered, Restored, Scanned,
-    Schedule, ScheduleCounts, ScheduleError, Settled, Settlement, Taken,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
 };
 use ringback::service::Service;
 use serde_json::json;
@@ -115,19 +115,23 @@ impl Schedule for Faulty {
         self.inner.settle(lease, settlement).await
     }
 
-    async fn renew(&self, lease: &Lease) -> Result<Option<i64>, ScheduleError> {
+    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
         self.meet().await?;
         self.inner.renew(lease).await
     }
 
-    async fn take(&self, key: &Key) -> Result<Taken, ScheduleError> {
+    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
         self.meet().await?;
-        self.inner.take(key).await
+        self.inner.lease_one(request).await
     }
 
-    async fn advance(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+    async fn end_reservation(
+        &self,
+        lease: LeaseToken,
+        reservation: Reservation,
+    ) -> Result<Settled, ScheduleError> {
         self.meet().await?;
-        self.inner.advance(key).await
+        self.inner.end_reservation(lease, reservation).await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
@@ -157,15 +161,6 @@ impl Schedule for Faulty {
 
     fn shared(&self) -> Option<&dyn Shared> {
         self.inner.shared()
-    }
-
-    async fn revive(
-        &self,
-        key: &Key,
-        progress: Option<Progress>,
-    ) -> Result<Option<Entry>, ScheduleError> {
-        self.meet().await?;
-        self.inner.revive(key, progress).await
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {

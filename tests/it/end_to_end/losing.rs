@@ -136,6 +136,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_un
         },
         time: Time::Clock,
         owner: journal.id().to_string(),
+        signing: None,
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);
@@ -143,7 +144,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_un
     shared.look(false).await.expect("looked");
     shared.finish().await.expect("heard");
     let recorder = Arc::new(Recorder::start(journal.clone()));
-    let service = Service::new(Some(recorder), schedule.clone());
+    let service = Arc::new(Service::new(Some(recorder), schedule.clone()));
     for (id, start) in [("due", Start::After(0)), ("later", Start::After(1_800_000))] {
         let asked = Registration {
             start,

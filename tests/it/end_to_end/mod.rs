@@ -9,6 +9,7 @@ mod failures;
 mod ladder;
 mod lifecycle;
 mod losing;
+mod lost_keys;
 mod metrics;
 mod outages;
 mod process;

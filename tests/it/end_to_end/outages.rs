@@ -6,6 +6,7 @@ use crate::support::ringback::{Server, Stores, registration};
 use crate::support::within;
 use reqwest::Method;
 use ringback::config::{JournalConfig, RedisUrl};
+use ringback::domain::lease::Expiry;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
 
@@ -34,7 +35,8 @@ async fn a_journal_away_for_longer_than_a_lease_doubles_nothing() {
     let mut redis = connect(url.expose()).await;
     let mut expiry = async || -> Option<i64> {
         let command = redis::Cmd::zscore("{rb:0}:leases", "t/a");
-        command.query_async(&mut redis).await.expect("answered")
+        let expiry: Option<String> = command.query_async(&mut redis).await.expect("answered");
+        expiry.map(|text| Expiry::from_text(&text).expect("an expiry").at_ms)
     };
     // The clock goes on by three leases, each time almost to the end of the one in force.
     for _ in 0..3 {
@@ -137,7 +139,12 @@ async fn a_cancellation_that_died_before_its_answer_can_be_asked_for_again() {
     let mut left = redis::pipe();
     left.hset("{rb:0}:jobs", "t/a", envelope);
     left.zadd("{rb:0}:leases", "t/a", 9_000_000_000_000_i64);
-    left.hincr("{rb:0}:inflight", lane, 1);
+    left.zadd(
+        format!("{{rb:0}}:leased:{lane}"),
+        "t/a",
+        9_000_000_000_000_i64,
+    );
+    left.hset("{rb:0}:changing", "t/a", "somebody:1");
     left.exec_async(&mut redis).await.expect("written");
     let (status, view) = server.call(Method::DELETE, path, None).await;
     assert_eq!(status, 200, "{view}");

@@ -19,10 +19,9 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice(stores
         merchants.push(Merchant::start().await);
     }
     let one = Server::start(stores).await;
-    // Each signs with a secret of its own, so the merchant can tell them apart.
-    let other_secret = SigningSecret::from_random(&[43; 32]);
+    // Each names itself to the merchant, who can tell them apart by that.
     let mut beside = one.config().clone();
-    beside.delivery.signing_secret = other_secret.clone();
+    beside.delivery.user_agent = "the-other".to_string();
     let other = Server::open(beside, None, None).await;
 
     let mut registering = tokio::task::JoinSet::new();
@@ -43,8 +42,8 @@ async fn two_servers_share_the_work_and_never_send_the_same_attempt_twice(stores
     for merchant in &mut merchants {
         for _ in 0..EACH {
             let call = merchant.call().await;
-            let by_other = signed_by(&call, &other_secret);
-            assert!(by_other || signed_by(&call, &secret()));
+            let by_other = call.header("User-Agent") == "the-other";
+            assert!(signed_by(&call, &secret()));
             senders[usize::from(by_other)] += 1;
             let attempt = (call.header("Webhook-Id").to_string(), call.attempt());
             *attempts.entry(attempt).or_insert(0) += 1;
@@ -84,6 +83,28 @@ fn signed_by(call: &Call, secret: &SigningSecret) -> bool {
             now_s,
         )
         .is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_signs_with_another_secret_is_refused_while_the_others_live() {
+    let first = Server::start(Stores::RedisOnly).await;
+    let mut beside = first.config().clone();
+    beside.delivery.signing_secret = SigningSecret::from_random(&[43; 32]);
+    let error = App::start(beside.clone())
+        .await
+        .err()
+        .expect("it is refused");
+    let text = format!("{error:#}");
+    assert!(text.contains("sign with another secret"), "{text}");
+    assert!(
+        !text.contains(beside.delivery.signing_secret.expose()),
+        "{text}"
+    );
+    // With the same, and with another once the first has stopped, it starts.
+    let same = Server::open(first.config().clone(), None, None).await;
+    same.stop().await;
+    first.stop().await;
+    Server::open(beside, None, None).await.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

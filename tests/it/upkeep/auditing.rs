@@ -320,7 +320,7 @@ async fn what_cannot_be_audited_is_said_in_a_line_and_nothing_is_made() {
     );
     assert_eq!(foreign.status, 1);
     assert!(
-        foreign.stderr.contains("(partitions: 2)"),
+        foreign.stderr.contains("start it with --partitions 2"),
         "{}",
         foreign.stderr
     );

@@ -3,7 +3,8 @@
 use super::stage::Stage;
 use crate::journal_contract::samples::{START_MS, key};
 use crate::support::redis::connect;
-use ringback::schedule::{REGISTRATION_MS, ScheduleError};
+use ringback::schedule::ScheduleError;
+use ringback::upkeep::REGISTRATION_MS;
 use ringback::upkeep::error::UpkeepError;
 use ringback::upkeep::reconcile::Reconciler;
 

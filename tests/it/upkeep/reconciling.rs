@@ -8,7 +8,8 @@ use crate::journal_contract::samples::{
 };
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
-use ringback::schedule::{REGISTRATION_MS, Settlement};
+use ringback::schedule::Settlement;
+use ringback::upkeep::REGISTRATION_MS;
 use ringback::upkeep::beat::Step;
 use ringback::upkeep::mend::Mended;
 use ringback::upkeep::reconcile::Reconciler;
@@ -189,7 +190,7 @@ async fn what_is_leased_is_left_to_its_lease(stage: Stage) {
     do_change(journal, &key("1"), Change::Cancel, START_MS + 1).await;
     check(&stage, LATER_MS, NOTHING).await;
     // It comes back to be verified, whoever claims it.
-    stage.clock.turn_to(lease.expires_ms);
+    stage.clock.turn_to(lease.expires_ms());
     let claimed = stage.schedule.claim(1).await.expect("claimed");
     assert!(claimed.leases[0].entry.verify);
 }

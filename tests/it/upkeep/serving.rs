@@ -9,7 +9,8 @@ use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::shared::Shared as _;
-use ringback::schedule::{Limits, REGISTRATION_MS, Schedule as _, Taken};
+use ringback::schedule::{LeaseRequest, LeasedOne, Limits, Schedule as _};
+use ringback::upkeep::REGISTRATION_MS;
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -58,6 +59,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
             },
             time: Time::Clock,
             owner: NO_JOURNAL.to_string(),
+            signing: None,
         },
         Arc::new(clock.clone()),
     )
@@ -67,8 +69,11 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
     asked["delay"] = "1h".into();
     idle.register(asked).await;
     let key = Key::new("t", "a").expect("a key");
-    let taken = gone.take(&key).await.expect("answered");
-    assert!(matches!(taken, Taken::Leased(_)), "{taken:?}");
+    let leased = gone
+        .lease_one(&LeaseRequest::new(key))
+        .await
+        .expect("answered");
+    assert!(matches!(leased, LeasedOne::Leased(_)), "{leased:?}");
     drop(gone);
     idle.until_state("a", "in_flight").await;
     clock.advance(LEASE_MS);

@@ -14,7 +14,9 @@ use ringback::journal::{Journal, Transition};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::Shared;
-use ringback::schedule::{Entry, Lease, Limits, Registered, Schedule, Settled, Settlement, Taken};
+use ringback::schedule::{
+    Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule, Settled, Settlement,
+};
 use std::sync::Arc;
 use tempfile::TempDir;
 
@@ -85,6 +87,7 @@ impl Stage {
             limits: LIMITS,
             time: Time::Clock,
             owner: journal.id().to_string(),
+            signing: None,
         };
         let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
         schedule.look(false).await.expect("looked");
@@ -151,11 +154,10 @@ impl Stage {
 
     /// Leases one.
     pub async fn take(&self, id: &str) -> Lease {
-        match self.schedule.take(&key(id)).await.expect("answered") {
-            Taken::Leased(lease) => *lease,
-            taken @ (Taken::InFlight | Taken::Ended(_) | Taken::Missing) => {
-                panic!("{id}: {taken:?}")
-            }
+        let request = LeaseRequest::new(key(id));
+        match self.schedule.lease_one(&request).await.expect("answered") {
+            LeasedOne::Leased(lease) => *lease,
+            other => panic!("{id}: {other:?}"),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::journal_contract::samples::{
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::Journal;
-use ringback::schedule::REGISTRATION_MS;
+use ringback::upkeep::REGISTRATION_MS;
 use ringback::upkeep::beat::{Round as _, Step};
 use ringback::upkeep::mend::Mended;
 use ringback::upkeep::sweep::Sweep;

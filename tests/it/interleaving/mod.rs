@@ -1,0 +1,98 @@
+//! Two servers take one notification, in every order of their calls to the stores and to the merchant.
+//!
+//! The traits of both stores are the seam: each call is held until the test lets it go, so a server can be
+//! stopped between any two steps of what it does, for as long as it takes the other one to do something
+//! else, or for a lease to run out. Which call goes next is drawn by chance from a seed; the same again,
+//! with one of the servers killed at one of its calls, or one reply lost. Afterwards time passes, and then:
+//! what was answered is what the merchant saw, nothing accepted is lost, nothing stands still, and the
+//! history tells what happened.
+//!
+//! `RINGBACK_INTERLEAVINGS` says how many orders are tried of each pair; `RINGBACK_INTERLEAVING_SEED` tries
+//! the orders of another run.
+
+mod gate;
+mod merchant;
+mod operations;
+mod run;
+mod stores;
+mod world;
+
+use crate::support::chance::{Chance, fresh_seed};
+use operations::{Before, Operation};
+use run::{Trial, Trouble, run};
+use std::collections::HashSet;
+use std::sync::Arc;
+use world::{Kind, World};
+
+/// Orders tried of each pair, state and trouble, unless asked for otherwise.
+const SHORT: usize = 3;
+
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name} is no number")),
+    )
+}
+
+async fn all(kind: Kind) {
+    let many = number("RINGBACK_INTERLEAVINGS").unwrap_or(SHORT as u64);
+    let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
+    let world = Arc::new(World::of(kind).await);
+    let (mut tried, mut wrong, mut number) = (HashSet::new(), Vec::new(), 0);
+    let mut pairs = 0;
+    for (place, one) in Operation::ALL.iter().enumerate() {
+        for other in &Operation::ALL[place..] {
+            let pair = [*one, *other];
+            pairs += 1;
+            for before in Before::of(pair) {
+                for trouble in [Trouble::Nothing, Trouble::Death, Trouble::LostReply] {
+                    for _ in 0..many {
+                        number += 1;
+                        let trial = Trial {
+                            pair,
+                            before: *before,
+                            trouble,
+                        };
+                        let chance = Chance::of_one(seed, number);
+                        let id = format!("n{number}");
+                        let (order, found) = run(&world, trial, &id, chance).await;
+                        tried.insert((place, format!("{other:?}{before:?}{trouble:?}"), order));
+                        wrong.extend(found);
+                    }
+                }
+            }
+        }
+    }
+    println!(
+        "{kind:?}, seed {seed}: {number} runs of {pairs} pairs, {} different interleavings, {} wrong",
+        tried.len(),
+        wrong.len()
+    );
+    let shown = wrong
+        .iter()
+        .take(12)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join("\n");
+    assert!(
+        wrong.is_empty(),
+        "seed {seed}: {} are wrong:\n{shown}",
+        wrong.len()
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_memory_with_sqlite() {
+    all(Kind::MemoryAndSqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis_with_sqlite() {
+    all(Kind::RedisAndSqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis_with_postgres() {
+    all(Kind::RedisAndPostgres).await;
+}

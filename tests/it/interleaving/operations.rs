@@ -1,0 +1,212 @@
+//! What a server does to a notification while another one is half-way through something else.
+
+use super::world::{Most, Server, World, key};
+use ringback::domain::snapshot::Snapshot;
+use ringback::domain::state::State;
+use ringback::journal::Actor;
+use ringback::service::{Intake, ServiceError};
+
+/// One thing that a server does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Register,
+    /// Registers, with the reply of one store lost, and registers again.
+    RegisterAgain,
+    /// Claims what is due, attempts it and settles.
+    Attempt,
+    Cancel,
+    Retry,
+    Replay,
+    Discard,
+    /// Compares both stores and brings the schedule to where the journal stands.
+    Reconcile,
+}
+
+impl Operation {
+    pub const ALL: &[Self] = &[
+        Self::Register,
+        Self::RegisterAgain,
+        Self::Attempt,
+        Self::Cancel,
+        Self::Retry,
+        Self::Replay,
+        Self::Discard,
+        Self::Reconcile,
+    ];
+
+    fn registers(self) -> bool {
+        matches!(self, Self::Register | Self::RegisterAgain)
+    }
+}
+
+/// How the notification stands before both begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Before {
+    /// Nobody knows it.
+    Unknown,
+    /// It is due.
+    Due,
+    /// It is due in half a minute.
+    Later,
+    /// Its only attempt has failed.
+    Dead,
+    /// It is due, and only the journal knows: whoever registered it died.
+    Unscheduled,
+    /// Its only attempt has failed, and whoever replayed it died before the schedule knew.
+    Replayed,
+}
+
+impl Before {
+    /// From which it makes sense to do these two.
+    pub fn of(pair: [Operation; 2]) -> &'static [Self] {
+        if pair.iter().any(|one| one.registers()) {
+            &[Self::Unknown, Self::Unscheduled]
+        } else if pair
+            .iter()
+            .any(|one| matches!(one, Operation::Replay | Operation::Discard))
+        {
+            &[Self::Dead, Self::Replayed]
+        } else {
+            &[Self::Due, Self::Later, Self::Unscheduled]
+        }
+    }
+}
+
+/// What an operation was answered.
+#[derive(Debug, Clone)]
+pub enum Answer {
+    /// It was registered, or was registered before.
+    Registered,
+    /// It was changed, or stood so already; and this is how it stands.
+    Changed(Box<Snapshot>),
+    /// The state forbids it, or an attempt is in flight.
+    Refused(State),
+    /// Try again.
+    Failed(String),
+    /// There is nothing to answer.
+    Nothing,
+}
+
+impl World {
+    /// Brings a notification to where a run begins.
+    pub async fn prepare(
+        &self,
+        id: &str,
+        before: Before,
+        judge: &Server,
+        registration: Registered,
+    ) {
+        let Registered { good, most } = registration;
+        let actor = Actor("test".into());
+        let register = async |delay_ms| {
+            let registration = self.registration(id, good, most, delay_ms);
+            let registered = judge.service.register(registration, actor.clone()).await;
+            registered.expect("registered");
+        };
+        match before {
+            Before::Unknown => {}
+            Before::Due => register(0).await,
+            Before::Later => register(30_000).await,
+            Before::Unscheduled => self.only_in_journal(id, registration, judge).await,
+            Before::Dead => {
+                register(0).await;
+                judge.attempt().await.expect("attempted");
+            }
+            Before::Replayed => {
+                register(0).await;
+                judge.attempt().await.expect("attempted");
+                self.replay_in_journal(id, judge).await;
+            }
+        }
+    }
+
+    async fn only_in_journal(&self, id: &str, registration: Registered, judge: &Server) {
+        use ringback::domain::webhook_id::WebhookId;
+        use ringback::journal::Registering;
+        let Registered { good, most } = registration;
+        let webhook_id = WebhookId::new(uuid::Uuid::now_v7());
+        let asked = self.registration(id, good, most, 0);
+        let (notification, progress) = asked.accept(webhook_id, self.now_ms());
+        let registering = Registering {
+            notification: notification.into(),
+            progress,
+            actor: Actor("dead".into()),
+        };
+        judge.journal.register(&[registering]).await.expect("kept");
+    }
+
+    async fn replay_in_journal(&self, id: &str, judge: &Server) {
+        use ringback::domain::change::Change;
+        use ringback::domain::lease::{Expiry, LeaseToken};
+        use ringback::journal::{ChangeResult, Changing};
+        let found = judge.journal.find(&key(id)).await.expect("read");
+        let expiry = Expiry {
+            at_ms: self.now_ms(),
+            number: 0,
+        };
+        let changing = Changing {
+            lease: LeaseToken::granted(key(id), expiry),
+            fence: found.expect("there").fence,
+            change: Change::Replay,
+            actor: Actor("dead".into()),
+            reason: String::new(),
+            at_ms: self.now_ms(),
+        };
+        let changed = judge.journal.change(changing).await.expect("kept");
+        assert!(matches!(changed, ChangeResult::Done(_)), "{changed:?}");
+    }
+}
+
+/// Which registration a run is about.
+#[derive(Debug, Clone, Copy)]
+pub struct Registered {
+    /// The attempt that is acknowledged.
+    pub good: u32,
+    /// How many attempts a series has.
+    pub most: Most,
+}
+
+/// Does one thing.
+pub async fn perform(
+    world: &World,
+    server: &Server,
+    operation: Operation,
+    id: &str,
+    registration: Registered,
+) -> Answer {
+    let Registered { good, most } = registration;
+    let key = key(id);
+    let actor = Actor("test".into());
+    let register = async || {
+        let asked = world.registration(id, good, most, 0);
+        server.service.register(asked, actor.clone()).await
+    };
+    let registered = |result: Result<Intake, ServiceError>| match result {
+        Ok(Intake::Created(_) | Intake::Existing(_)) => Answer::Registered,
+        Err(error) => Answer::Failed(error.to_string()),
+    };
+    let changed = |result: Result<Snapshot, ServiceError>| match result {
+        Ok(snapshot) => Answer::Changed(Box::new(snapshot)),
+        Err(ServiceError::Refused { snapshot, .. }) => Answer::Refused(snapshot.state),
+        Err(error) => Answer::Failed(error.to_string()),
+    };
+    match operation {
+        Operation::Register => registered(register().await),
+        Operation::RegisterAgain => match register().await {
+            Err(_) => registered(register().await),
+            first => registered(first),
+        },
+        Operation::Attempt => match server.attempt().await {
+            Ok(_) => Answer::Nothing,
+            Err(error) => Answer::Failed(error.to_string()),
+        },
+        Operation::Cancel => changed(server.service.cancel(&key, actor).await),
+        Operation::Retry => changed(server.service.retry(&key, actor).await),
+        Operation::Replay => changed(server.service.replay(&key, actor, "").await),
+        Operation::Discard => changed(server.service.discard(&key, actor).await),
+        Operation::Reconcile => {
+            server.reconcile(&key).await;
+            Answer::Nothing
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The stores that two servers share, and the servers.
+
+use super::gate::Gate;
+use super::merchant::Merchant;
+use super::stores::{GatedJournal, GatedSchedule};
+use crate::support::postgres;
+use crate::support::redis::fresh_database;
+use bytes::Bytes;
+use ringback::clock::{Clock as _, ManualClock};
+use ringback::delivery::courier::{Courier, CourierSettings};
+use ringback::delivery::dispatcher::Dispatcher;
+use ringback::delivery::errand::Errands;
+use ringback::delivery::guard::Guard;
+use ringback::domain::ack::AckRule;
+use ringback::domain::destination::Destination;
+use ringback::domain::headers::Headers;
+use ringback::domain::key::Key;
+use ringback::domain::ladder::Ladder;
+use ringback::domain::notification::{Registration, Start};
+use ringback::health::Health;
+use ringback::journal::Journal;
+use ringback::journal::postgres::PostgresJournal;
+use ringback::journal::recorder::Recorder;
+use ringback::journal::sqlite::SqliteJournal;
+use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::shared::Found;
+use ringback::schedule::{Limits, Schedule, ScheduleError};
+use ringback::service::Service;
+use ringback::telemetry::meters::Meters;
+use ringback::upkeep::difference::find_among;
+use ringback::upkeep::mend::{Record, mend};
+use ringback::upkeep::recovery::Recovery;
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// How long the lease of an attempt lasts here.
+pub const LEASE_MS: i64 = 15_000;
+const LIMITS: Limits = Limits {
+    lane_cap: 64,
+    lease_ms: LEASE_MS,
+    remember_ms: None,
+};
+const BEGIN_MS: i64 = 1_795_163_400_000;
+
+/// Which stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    MemoryAndSqlite,
+    RedisAndSqlite,
+    RedisAndPostgres,
+}
+
+/// What both servers work with.
+pub struct World {
+    pub clock: ManualClock,
+    pub merchant: Merchant,
+    /// One of each for either server, and one for whoever looks afterwards.
+    pub schedules: Vec<Arc<dyn Schedule>>,
+    pub journals: Vec<Arc<dyn Journal>>,
+    couriers: Vec<Arc<Courier>>,
+    _dir: TempDir,
+}
+
+/// One server over stores that may be held.
+#[derive(Clone)]
+pub struct Server {
+    pub service: Arc<Service>,
+    pub errands: Arc<Errands>,
+    pub schedule: Arc<dyn Schedule>,
+    pub journal: Arc<dyn Journal>,
+}
+
+/// How many attempts a series has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Most {
+    One,
+    Three,
+}
+
+/// The place of the one who looks afterwards.
+pub const JUDGE: usize = 2;
+
+impl World {
+    pub async fn of(kind: Kind) -> Self {
+        crate::support::install_tls();
+        let dir = tempfile::tempdir().expect("a directory");
+        let clock = ManualClock::at(BEGIN_MS);
+        let mut journals: Vec<Arc<dyn Journal>> = Vec::new();
+        match kind {
+            Kind::MemoryAndSqlite | Kind::RedisAndSqlite => {
+                let journal = SqliteJournal::open(&dir.path().join("journal.db"), "both").await;
+                let journal: Arc<dyn Journal> = Arc::new(journal.expect("it opens"));
+                journals.extend([journal.clone(), journal.clone(), journal]);
+            }
+            Kind::RedisAndPostgres => {
+                let url = postgres::fresh_database();
+                for name in ["one", "other", "judge"] {
+                    let journal = PostgresJournal::open(&url, name, true).await;
+                    journals.push(Arc::new(journal.expect("it opens")));
+                }
+            }
+        }
+        let mut schedules: Vec<Arc<dyn Schedule>> = Vec::new();
+        match kind {
+            Kind::MemoryAndSqlite => {
+                let schedule: Arc<dyn Schedule> =
+                    Arc::new(MemorySchedule::new(Arc::new(clock.clone()), LIMITS));
+                schedules.extend([schedule.clone(), schedule.clone(), schedule]);
+            }
+            Kind::RedisAndSqlite | Kind::RedisAndPostgres => {
+                let url = fresh_database();
+                for _ in 0..3 {
+                    let owner = journals[0].id().to_string();
+                    schedules.push(redis(&url, owner, &clock).await);
+                }
+            }
+        }
+        Self {
+            clock,
+            merchant: Merchant::start().await,
+            schedules,
+            journals,
+            couriers: (0..3).map(courier).collect(),
+            _dir: dir,
+        }
+    }
+
+    /// A server whose calls are held, if there is a gate.
+    pub fn server(&self, number: usize, gate: Option<&Gate>) -> Server {
+        let mut schedule = self.schedules[number].clone();
+        let mut journal = self.journals[number].clone();
+        if let Some(gate) = gate {
+            self.merchant.account.hold(number, gate.clone());
+            schedule = Arc::new(GatedSchedule {
+                gate: gate.clone(),
+                inner: schedule,
+            });
+            journal = Arc::new(GatedJournal {
+                gate: gate.clone(),
+                inner: journal,
+            });
+        }
+        let recorder = Arc::new(Recorder::start(journal.clone()));
+        let dispatcher = Dispatcher::new(
+            self.couriers[number].clone(),
+            schedule.clone(),
+            Some(recorder.clone()),
+            Arc::new(self.clock.clone()),
+            64,
+            Health::new(true),
+            Meters::new(),
+        );
+        Server {
+            service: Arc::new(Service::new(Some(recorder), schedule.clone())),
+            errands: dispatcher.errands(),
+            schedule,
+            journal,
+        }
+    }
+
+    /// A registration of something that is acknowledged at its `good`th attempt, of `most` in a series.
+    pub fn registration(&self, id: &str, good: u32, most: Most, delay_ms: i64) -> Registration {
+        let ladder = match most {
+            Most::One => r#"{"intervals":[],"window":"1h"}"#,
+            Most::Three => r#"{"intervals":["1s","1s"],"window":"1h"}"#,
+        };
+        let url = format!("{}/{good}/{id}", self.merchant.origin);
+        Registration {
+            key: key(id),
+            destination: Destination::parse(&url).expect("a URL"),
+            body: Bytes::from(format!("id={id}")),
+            content_type: "text/plain".to_string(),
+            headers: Headers::default(),
+            start: Start::After(delay_ms),
+            ladder: Ladder::from_text(ladder).expect("a ladder"),
+            ack: AckRule::Success,
+        }
+    }
+
+    /// When it is, by the clock of the stores.
+    pub fn now_ms(&self) -> i64 {
+        self.clock.now_ms()
+    }
+}
+
+/// The key of an id.
+pub fn key(id: &str) -> Key {
+    Key::new("t", id).expect("a key")
+}
+
+fn courier(number: usize) -> Arc<Courier> {
+    let courier = Courier::new(CourierSettings {
+        guard: Guard {
+            allowed: vec!["127.0.0.0/8".parse().expect("a network")],
+            allow_http: true,
+        },
+        secret: crate::support::ringback::secret(),
+        timeout: Duration::from_secs(10),
+        user_agent: format!("server-{number}"),
+    });
+    Arc::new(courier.expect("a client"))
+}
+
+async fn redis(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn Schedule> {
+    let options = Options {
+        url: url.to_string(),
+        partitions: 1,
+        limits: LIMITS,
+        time: Time::Clock,
+        owner,
+        signing: None,
+    };
+    let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
+    let schedule: Arc<dyn Schedule> = Arc::new(schedule);
+    look(&schedule, None).await;
+    schedule
+}
+
+/// Looks, and does what is to be done, as the keeper of a server would.
+pub async fn look(schedule: &Arc<dyn Schedule>, journal: Option<&Arc<dyn Journal>>) {
+    let Some(shared) = schedule.shared() else {
+        return;
+    };
+    while let Found::ToFill(_) = shared.look(false).await.expect("looked") {
+        let mut recovery = Recovery::new(journal.cloned(), schedule.as_ref(), shared);
+        while recovery.step().await.expect("recovered") {}
+        shared.finish().await.expect("heard");
+    }
+}
+
+impl Server {
+    /// Claims and attempts what is due; says how many attempts were begun.
+    pub async fn attempt(&self) -> Result<usize, ScheduleError> {
+        let claimed = self.schedule.claim(8).await?;
+        let many = claimed.leases.len();
+        for lease in claimed.leases {
+            self.errands.run(lease).await;
+        }
+        Ok(many)
+    }
+
+    /// Compares one notification and brings it to where the journal stands.
+    pub async fn reconcile(&self, key: &Key) {
+        let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
+        if let Ok(found) = find_among(journal, schedule, std::slice::from_ref(key)).await {
+            let _ = mend(journal, schedule, &found, Record::LeftOut).await;
+        }
+    }
+}
