@@ -58,6 +58,7 @@ local function text_of(instant)
   return string.format('%d', instant)
 end
 
+-- NEXT_MS ends a range of all that lies in this millisecond or before it, fractions included.
 local NOW_TEXT, NEXT_MS = text_of(NOW), '(' .. text_of(NOW + 1)
 
 -- Envelope offsets, one higher than in envelope.rs.
@@ -125,9 +126,10 @@ local function place(lane, floor, served, floor_text)
   local head = of_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   local lease = of_lane('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
   local full = lease[1] and (CAP <= 1 or call('ZCARD', LEASED .. lane) >= CAP)
+  local expires = lease[1] and math.floor(tonumber(lease[2]))
   if full or not head[1] then
     if lease[1] then
-      call('ZADD', LANES, lease[2], lane)
+      call('ZADD', LANES, text_of(expires), lane)
     else
       call('ZREM', LANES, lane)
     end
@@ -140,8 +142,13 @@ local function place(lane, floor, served, floor_text)
   end
   local at, text = due, head[2]
   if due < floor then at, text = floor, floor_text or text_of(floor) end
-  if lease[1] and tonumber(lease[2]) < at then text = lease[2] end
+  if expires and expires < at then text = text_of(expires) end
   call('ZADD', LANES, text, lane)
+end
+
+-- Whether a lease has expired: with the millisecond that its expiry names, whatever its number.
+local function is_over(expiry)
+  return tonumber(expiry) < NOW + 1
 end
 
 -- The expiry of the lease in force on an entry, as text, or nil. Where `leases` has lost it, the lane
