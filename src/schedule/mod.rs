@@ -166,8 +166,9 @@ pub enum Reservation {
     Put(Box<Entry>),
     /// Nothing; what arrived meanwhile is removed.
     Forget,
-    /// What arrived meanwhile goes to its lane, and the journal must be asked, and fenced, before it
-    /// is sent.
+    /// It is not known what became of the change. What arrived meanwhile goes to its lane, and the
+    /// journal must be asked, and fenced, before it is sent; if nothing did, that holds for what is
+    /// put in next.
     Recheck,
 }
 

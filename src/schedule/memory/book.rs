@@ -83,8 +83,9 @@ pub(super) struct Book {
     reserved: HashMap<Key, Reserved>,
     /// When each reservation ends.
     reservations: BTreeSet<(i64, Key)>,
-    /// Keys whose reservation expired: whoever had it may still write its change.
-    lapsed: HashSet<Key>,
+    /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
+    /// change: it may still be written.
+    in_doubt: HashSet<Key>,
     ended: Ended,
     /// The number of the next lease.
     number: u16,
@@ -100,7 +101,7 @@ impl Book {
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservations: BTreeSet::new(),
-            lapsed: HashSet::new(),
+            in_doubt: HashSet::new(),
             ended: Ended::default(),
             number: 0,
         }
@@ -117,7 +118,7 @@ impl Book {
 
     /// Adds an entry; one whose key is leased by hand waits for that lease.
     fn put(&mut self, mut entry: Entry, now_ms: i64) {
-        if self.lapsed.remove(&entry.notification.key) {
+        if self.in_doubt.remove(&entry.notification.key) {
             entry = to_recheck(entry);
         }
         match self.reserved.get_mut(&entry.notification.key) {
@@ -339,7 +340,7 @@ impl Book {
                 Some(_) => {}
             },
         }
-        self.lapsed.remove(key);
+        self.in_doubt.remove(key);
         let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
         self.reservations.insert((expiry.at_ms, key.clone()));
         let reserved = Reserved {
@@ -368,7 +369,12 @@ impl Book {
         let entry = match reservation {
             Reservation::Put(entry) => Some(*entry),
             Reservation::Forget => None,
-            Reservation::Recheck => arrived.map(to_recheck),
+            Reservation::Recheck => {
+                if arrived.is_none() {
+                    self.in_doubt.insert(key.clone());
+                }
+                arrived.map(to_recheck)
+            }
         };
         if let Some(entry) = entry {
             self.add(entry, now_ms);
@@ -525,7 +531,7 @@ impl Book {
             match arrived {
                 Some(entry) => self.add(to_recheck(entry), now_ms),
                 None => {
-                    self.lapsed.insert(key);
+                    self.in_doubt.insert(key);
                 }
             }
         }

@@ -4,7 +4,8 @@
 --       2 lanes     ZSET    lane -> when it next has something to do
 --       3 leases    ZSET    key -> lease expiry
 --       4 changing  HASH    key -> the request that leased it for a change by hand; '' once such a lease
---                           expired on a key of which nothing was here
+--                           ended on a key of which nothing was here, and nobody knows what became of
+--                           the change
 --       5 dead      ZSET    key -> parked at      (only where ended entries are remembered)
 --       6 ended     ZSET    key -> ended at       (likewise)
 --       7 marks     HASH    instance -> how many changes it has made here, and what begin.lua lists

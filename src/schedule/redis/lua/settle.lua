@@ -6,7 +6,8 @@
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
 --        release   back to where it was
---        recheck   likewise, but the journal must be asked, and fenced, before it is sent
+--        recheck   likewise, but the journal must be asked, and fenced, before it is sent; where
+--                  nothing is here of a key, before what is put in next is sent
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept whole; the bytes are its header
@@ -23,7 +24,7 @@ if lost then return lost end
 
 local before = earliest()
 local reply, back = { NOW, MARK, 0 }, {}
-local given, gone, written, ended = {}, {}, {}, {}
+local given, gone, written, ended, doubts = {}, {}, {}, {}, {}
 
 local asked = {}
 for i = 7, #ARGV, 6 do asked[#asked + 1] = ARGV[i] end
@@ -58,6 +59,9 @@ for n = 1, #asked do
         if lane ~= '' then
           damaged()
           done = 2
+        else
+          doubts[#doubts + 1] = key
+          doubts[#doubts + 1] = ''
         end
       elseif verb == 'release' or verb == 'recheck' then
         if verb == 'recheck' and is_pending(envelope) then
@@ -96,6 +100,7 @@ if given[1] then
   call('ZREM', LEASES, unpack(given))
   call('HDEL', CHANGING, unpack(given))
 end
+if doubts[1] then call('HSET', CHANGING, unpack(doubts)) end
 for lane, keys in pairs(back) do
   of_lane('ZREM', LEASED .. lane, unpack(keys))
   place(lane, NOW)
