@@ -42,6 +42,8 @@ struct Job {
 struct Out {
     expiry: Expiry,
     holder: Holder,
+    /// Whether its lane counts it: the entry is pending, and came from there.
+    counted: bool,
 }
 
 /// What a lease was given for.
@@ -51,16 +53,6 @@ enum Holder {
     Attempt,
     /// A change by hand, by the request of this id.
     Change(u64),
-}
-
-/// A lease on a key of which nothing was here.
-#[derive(Debug)]
-struct Reserved {
-    expiry: Expiry,
-    /// The id of the request.
-    request: u64,
-    /// What was put in meanwhile.
-    arrived: Option<Entry>,
 }
 
 /// How a lease ended an entry.
@@ -80,8 +72,9 @@ pub(super) struct Book {
     places: Slab<Named>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
-    reserved: HashMap<Key, Reserved>,
-    /// When each reservation ends.
+    /// Leases on keys of which nothing is here. What is put in takes its lease over.
+    reserved: HashMap<Key, Out>,
+    /// When each of them ends.
     reservations: BTreeSet<(i64, Key)>,
     /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
     /// change: it may still be written.
@@ -118,24 +111,36 @@ impl Book {
 
     /// Adds an entry; one whose key is leased by hand waits for that lease.
     fn put(&mut self, mut entry: Entry, now_ms: i64) {
-        if self.in_doubt.remove(&entry.notification.key) {
+        let key = &entry.notification.key;
+        let reserved = self.reserved.remove_entry(key);
+        if self.in_doubt.remove(key) {
             entry = to_recheck(entry);
         }
-        match self.reserved.get_mut(&entry.notification.key) {
-            Some(reserved) => reserved.arrived = Some(entry),
-            None => self.add(entry, now_ms),
-        }
+        let Some((key, out)) = reserved else {
+            self.add(entry, now_ms);
+            return;
+        };
+        self.reservations.remove(&(out.expiry.at_ms, key));
+        entry.verify = true;
+        let name = self.keep(entry, Some(out));
+        let at_ms = out.expiry.at_ms;
+        self.leases.insert(Timed { at_ms, name });
     }
 
     fn add(&mut self, entry: Entry, now_ms: i64) {
         self.wait(&entry, now_ms);
+        self.keep(entry, None);
+    }
+
+    fn keep(&mut self, entry: Entry, lease: Option<Out>) -> Named {
         let name = Named::of(&entry.notification);
         let job = Job {
             entry,
-            lease: None,
+            lease,
             place: self.places.insert(name.clone()),
         };
-        self.jobs.insert(name, job);
+        self.jobs.insert(name.clone(), job);
+        name
     }
 
     pub(super) fn restore(&mut self, entries: &[Entry], now_ms: i64) -> Restored {
@@ -203,7 +208,13 @@ impl Book {
                 break;
             };
             for Timed { name, .. } in taken {
-                leases.push(self.lease(name, now_ms + self.limits.lease_ms, Holder::Attempt));
+                let expiry = self.expiry(now_ms + self.limits.lease_ms);
+                let out = Out {
+                    expiry,
+                    holder: Holder::Attempt,
+                    counted: true,
+                };
+                leases.push(self.lease(name, out));
             }
         }
         Claimed {
@@ -217,11 +228,11 @@ impl Book {
         let Some(job) = self.jobs.get_mut(key) else {
             return Settled::Lost;
         };
-        if job.lease.map(|out| out.expiry) != Some(lease.expiry()) {
-            return Settled::Lost;
-        }
+        let out = match job.lease {
+            Some(out) if out.expiry == lease.expiry() => out,
+            Some(_) | None => return Settled::Lost,
+        };
         job.lease = None;
-        let was_pending = job.entry.state == State::Scheduled;
         let notification = job.entry.notification.clone();
         self.leases.remove(&Timed {
             at_ms: lease.expires_ms(),
@@ -239,8 +250,10 @@ impl Book {
                 self.wait(&entry, now_ms);
             }
             Settlement::Recheck => {
-                job.entry.verify = true;
-                job.entry.fence = true;
+                if job.entry.state == State::Scheduled {
+                    job.entry.verify = true;
+                    job.entry.fence = true;
+                }
                 let entry = job.entry.clone();
                 self.put_back(&entry, now_ms);
             }
@@ -263,7 +276,7 @@ impl Book {
                 },
             ),
         }
-        if was_pending {
+        if out.counted {
             self.lanes.free(&notification.lane, now_ms);
         }
         Settled::Done
@@ -279,76 +292,87 @@ impl Book {
             at_ms: out.expiry.at_ms,
             name: name.clone(),
         });
-        let renewed = self.lease(name, now_ms + self.limits.lease_ms, out.holder);
-        Some(renewed.expiry())
+        let expiry = Expiry {
+            at_ms: now_ms + self.limits.lease_ms,
+            ..out.expiry
+        };
+        self.lease(name, Out { expiry, ..out });
+        Some(expiry)
     }
 
     pub(super) fn lease_one(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
-        self.return_expired(now_ms);
         let key = &request.key;
+        self.return_if_expired(key, now_ms);
         let Some(job) = self.jobs.get(key) else {
             return self.reserve(request, now_ms);
         };
-        match job.lease.map(|out| (out.holder, out.expiry.at_ms)) {
-            Some((Holder::Attempt, _)) => return LeasedOne::InFlight,
-            Some((Holder::Change(id), at_ms)) if id == request.id() => {
-                let name = Named::of(&job.entry.notification);
-                self.leases.remove(&Timed {
-                    at_ms,
-                    name: name.clone(),
-                });
-                let again = self.lease(name, now_ms + CHANGE_LEASE_MS, Holder::Change(id));
-                return LeasedOne::Leased(Box::new(again));
-            }
-            Some((Holder::Change(_), _)) => return LeasedOne::Changing,
-            None => {}
-        }
-        let entry = &job.entry;
+        let entry = job.entry.clone();
+        let is_pending = entry.state == State::Scheduled;
         let name = Named::of(&entry.notification);
+        match job.lease {
+            Some(out) if out.holder == Holder::Attempt => return LeasedOne::InFlight,
+            Some(out) if out.holder != Holder::Change(request.id()) => return LeasedOne::Changing,
+            Some(out) => {
+                let (at_ms, name) = (out.expiry.at_ms, name.clone());
+                self.leases.remove(&Timed { at_ms, name });
+                if is_pending && !out.counted {
+                    self.wait(&entry, now_ms);
+                    self.take(&entry, now_ms);
+                }
+            }
+            None => self.take(&entry, now_ms),
+        }
+        let out = Out {
+            expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
+            holder: Holder::Change(request.id()),
+            counted: is_pending,
+        };
+        LeasedOne::Leased(Box::new(self.lease(name, out)))
+    }
+
+    /// Takes an entry away from where it waits or is remembered, for a lease.
+    fn take(&mut self, entry: &Entry, now_ms: i64) {
+        let notification = &entry.notification;
         match (entry.state, entry.ended_ms) {
             (State::Scheduled, _) => {
-                let lane = entry.notification.lane.clone();
                 let due_ms = entry.progress.next_due_ms();
-                self.lanes.take(&lane, name.clone(), due_ms, now_ms);
+                let name = Named::of(notification);
+                self.lanes.take(&notification.lane, name, due_ms, now_ms);
             }
-            (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, key),
+            (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {
-                self.ended.unfade(self.forget_ms(ended_ms), key);
+                let forget_ms = self.forget_ms(ended_ms);
+                self.ended.unfade(forget_ms, &notification.key);
             }
             (State::Delivered | State::Dead | State::Cancelled, None) => {}
         }
-        let holder = Holder::Change(request.id());
-        let lease = self.lease(name, now_ms + CHANGE_LEASE_MS, holder);
-        LeasedOne::Leased(Box::new(lease))
     }
 
     /// Leases a key of which nothing is here.
     fn reserve(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
         let key = &request.key;
-        let mut arrived = None;
-        match self.reserved.get(key) {
-            Some(held) if held.request != request.id() => return LeasedOne::Changing,
-            Some(held) => {
-                self.reservations.remove(&(held.expiry.at_ms, key.clone()));
-                arrived = self.reserved.remove(key).and_then(|held| held.arrived);
+        let holder = Holder::Change(request.id());
+        match (self.reserved.get(key), request.known) {
+            (Some(out), _) if out.holder != holder => return LeasedOne::Changing,
+            (Some(out), _) => {
+                self.reservations.remove(&(out.expiry.at_ms, key.clone()));
             }
-            None => match request.known {
-                None => return LeasedOne::Missing,
-                Some(known) if now_ms <= known.registered_ms + ARRIVAL_MS => {
-                    return LeasedOne::Expected;
-                }
-                Some(_) => {}
-            },
+            (None, None) => return LeasedOne::Missing,
+            (None, Some(known)) if now_ms <= known.registered_ms + ARRIVAL_MS => {
+                return LeasedOne::Expected;
+            }
+            (None, Some(_)) => {}
         }
+        // Whoever ends it in doubt says so again.
         self.in_doubt.remove(key);
         let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
         self.reservations.insert((expiry.at_ms, key.clone()));
-        let reserved = Reserved {
+        let out = Out {
             expiry,
-            request: request.id(),
-            arrived,
+            holder,
+            counted: false,
         };
-        self.reserved.insert(key.clone(), reserved);
+        self.reserved.insert(key.clone(), out);
         LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
     }
 
@@ -359,13 +383,29 @@ impl Book {
         now_ms: i64,
     ) -> Settled {
         let key = lease.key();
-        let held = self.reserved.get(key);
-        if held.map(|reserved| reserved.expiry) != Some(lease.expiry()) {
-            return Settled::Lost;
+        let is_it = |out: &Out| out.expiry == lease.expiry();
+        let waits = |job: &Job| {
+            let is_it = job
+                .lease
+                .as_ref()
+                .is_some_and(|out| is_it(out) && !out.counted);
+            is_it && job.entry.state == State::Scheduled
+        };
+        let arrived = match self.jobs.get(key) {
+            Some(job) if waits(job) => self.jobs.remove(key),
+            Some(_) => return Settled::Lost,
+            None if self.reserved.get(key).is_some_and(is_it) => None,
+            None => return Settled::Lost,
+        };
+        let at_ms = lease.expiry().at_ms;
+        if let Some(job) = &arrived {
+            let name = Named::of(&job.entry.notification);
+            self.leases.remove(&Timed { at_ms, name });
+            self.places.remove(job.place);
+        } else {
+            self.reserved.remove(key);
+            self.reservations.remove(&(at_ms, key.clone()));
         }
-        self.reservations
-            .remove(&(lease.expiry().at_ms, key.clone()));
-        let arrived = self.reserved.remove(key).and_then(|held| held.arrived);
         let entry = match reservation {
             Reservation::Put(entry) => Some(*entry),
             Reservation::Forget => None,
@@ -373,7 +413,7 @@ impl Book {
                 if arrived.is_none() {
                     self.in_doubt.insert(key.clone());
                 }
-                arrived.map(to_recheck)
+                arrived.map(|job| to_recheck(job.entry))
             }
         };
         if let Some(entry) = entry {
@@ -390,7 +430,8 @@ impl Book {
     }
 
     pub(super) fn in_flight(&self, key: &Key) -> bool {
-        self.jobs.get(key).is_some_and(|job| job.lease.is_some())
+        let job = self.jobs.get(key);
+        job.is_some_and(|job| job.lease.is_some()) || self.reserved.contains_key(key)
     }
 
     pub(super) fn dead(
@@ -411,7 +452,7 @@ impl Book {
         let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
         ScheduleCounts {
             pending: count(self.jobs.len().saturating_sub(self.ended.count())),
-            in_flight: count(self.leases.len()),
+            in_flight: count(self.leases.len() + self.reserved.len()),
             dead: count(self.ended.dead_count()),
         }
     }
@@ -470,70 +511,70 @@ impl Book {
     }
 
     /// Puts a lease on an entry that has just left where it waited.
-    fn lease(&mut self, name: Named, until_ms: i64, holder: Holder) -> Lease {
-        let expiry = self.expiry(until_ms);
+    fn lease(&mut self, name: Named, out: Out) -> Lease {
         let job = self
             .jobs
             .get_mut(name.key())
             .expect("invariant: what waits in a lane has its entry here");
-        job.lease = Some(Out { expiry, holder });
-        let lease = Lease::granted(job.entry.clone(), expiry);
-        self.leases.insert(Timed {
-            at_ms: expiry.at_ms,
-            name,
-        });
+        job.lease = Some(out);
+        let lease = Lease::granted(job.entry.clone(), out.expiry);
+        let at_ms = out.expiry.at_ms;
+        self.leases.insert(Timed { at_ms, name });
         lease
     }
 
     fn return_expired(&mut self, now_ms: i64) {
-        self.end_expired_reservations(now_ms);
         for _ in 0..MOST_RETURNED {
-            let expired = match self.leases.first() {
-                Some(lease) if lease.at_ms <= now_ms => self.leases.pop_first(),
-                Some(_) | None => None,
-            };
-            let Some(Timed { name, at_ms }) = expired else {
-                return;
-            };
-            let job = self
-                .jobs
-                .get_mut(name.key())
-                .expect("invariant: what is leased has its entry here");
-            let holder = job.lease.take().map(|out| out.holder);
-            let was_pending = job.entry.state == State::Scheduled;
-            if was_pending {
-                job.entry.verify = true;
-                match holder {
-                    Some(Holder::Change(_)) => job.entry.fence = true,
-                    Some(Holder::Attempt) | None => {
-                        job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
-                    }
+            match self.leases.first() {
+                Some(Timed { at_ms, name }) if *at_ms <= now_ms => {
+                    let key = name.key().clone();
+                    self.return_if_expired(&key, now_ms);
                 }
+                Some(_) | None => break,
             }
-            let entry = job.entry.clone();
-            self.put_back(&entry, now_ms);
-            if was_pending {
-                self.lanes.free(&entry.notification.lane, now_ms);
+        }
+        for _ in 0..MOST_RETURNED {
+            match self.reservations.first() {
+                Some((at_ms, key)) if *at_ms <= now_ms => {
+                    let key = key.clone();
+                    self.return_if_expired(&key, now_ms);
+                }
+                Some(_) | None => return,
             }
         }
     }
 
-    fn end_expired_reservations(&mut self, now_ms: i64) {
-        for _ in 0..MOST_RETURNED {
-            match self.reservations.first() {
-                Some((at_ms, _)) if *at_ms <= now_ms => {}
-                Some(_) | None => return,
+    /// Ends the lease on an entry or a key if its time is over.
+    fn return_if_expired(&mut self, key: &Key, now_ms: i64) {
+        let is_over = |out: &Out| out.expiry.at_ms <= now_ms;
+        let Some(job) = self.jobs.get_mut(key) else {
+            if let Some(out) = self.reserved.get(key).filter(|out| is_over(out)) {
+                self.reservations.remove(&(out.expiry.at_ms, key.clone()));
+                self.reserved.remove(key);
+                self.in_doubt.insert(key.clone());
             }
-            let Some((_, key)) = self.reservations.pop_first() else {
-                return;
-            };
-            let arrived = self.reserved.remove(&key).and_then(|held| held.arrived);
-            match arrived {
-                Some(entry) => self.add(to_recheck(entry), now_ms),
-                None => {
-                    self.in_doubt.insert(key);
+            return;
+        };
+        let Some(out) = job.lease.filter(is_over) else {
+            return;
+        };
+        job.lease = None;
+        let at_ms = out.expiry.at_ms;
+        if job.entry.state == State::Scheduled {
+            job.entry.verify = true;
+            match out.holder {
+                Holder::Change(_) => job.entry.fence = true,
+                Holder::Attempt => {
+                    job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
                 }
             }
+        }
+        let entry = job.entry.clone();
+        let name = Named::of(&entry.notification);
+        self.leases.remove(&Timed { at_ms, name });
+        self.put_back(&entry, now_ms);
+        if out.counted {
+            self.lanes.free(&entry.notification.lane, now_ms);
         }
     }
 
