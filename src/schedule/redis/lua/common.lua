@@ -182,7 +182,7 @@ local function marked(key, envelope, changing, held)
     call('HDEL', CHANGING, key)
     envelope = with_flags(envelope, VERIFY, FENCE)
   end
-  local flags = held and bit.band(string.byte(held, FLAGS), FENCE + INTERRUPTED) or 0
+  local flags = held and bit.band(string.byte(held, FLAGS), VERIFY + FENCE + INTERRUPTED) or 0
   if flags ~= 0 then
     envelope = with_flags(envelope, VERIFY, flags)
     envelope = string.sub(envelope, 1, ENDED_AT - 1) .. string.sub(held, ENDED_AT, ENDED_AT + 7)

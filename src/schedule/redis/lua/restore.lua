@@ -25,7 +25,9 @@ for n, key in ipairs(keys) do
   local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   if not readable(held) then
     missing = missing + 1
-    fresh[#fresh + 1], fresh[#fresh + 2] = key, marked(key, envelope, changing[n])
+    envelope = marked(key, envelope, changing[n])
+    if leases[n] then envelope = with_flags(envelope, VERIFY) end
+    fresh[#fresh + 1], fresh[#fresh + 2] = key, envelope
     if not leases[n] then
       local list, at = added[lane] or {}, tonumber(due)
       list[#list + 1], list[#list + 2] = due, key
