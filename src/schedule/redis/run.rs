@@ -21,8 +21,16 @@ pub struct Run {
     now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     loss: Arc<Loss>,
     restarted: Script,
-    /// `None` before the first connection; empty where the server does not say.
-    known: Mutex<Option<String>>,
+    /// `None` before the first connection.
+    known: Mutex<Option<Known>>,
+}
+
+/// What is known of a run.
+struct Known {
+    /// Its name; empty where the server does not say.
+    name: String,
+    /// Whether it is the first one, or was written down.
+    noted: bool,
 }
 
 impl Run {
@@ -43,7 +51,11 @@ impl Run {
 
     /// The name of the run, once something was connected.
     pub async fn name(&self) -> String {
-        self.known.lock().await.clone().unwrap_or_default()
+        let known = self.known.lock().await;
+        known
+            .as_ref()
+            .map(|known| known.name.clone())
+            .unwrap_or_default()
     }
 
     /// Looks over a new connection whether it leads to the run that is known, and writes down if not.
@@ -53,11 +65,10 @@ impl Run {
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))
             .await?;
-        let run = run_id(info).unwrap_or_default();
-        if known
-            .as_ref()
-            .is_some_and(|known| *known != run || run.is_empty())
-        {
+        let name = run_id(info).unwrap_or_default();
+        let is_same = |known: &Known| known.name == name && known.noted && !name.is_empty();
+        let mut noted = true;
+        if !known.as_ref().is_none_or(is_same) {
             for marks in &self.marks {
                 let mut command = self.restarted.eval();
                 command.arg(1).arg(marks);
@@ -65,15 +76,15 @@ impl Run {
                     Some(now_ms) => command.arg(now_ms),
                     None => command.arg(""),
                 };
-                command.arg(&run);
-                let noted = connection.send_packed_command(&command).await?;
-                // One that may not be written to holds nothing up: its calls fail by themselves.
-                if noted.extract_error().is_ok() {
-                    self.loss.set(true);
-                }
+                command.arg(&name);
+                let reply = connection.send_packed_command(&command).await?;
+                // One that may not be written to holds nothing up: its calls fail by themselves. The
+                // next connection tries again.
+                noted &= reply.extract_error().is_ok();
             }
+            self.loss.set(true);
         }
-        *known = Some(run);
+        *known = Some(Known { name, noted });
         Ok(())
     }
 }
