@@ -113,6 +113,9 @@ impl Work {
 pub enum Ended {
     /// The store did its work, or would have: what it answered may be an error of another kind.
     Answered,
+    /// It answered, but with something that cannot be read. Whether it does its work for others is not
+    /// known.
+    Unreadable,
     /// It is out of reach, too slow, or refuses, for this cause.
     Failed(String),
     /// It has lost what it held and is being filled again.

@@ -3,35 +3,31 @@
 //! Pure: takes the time as a value, and says what should be logged instead of logging it. The rules:
 //!
 //! * A kind of work *fails* from the start of its first failed call until a call of that kind is
-//!   answered. A check that succeeds ends it too, once no real call has failed for [`TRUST`].
-//! * A failure *counts* once more than one call has failed over [`CONFIRM`], or a check of the store
-//!   has failed. So a single broken connection is no outage. Calls under way of which none has come
-//!   back for [`STUCK`] count as well.
-//! * An outage is over when nothing has failed for [`STEADY`]. It is logged when it begins and when
+//!   answered. A check that succeeds ends it only while that kind of work is idle: none of its calls
+//!   is under way, and none has failed for [`LONG`]. As long as somebody tries, the work itself tells.
+//! * A failure *counts* once more than one call has failed over [`CONFIRM`], or one over [`LONG`], or
+//!   a check of the store has failed. So a single broken connection is no outage. Calls under way of
+//!   which none has come back for [`LONG`] count as well.
+//! * An outage is over when nothing has failed for [`CONFIRM`]. It is logged when it begins and when
 //!   it is over, but no more than one in [`QUIET`]; one that lasts is logged in the end. Failures
-//!   that did not count are logged together, [`SETTLED`] after the last and at most once in
+//!   that did not count are logged together, [`LONG`] after the last and at most once in
 //!   [`BRIEFLY`].
 
 use super::{Ended, Event, StoreReport, StoreState, Work};
 use crate::domain::duration;
 use std::time::{Duration, Instant};
 
-/// For how long calls must have failed to count.
+/// For how long calls must have failed to count, and for how long nothing may have failed until an
+/// outage is over. A call that its caller gave up earlier says nothing about the store.
 const CONFIRM: Duration = Duration::from_millis(500);
-/// For how long no call may have failed, for a check to be believed more than the last one.
-const TRUST: Duration = Duration::from_secs(1);
-/// For how long calls may be under way without any of them coming back.
-const STUCK: Duration = Duration::from_secs(3);
-/// For how long nothing may have failed until an outage is over.
-const STEADY: Duration = Duration::from_secs(1);
+/// For how long calls may be under way without any of them coming back, and for how long no call of
+/// a kind may have failed until that kind of work is idle. Longer than callers are told to wait
+/// before they try again.
+const LONG: Duration = Duration::from_secs(3);
 /// Shortest time between the beginnings of two outages that are logged.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long after the last failure it is plain that there was no outage.
-const SETTLED: Duration = Duration::from_secs(5);
 /// Shortest time between two lines about failures that were no outage.
 const BRIEFLY: Duration = Duration::from_secs(60);
-/// A call that its caller gave up after less than this says nothing about the store.
-const GIVEN_UP: Duration = Duration::from_secs(1);
 
 /// One store's standing.
 #[derive(Debug, Default)]
@@ -98,8 +94,16 @@ pub(super) struct Change {
 
 impl Failing {
     fn counts(&self) -> bool {
-        let lasted = self.last.map(|last| last - self.since);
-        self.checked || (self.calls > 1 && lasted.is_some_and(|lasted| lasted >= CONFIRM))
+        let lasted = self.last.map_or(Duration::ZERO, |last| last - self.since);
+        self.checked || lasted >= LONG || (self.calls > 1 && lasted >= CONFIRM)
+    }
+}
+
+impl Tally {
+    /// Whether nobody asks for this kind of work, so that only a check can tell whether it is done.
+    fn is_idle(&self, now: Instant) -> bool {
+        let last = self.failing.as_ref().and_then(|failing| failing.last);
+        self.under_way == 0 && last.is_none_or(|last| now.saturating_duration_since(last) >= LONG)
     }
 }
 
@@ -129,6 +133,7 @@ impl Standing {
                 change.event = self.review(now);
                 return change;
             }
+            Ended::Unreadable => return change,
             Ended::Failed(cause) => (false, cause),
             Ended::Rebuilding(cause) => (true, cause),
         };
@@ -149,7 +154,7 @@ impl Standing {
     /// A call was given up by its caller.
     pub(super) fn give_up(&mut self, work: Work, begun: Instant, now: Instant) -> Change {
         let lasted = now - begun;
-        if lasted >= GIVEN_UP {
+        if lasted >= CONFIRM {
             let cause = format!("no answer within {}", shown(lasted));
             return self.end(work, begun, now, Ended::Failed(cause));
         }
@@ -172,19 +177,13 @@ impl Standing {
             Some(Ended::Failed(_)) if accepts => return change,
             None => (false, format!("no answer within {}", shown(now - begun))),
             Some(Ended::Answered) => {
-                for tally in &mut self.works {
-                    let contradicted = |failing: &Failing| {
-                        let last = failing.last;
-                        last.is_some_and(|last| now.saturating_duration_since(last) < TRUST)
-                    };
-                    if tally.failing.as_ref().is_some_and(|it| !contradicted(it)) {
-                        tally.failing = None;
-                        change.returned = true;
-                    }
+                for tally in self.works.iter_mut().filter(|tally| tally.is_idle(now)) {
+                    change.returned |= tally.failing.take().is_some();
                 }
                 change.event = self.review(now);
                 return change;
             }
+            Some(Ended::Unreadable) => return change,
             Some(Ended::Failed(cause)) => (false, cause),
             Some(Ended::Rebuilding(cause)) => (true, cause),
         };
@@ -220,7 +219,7 @@ impl Standing {
             (Some(outage), _) if doubtful => outage.calm = None,
             (Some(outage), _) => {
                 let calm = *outage.calm.get_or_insert(now);
-                if now.saturating_duration_since(calm) < STEADY {
+                if now.saturating_duration_since(calm) < CONFIRM {
                     return None;
                 }
                 let (said, away) = (outage.said, calm.saturating_duration_since(outage.since));
@@ -275,7 +274,7 @@ impl Standing {
         for work in Work::ALL.iter().copied().filter(|work| work.is_needed()) {
             let tally = &self.works[work as usize];
             let stuck = tally.moved.filter(|moved| {
-                tally.under_way > 0 && now.saturating_duration_since(*moved) >= STUCK
+                tally.under_way > 0 && now.saturating_duration_since(*moved) >= LONG
             });
             match (&tally.failing, stuck) {
                 (Some(failing), _) if failing.counts() => troubles.push(Trouble {
@@ -329,7 +328,7 @@ impl Standing {
     /// Takes the failures that were no outage together.
     fn brief(&mut self, now: Instant, doubtful: bool) -> Option<Event> {
         let passed = |limit| move |then| now.saturating_duration_since(then) >= limit;
-        let settled = self.last_failed.is_some_and(passed(SETTLED));
+        let settled = self.last_failed.is_some_and(passed(LONG));
         if doubtful || self.failed == 0 || !settled || !self.brief_said.is_none_or(passed(BRIEFLY))
         {
             return None;

@@ -34,7 +34,9 @@ impl WatchedJournal {
         let call = self.health.begin(Store::Journal, work);
         let result = calling.await;
         call.ended(match &result {
-            Ok(_) | Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => Ended::Answered,
+            Ok(_) => Ended::Answered,
+            // It may be this one notification that is damaged, or a table that all need.
+            Err(JournalError::Corrupt(_) | JournalError::Refused(_)) => Ended::Unreadable,
             Err(JournalError::Unavailable(cause)) => Ended::Failed(cause.clone()),
         });
         result

@@ -37,10 +37,8 @@ impl WatchedSchedule {
         let call = self.health.begin(Store::Schedule, work);
         let result = calling.await;
         call.ended(match &result {
-            Ok(_)
-            | Err(
-                ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) | ScheduleError::BadCursor,
-            ) => Ended::Answered,
+            Ok(_) | Err(ScheduleError::BadCursor) => Ended::Answered,
+            Err(ScheduleError::Corrupt(_) | ScheduleError::Foreign(_)) => Ended::Unreadable,
             Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                 failed(error)
             }
