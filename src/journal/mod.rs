@@ -19,6 +19,7 @@ mod effect;
 mod history;
 pub mod postgres;
 pub mod recorder;
+mod rehearsal;
 pub mod sqlite;
 pub mod watched;
 
@@ -400,7 +401,8 @@ pub trait Journal: Send + Sync + 'static {
     /// Takes seconds for millions of them.
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError>;
 
-    /// Whether it can be written to.
+    /// Whether notifications can be registered and attempts recorded: by doing both, and keeping
+    /// neither.
     async fn check(&self) -> Result<(), JournalError>;
 
     /// Waits for what is under way and closes it.

@@ -133,6 +133,7 @@ macro_rules! contract {
             keeping::what_is_wrong_is_counted_and_named,
             keeping::many_tasks_can_write_at_once,
             keeping::a_caller_that_goes_away_disturbs_nobody,
+            keeping::a_check_keeps_nothing,
             keeping::a_closed_journal_says_so,
         );
     };

@@ -88,24 +88,12 @@ pub(super) struct Connections {
     readers: Semaphore,
 }
 
-/// What became of the last write, and when.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) enum LastWrite {
-    /// There was none.
-    #[default]
-    None,
-    /// It was answered then.
-    Done(Instant),
-    /// It failed.
-    Failed,
-}
-
 #[derive(Default)]
 struct Idle {
     connections: Vec<Opened>,
     /// How often connections were found broken: those that were opened before are not kept.
     breaks: u64,
-    last_write: LastWrite,
+    last_write_failed: bool,
     closed: bool,
 }
 
@@ -134,10 +122,7 @@ impl Connections {
     /// Makes a call that writes.
     pub(super) async fn write<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
         let reply = self.make(call, &self.writers, LONGEST_WRITE).await;
-        self.lock().last_write = match &reply {
-            Ok(_) => LastWrite::Done(Instant::now()),
-            Err(_) => LastWrite::Failed,
-        };
+        self.lock().last_write_failed = reply.is_err();
         reply
     }
 
@@ -146,9 +131,9 @@ impl Connections {
         self.make(call, &self.readers, LONGEST_READ).await
     }
 
-    /// What became of the last write.
-    pub(super) fn last_write(&self) -> LastWrite {
-        self.lock().last_write
+    /// Whether the last write failed.
+    pub(super) fn last_write_failed(&self) -> bool {
+        self.lock().last_write_failed
     }
 
     /// Makes a call that only reads, and takes as long as it must.
@@ -158,11 +143,6 @@ impl Connections {
         limit: Duration,
     ) -> Result<C::Reply, JournalError> {
         self.make(call, &self.readers, limit).await
-    }
-
-    /// Whether no more calls are made.
-    pub(super) fn is_closed(&self) -> bool {
-        self.lock().closed
     }
 
     /// Waits for the calls under way and closes all connections.
@@ -274,7 +254,7 @@ impl Connections {
         if idle.breaks == breaks {
             idle.breaks += 1;
             idle.connections.clear();
-            idle.last_write = LastWrite::Failed;
+            idle.last_write_failed = true;
         }
     }
 

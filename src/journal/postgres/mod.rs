@@ -9,6 +9,7 @@
 //! a change by hand is not, once its commit was sent.
 
 mod change;
+mod check;
 mod connections;
 mod error;
 mod examine;
@@ -32,18 +33,12 @@ use super::{
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
-use connections::{Connections, LastWrite};
+use connections::Connections;
 pub use open::Sharing;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
-
-/// How long a write proves that the journal can be written to.
-const PROVEN: Duration = Duration::from_secs(1);
-/// What a check writes after a write has failed, in bytes: as much as the largest body that is taken
-/// unless set otherwise. A disk that is almost full has room for little writes and not for these.
-const ROOM: i64 = 256 * 1024;
 
 /// How long reading every notification may take.
 const LONGEST_EXAMINING: Duration = Duration::from_secs(3_600);
@@ -194,15 +189,11 @@ impl Journal for PostgresJournal {
     }
 
     async fn check(&self) -> Result<(), JournalError> {
-        let last = self.connections.last_write();
-        let room = match last {
-            LastWrite::Done(at) if at.elapsed() < PROVEN && !self.connections.is_closed() => {
-                return Ok(());
-            }
-            LastWrite::Done(_) | LastWrite::None => 0,
-            LastWrite::Failed => ROOM,
+        let call = check::Check {
+            instance: &self.instance,
+            after_failure: self.connections.last_write_failed(),
         };
-        self.connections.write(&upkeep::Check { room }).await
+        self.connections.write(&call).await
     }
 
     async fn close(&self) {

@@ -153,33 +153,6 @@ impl Call for Remember<'_> {
     }
 }
 
-/// Proves that the journal can be written to.
-pub(super) struct Check {
-    /// How much to write at least, in bytes.
-    pub(super) room: i64,
-}
-
-#[async_trait]
-impl Call for Check {
-    type Reply = ();
-
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
-        sqlx::query(
-            "WITH padding AS (
-                SELECT coalesce(string_agg(md5(n || clock_timestamp()::TEXT), ''), '') AS text
-                FROM generate_series(1, $1 / 32) AS n
-             )
-             INSERT INTO meta (name, value) SELECT 'checks', '1 ' || text FROM padding
-             ON CONFLICT (name) DO UPDATE SET
-                value = (split_part(meta.value, ' ', 1)::BIGINT + 1) || substr(excluded.value, 2)",
-        )
-        .bind(self.room)
-        .execute(connection)
-        .await?;
-        Ok(())
-    }
-}
-
 /// See [`crate::journal::Journal::prune`].
 pub(super) struct Pruning<'call> {
     pub(super) prune: &'call Prune,

@@ -5,6 +5,7 @@
 //! server out for as long as this value lives. Beside a server, it can be opened to be read alone.
 
 mod bulk;
+mod check;
 mod error;
 mod examine;
 mod list;
@@ -185,7 +186,7 @@ impl Journal for SqliteJournal {
     }
 
     async fn check(&self) -> Result<(), JournalError> {
-        self.writer()?.check().await
+        check::check(self.writer()?, &self.instance).await
     }
 
     async fn close(&self) {

@@ -9,17 +9,11 @@ use super::error::failed;
 use crate::journal::JournalError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// Longest wait for those that write before.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// How long a commit proves that the journal can be written to.
-const PROVEN: Duration = Duration::from_secs(1);
-/// What a check writes after a write has failed, in bytes: as much as the largest body that is taken
-/// unless set otherwise. A disk that is almost full has room for little writes and not for these.
-const ROOM: usize = 256 * 1024;
-
 pub(super) struct Writer {
     options: SqliteConnectOptions,
     slot: Mutex<Slot>,
@@ -27,7 +21,6 @@ pub(super) struct Writer {
 
 struct Slot {
     connection: Option<SqliteConnection>,
-    committed: Option<Instant>,
     closed: bool,
 }
 
@@ -35,7 +28,6 @@ struct Slot {
 pub(super) struct Transaction<'writer> {
     slot: MutexGuard<'writer, Slot>,
     connection: SqliteConnection,
-    /// The transaction before was not carried to its end.
     after_failure: bool,
 }
 
@@ -45,7 +37,6 @@ impl Writer {
             options,
             slot: Mutex::new(Slot {
                 connection: Some(connection),
-                committed: None,
                 closed: false,
             }),
         }
@@ -75,28 +66,6 @@ impl Writer {
         })
     }
 
-    /// Proves that the journal can be written to. A commit of a moment ago is proof enough, so
-    /// asking often costs no disk flushes.
-    pub(super) async fn check(&self) -> Result<(), JournalError> {
-        let mut transaction = self.begin().await?;
-        let proven = transaction.slot.committed;
-        let proven = proven.is_some_and(|committed| committed.elapsed() < PROVEN);
-        if proven && !transaction.after_failure {
-            return transaction.release().await;
-        }
-        let room = if transaction.after_failure { ROOM } else { 0 };
-        // A value that differs each time: SQLite leaves a page alone that would stay the same.
-        sqlx::query(
-            "INSERT INTO meta (name, value) VALUES ('checks', '1' || ?1)
-             ON CONFLICT (name) DO UPDATE SET value = (CAST(value AS INTEGER) + 1) || ?1",
-        )
-        .bind(" ".repeat(room))
-        .execute(transaction.connection())
-        .await
-        .map_err(failed)?;
-        transaction.commit().await
-    }
-
     /// Waits for what is under way, writes the log back into the file and closes.
     pub(super) async fn close(&self) -> Result<(), JournalError> {
         let mut slot = self.slot.lock().await;
@@ -113,6 +82,11 @@ impl Writer {
 }
 
 impl Transaction<'_> {
+    /// Whether the transaction before was not carried to its end.
+    pub(super) fn is_after_failure(&self) -> bool {
+        self.after_failure
+    }
+
     pub(super) fn connection(&mut self) -> &mut SqliteConnection {
         &mut self.connection
     }
@@ -123,7 +97,6 @@ impl Transaction<'_> {
             .execute(&mut self.connection)
             .await
             .map_err(failed)?;
-        self.slot.committed = Some(Instant::now());
         self.slot.connection = Some(self.connection);
         Ok(())
     }

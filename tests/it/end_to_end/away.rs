@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// Far more than the few seconds after which a caller is answered, and far less than for ever.
 const FEW_SECONDS: Duration = Duration::from_secs(15);
 
+/// How often a probe asks.
+const BETWEEN_SAMPLES: Duration = Duration::from_millis(50);
+
 /// What an outage looks like from outside.
 pub(super) struct Outage {
     /// The store that it strikes.
@@ -101,6 +104,26 @@ impl Scene {
             for id in ["held", "soon"] {
                 self.server.api().until_state(id, "delivered").await;
             }
+        }
+
+        // Probes are told so until the outage is over, whatever a check finds in between.
+        let refusals = async {
+            for _ in 0..2 {
+                let again = Some(refused.clone());
+                let (status, view) = api.call(Method::POST, "/v1/notifications", again).await;
+                assert_eq!(status, 503, "{view}");
+            }
+        };
+        let samples = async {
+            loop {
+                let (status, readiness) = api.call(Method::GET, "/readyz", None).await;
+                assert_eq!(status, 503, "{readiness}");
+                tokio::time::sleep(BETWEEN_SAMPLES).await;
+            }
+        };
+        tokio::select! {
+            () = within("two refusals", refusals) => {}
+            () = samples => {}
         }
         end.await;
         let ended = Instant::now();

@@ -48,15 +48,32 @@ async fn it_takes_no_writes_as_a_replica_does() {
     scene.play(JOURNAL, each(switch("off"))).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn its_tables_are_locked() {
+/// Locks tables while the scene is played.
+async fn locked(lock: &str) {
     let (_server, url, scene) = set(&[]).await;
     let mut beside = connect(&url).await;
     let mut locking = beside.begin().await.expect("begun");
-    let lock = "LOCK TABLE meta, notifications, standings IN EXCLUSIVE MODE";
     run(&mut locking, lock).await;
     let end = async { locking.rollback().await.expect("unlocked") };
     scene.play(JOURNAL, end).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_its_tables_are_locked() {
+    locked("LOCK TABLE meta, notifications, standings IN EXCLUSIVE MODE").await;
+}
+
+/// What a check could write to is free.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tables_of_its_notifications_are_locked() {
+    let tables = "notifications, standings, payloads, attempts, transitions";
+    locked(&format!("LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE")).await;
+}
+
+/// They can be read, as while an index is built.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_table_that_registering_and_recording_need_is_locked_against_writes() {
+    locked("LOCK TABLE standings IN SHARE MODE").await;
 }
 
 /// As when it has as many sessions as it takes, and closed ours to make room for others.

@@ -199,6 +199,26 @@ pub async fn a_caller_that_goes_away_disturbs_nobody(store: &dyn Store) {
     }
 }
 
+pub async fn a_check_keeps_nothing(store: &dyn Store) {
+    let journal = store.open().await;
+    keep(&*journal, registering("1")).await;
+    for _ in 0..3 {
+        journal.check().await.expect("works");
+    }
+    let counts = journal.counts().await.expect("read");
+    assert_eq!((counts.registered, counts.scheduled), (1, 1));
+    let examined = journal.examine(10).await.expect("read");
+    assert_eq!(examined.counters, examined.rows);
+    assert_eq!(examined.faulty, 0);
+    for order in [Order::Registered, Order::Ended] {
+        let page = journal.list(&Filter::default(), order, None, 10).await;
+        let page = page.expect("read").items;
+        assert!(page.iter().all(|item| item.key == key("1")), "{page:?}");
+    }
+    let (pending, _) = journal.pending_page(None, 10).await.expect("read");
+    assert_eq!(pending.len(), 1);
+}
+
 pub async fn a_closed_journal_says_so(store: &dyn Store) {
     let journal = store.open().await;
     journal.check().await.expect("works");

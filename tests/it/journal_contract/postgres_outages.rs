@@ -96,6 +96,81 @@ async fn a_database_that_takes_no_writes_can_be_read() {
     assert_eq!(journal.counts().await.expect("read").registered, 1);
 }
 
+/// What others do to the tables of the work, and how it is undone.
+const OBSTACLES: [(&str, &str); 5] = [
+    (
+        "CREATE FUNCTION refuse() RETURNS TRIGGER LANGUAGE plpgsql
+         AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
+         CREATE TRIGGER refuse BEFORE INSERT ON payloads
+         FOR EACH STATEMENT EXECUTE FUNCTION refuse()",
+        "DROP FUNCTION refuse CASCADE",
+    ),
+    (
+        "CREATE FUNCTION swallow() RETURNS TRIGGER LANGUAGE plpgsql
+         AS $$ BEGIN RETURN NULL; END $$;
+         CREATE TRIGGER swallow BEFORE INSERT ON notifications
+         FOR EACH ROW EXECUTE FUNCTION swallow()",
+        "DROP FUNCTION swallow CASCADE",
+    ),
+    (
+        "ALTER TABLE attempts ADD CONSTRAINT none CHECK (FALSE) NOT VALID",
+        "ALTER TABLE attempts DROP CONSTRAINT none",
+    ),
+    (
+        "ALTER TABLE transitions RENAME TO others",
+        "ALTER TABLE others RENAME TO transitions",
+    ),
+    (
+        "ALTER SEQUENCE arrivals RENAME TO others",
+        "ALTER SEQUENCE others RENAME TO arrivals",
+    ),
+];
+
+#[tokio::test]
+async fn a_check_fails_where_the_work_would() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    let mut beside = connect(&store.url).await;
+    journal.check().await.expect("works");
+    for (obstacle, undo) in OBSTACLES {
+        run(&mut beside, obstacle).await;
+        let checked = journal.check().await;
+        assert!(checked.is_err(), "{obstacle}");
+        run(&mut beside, undo).await;
+        // A session may have planned for the tables as they were.
+        journal.check().await.expect(undo);
+    }
+}
+
+#[tokio::test]
+async fn a_check_fails_where_a_table_is_locked_against_writes() {
+    let store = PostgresStore::new();
+    let journal = store.open().await;
+    let mut beside = connect(&store.url).await;
+    let tables = [
+        "notifications",
+        "standings",
+        "payloads",
+        "attempts",
+        "transitions",
+    ];
+    for table in tables {
+        // The weakest lock that keeps writers out: building an index takes it.
+        let mut locking = beside.begin().await.expect("begun");
+        let lock = format!("LOCK TABLE {table} IN SHARE MODE");
+        run(&mut locking, &lock).await;
+        check_unavailable(journal.check().await);
+        locking.rollback().await.expect("unlocked");
+        journal.check().await.expect(table);
+        // The strongest that does not: vacuuming takes it.
+        let mut locking = beside.begin().await.expect("begun");
+        let lock = format!("LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE");
+        run(&mut locking, &lock).await;
+        journal.check().await.expect(table);
+        locking.rollback().await.expect("unlocked");
+    }
+}
+
 #[tokio::test]
 async fn a_row_that_somebody_holds_on_to_is_not_waited_for_for_ever() {
     let store = PostgresStore::new();

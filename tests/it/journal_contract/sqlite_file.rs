@@ -191,3 +191,23 @@ async fn a_check_after_a_failed_write_proves_that_there_is_room() {
     journal.check().await.expect("it can be written");
     assert!(written(&mut beside).await > ROOM);
 }
+
+#[tokio::test]
+async fn a_check_fails_where_the_work_would() {
+    let store = SqliteStore::new();
+    let journal = open(&store.path()).await.expect("it opens");
+    let mut beside = beside(&store.path()).await;
+    journal.check().await.expect("works");
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON attempts
+                  BEGIN SELECT raise(ABORT, 'not today'); END";
+    run(&mut beside, refuse).await;
+    assert!(journal.check().await.is_err());
+    run(&mut beside, "DROP TRIGGER refuse").await;
+    journal.check().await.expect("works");
+    let swallow = "CREATE TRIGGER swallow BEFORE INSERT ON notifications
+                   BEGIN SELECT raise(IGNORE); END";
+    run(&mut beside, swallow).await;
+    assert!(journal.check().await.is_err());
+    run(&mut beside, "DROP TRIGGER swallow").await;
+    journal.check().await.expect("works");
+}
