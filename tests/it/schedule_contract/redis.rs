@@ -201,6 +201,19 @@ fn documented_rights() -> Vec<String> {
 }
 
 #[tokio::test]
+async fn a_check_fails_where_a_key_was_overwritten() {
+    let url = fresh_database();
+    let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(())).await;
+    for name in ["jobs", "lanes", "leases", "inflight", "dead", "ended"] {
+        fixture.schedule.check().await.expect("it works");
+        let key = format!("{{rb:0}}:{name}");
+        command(&url, redis::cmd("SET").arg(&key).arg("x")).await;
+        assert!(fixture.schedule.check().await.is_err(), "{key}");
+        command(&url, redis::cmd("DEL").arg(&key)).await;
+    }
+}
+
+#[tokio::test]
 async fn the_documented_rights_suffice() {
     let server = RedisServer::start(&[]);
     let mut user = redis::cmd("ACL");

@@ -1,5 +1,6 @@
--- check: whether changes can be made here, by making one that nobody minds, and whether the keys hold
--- what they should.
+-- check: whether changes can be made here, by making one that nobody minds, and whether the keys that
+-- registering, claiming and settling work with are of the types they should be of: `check_in` finds that
+-- of `marks`, and each of the others answers with an error if somebody has overwritten it.
 --
 -- Reply  now, mark
 
