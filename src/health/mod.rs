@@ -23,12 +23,13 @@ pub use patience::Patience;
 pub use report::{Report, StoreReport, StoreState, names};
 
 use log::{Event, say};
+use patience::Turns;
 use standing::{Change, Standing};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 
 /// Longest check of a store; one that takes longer has failed.
 const LONGEST_CHECK: Duration = Duration::from_millis(1_500);
@@ -135,8 +136,8 @@ struct Watch {
     standing: Mutex<Standing>,
     /// Changes whenever work that failed is done again.
     returned: watch::Sender<()>,
-    /// Held by the one errand that tries a store that is away.
-    turn: Arc<Semaphore>,
+    /// Of the errands that wait while it is away, one at a time tries it.
+    turns: Turns,
     troubled: Notify,
     /// When the last check ended; locked while one is under way.
     checked: tokio::sync::Mutex<Option<Instant>>,
@@ -316,7 +317,7 @@ impl Watch {
         Self {
             standing: Mutex::default(),
             returned: watch::Sender::new(()),
-            turn: Arc::new(Semaphore::new(1)),
+            turns: Turns::new(),
             troubled: Notify::new(),
             checked: tokio::sync::Mutex::default(),
         }
@@ -330,21 +331,26 @@ impl Watch {
 impl Call<'_> {
     /// The call has come back.
     pub fn ended(mut self, ended: Ended) {
+        self.over(Some(ended));
+    }
+
+    fn over(&mut self, ended: Option<Ended>) {
         self.ended = true;
         let (work, begun) = (self.work, self.begun);
-        self.health.change(self.store, |standing, now| {
-            standing.end(work, begun, now, ended)
+        self.health.change(self.store, |standing, now| match ended {
+            Some(ended) => standing.end(work, begun, now, ended),
+            None => standing.give_up(work, begun, now),
         });
+        if let Some(watch) = self.health.watch(self.store) {
+            watch.turns.call_ended(begun);
+        }
     }
 }
 
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if !self.ended {
-            let (work, begun) = (self.work, self.begun);
-            self.health.change(self.store, |standing, now| {
-                standing.give_up(work, begun, now)
-            });
+            self.over(None);
         }
     }
 }

@@ -1,13 +1,15 @@
 //! Waiting for a store that is away, without a crowd at its door.
 //!
 //! Hundreds of errands may wait for the same store. While it fails, one of them at a time has the
-//! turn: it waits a little and tries. The first call that is answered wakes all the others. A slow
+//! turn: it waits a little and tries. The first call that is answered wakes all the others. The turn
+//! is over when a call that began after it was given has ended, whatever that came to and whoever made
+//! it: the store's state is nobody's own, and an errand may live on for long after its call. A slow
 //! poll of each is the safety net for a turn that hangs in its call.
 
-use super::{Health, Store};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::OwnedSemaphorePermit;
+use super::{Health, Store, Watch, lock};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Every wait lasts this long at least, so that what keeps failing on a store that is there for all
 /// others makes no busy loop.
@@ -17,14 +19,69 @@ const LONGEST: Duration = Duration::from_millis(400);
 /// The slow poll.
 const POLL: Duration = Duration::from_secs(5);
 
+/// Whose turn it is to try a store that fails.
+#[derive(Debug)]
+pub(super) struct Turns {
+    free: Arc<Semaphore>,
+    given: Mutex<Given>,
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    /// How many were given.
+    count: u64,
+    /// The last one, until it is over.
+    turn: Option<Turn>,
+}
+
+/// For the call after the wait.
+#[derive(Debug)]
+struct Turn {
+    since: Instant,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Turns {
+    pub(super) fn new() -> Self {
+        Self {
+            free: Arc::new(Semaphore::new(1)),
+            given: Mutex::default(),
+        }
+    }
+
+    /// A call that began then has ended.
+    pub(super) fn call_ended(&self, begun: Instant) {
+        lock(&self.given).turn.take_if(|turn| turn.since <= begun);
+    }
+
+    /// Gives the turn; says which it is.
+    fn give(&self, permit: OwnedSemaphorePermit) -> u64 {
+        let mut given = lock(&self.given);
+        given.count += 1;
+        given.turn = Some(Turn {
+            since: Instant::now(),
+            _permit: permit,
+        });
+        given.count
+    }
+
+    /// Ends a turn, if it is not over.
+    fn end(&self, number: u64) {
+        let mut given = lock(&self.given);
+        if given.count == number {
+            given.turn = None;
+        }
+    }
+}
+
 /// The waits of one errand for one store.
 #[derive(Debug)]
 pub struct Patience {
     health: Arc<Health>,
     store: Store,
     next: Duration,
-    /// Kept during the call that is made after the wait.
-    turn: Option<OwnedSemaphorePermit>,
+    /// The last turn that it had.
+    turn: Option<u64>,
 }
 
 impl Patience {
@@ -41,7 +98,7 @@ impl Patience {
 
     /// Waits until the store is worth asking again: after a failed call.
     pub async fn wait(&mut self) {
-        self.turn = None;
+        self.end_turn();
         let pause = self.next;
         self.next = (pause * 2).min(LONGEST);
         let watch = self.health.watch(self.store);
@@ -55,16 +112,31 @@ impl Patience {
             return;
         }
         let turn = async {
-            let turn = watch.turn.clone().acquire_owned().await.ok();
+            let permit = watch.turns.free.clone().acquire_owned().await;
+            let permit = permit.expect("invariant: the turns are never closed");
             tokio::time::sleep(pause.saturating_sub(SHORTEST)).await;
-            turn
+            watch.turns.give(permit)
         };
         tokio::select! {
             // Fails only when the sender is gone, and the watch holds it.
             _ = returned.changed() => {}
-            turn = turn => self.turn = turn,
+            turn = turn => self.turn = Some(turn),
             () = tokio::time::sleep(POLL) => {}
         }
+    }
+
+    /// Whoever goes away before its call leaves the turn to the next.
+    fn end_turn(&mut self) {
+        let watch: Option<&Watch> = self.health.watch(self.store);
+        if let (Some(turn), Some(watch)) = (self.turn.take(), watch) {
+            watch.turns.end(turn);
+        }
+    }
+}
+
+impl Drop for Patience {
+    fn drop(&mut self) {
+        self.end_turn();
     }
 }
 
@@ -73,7 +145,6 @@ mod tests {
     use super::super::{Ended, Work};
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::time::Instant;
     use tokio::sync::Barrier;
     use tokio::task::JoinSet;
 
@@ -118,6 +189,62 @@ mod tests {
         // Nobody but those who had the turn tried in vain, and nobody waited for the slow poll.
         assert_eq!(tries.load(Ordering::Relaxed), ERRANDS + TRIES);
         assert!(begun.elapsed() < POLL, "{:?}", begun.elapsed());
+    }
+
+    /// An errand that failed and has waited until it is its turn.
+    async fn with_the_turn(health: &Arc<Health>) -> Patience {
+        fail(health);
+        let mut patience = Patience::new(health, Store::Schedule);
+        patience.wait().await;
+        assert!(patience.turn.is_some());
+        patience
+    }
+
+    /// Whether another errand that fails gets its turn, and need not wait for the slow poll.
+    async fn others_get_their_turn(health: &Arc<Health>) -> bool {
+        fail(health);
+        let mut other = Patience::new(health, Store::Schedule);
+        other.wait().await;
+        other.turn.is_some()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_turn_is_over_when_the_call_has_ended() {
+        let ends: [fn(&Health); 3] = [
+            |health| call(health, Ended::Answered),
+            fail,
+            |health| drop(health.begin(Store::Schedule, Work::Settle)),
+        ];
+        for end in ends {
+            let health = Health::new(false);
+            // It lives on, as one does that renews a lease and sleeps until the next time.
+            let _living = with_the_turn(&health).await;
+            end(&health);
+            assert!(others_get_their_turn(&health).await);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_turn_lasts_as_long_as_the_call() {
+        let health = Health::new(false);
+        let before = health.begin(Store::Schedule, Work::Settle);
+        let _trying = with_the_turn(&health).await;
+        let call = health.begin(Store::Schedule, Work::Settle);
+        // What was under way before tells nothing of the try.
+        before.ended(Ended::Failed("refused".to_string()));
+        let mut other = Patience::new(&health, Store::Schedule);
+        other.wait().await;
+        assert!(other.turn.is_none());
+        drop(call);
+        assert!(others_get_their_turn(&health).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_goes_away_before_its_call_leaves_the_turn_to_the_next() {
+        let health = Health::new(false);
+        let waiting = with_the_turn(&health).await;
+        drop(waiting);
+        assert!(others_get_their_turn(&health).await);
     }
 
     #[tokio::test]
