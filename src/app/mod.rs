@@ -6,7 +6,7 @@
 //! something, filled beside the traffic.
 //!
 //! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
-//! the stores.
+//! the stores. All of that has one limit, whatever the stores do.
 
 pub mod stores;
 
@@ -42,6 +42,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Open files asked for: more than the API's connections and the largest `concurrency` need.
 const MOST_DESCRIPTORS: u64 = 65_536;
+/// How long stopping may take beyond the time for the attempts under way: recording and settling
+/// them, and closing the stores.
+const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// Most requests handled at once.
 const MOST_REQUESTS: usize = 1_024;
 
@@ -52,7 +55,8 @@ pub struct App {
     journal: Option<Arc<dyn Journal>>,
     stop: CancellationToken,
     broken: CancellationToken,
-    tasks: Vec<JoinHandle<()>>,
+    tasks: Vec<(&'static str, JoinHandle<()>)>,
+    stop_within: Duration,
 }
 
 impl App {
@@ -120,7 +124,10 @@ impl App {
             meters.clone(),
         );
         let broken = CancellationToken::new();
-        let watch = |part, work| tokio::spawn(watched(part, work, stop.clone(), broken.clone()));
+        let watch = |part, work| {
+            let watching = watched(part, work, stop.clone(), broken.clone());
+            (part, tokio::spawn(watching))
+        };
         let dispatching = dispatcher.run(Stop {
             drain: stop.clone(),
             drain_timeout: config.delivery.drain_timeout,
@@ -131,10 +138,10 @@ impl App {
         }
         if let Some(journal) = &journal {
             let watching = watch_journal(health.clone(), journal.clone(), stop.clone());
-            tasks.push(tokio::spawn(watching));
+            tasks.push(("journal's probe", tokio::spawn(watching)));
         }
         let watching = watch_schedule(health.clone(), schedule.clone(), stop.clone());
-        tasks.push(tokio::spawn(watching));
+        tasks.push(("schedule's probe", tokio::spawn(watching)));
         let service = Service::new(recorder, schedule)
             .with_health(health)
             .with_meters(meters);
@@ -159,6 +166,7 @@ impl App {
             stop,
             broken,
             tasks,
+            stop_within: config.delivery.drain_timeout.saturating_add(STOP_MARGIN),
         })
     }
 
@@ -179,19 +187,34 @@ impl App {
         self.broken.cancelled().await;
     }
 
-    /// Stops as described above; returns when everything is settled.
+    /// Stops as described above; returns when everything is settled, or when the time for that is up.
+    /// What is left then is what is left by `kill -9`: no more, since every step can be the last one.
     pub async fn stop(self) {
         self.stop.cancel();
-        for task in self.tasks {
+        let limit = self.stop_within;
+        let mut part = "";
+        if tokio::time::timeout(limit, self.wind_up(&mut part))
+            .await
+            .is_err()
+        {
+            tracing::warn!(part, "a part takes too long to stop; ending without it");
+        }
+        tracing::info!("stopped");
+    }
+
+    /// Waits for one part after the other, and says for which.
+    async fn wind_up(self, part: &mut &'static str) {
+        for (name, task) in self.tasks {
+            *part = name;
             if let Err(error) = task.await {
-                tracing::error!(%error, "a part ended in a panic");
+                tracing::error!(%error, part, "ended in a panic");
             }
         }
         drop(self.service);
         if let Some(journal) = self.journal {
+            *part = "journal";
             journal.close().await;
         }
-        tracing::info!("stopped");
     }
 }
 

@@ -1,6 +1,7 @@
 //! The program as its operators run it: killed, stopped gently, started again.
 
 use crate::support::merchant::{Merchant, Reaction};
+use crate::support::postgres::PostgresServer;
 use crate::support::process::Process;
 use crate::support::ringback::{Stores, registration};
 use crate::support::{postgres, redis};
@@ -123,6 +124,30 @@ async fn a_stop_that_takes_too_long_interrupts_and_gives_the_lease_back() {
         assert_eq!(view["attempts"][0]["outcome"], "interrupted");
         server.kill().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_does_not_wait_for_a_journal_that_stands_still() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut journal = PostgresServer::start(&[]);
+    let mut arguments = arguments(Stores::Redis);
+    arguments.extend(["--journal".to_string(), journal.fresh_database()]);
+    arguments.extend(["--drain-timeout", "100ms"].map(String::from));
+    let mut merchant = Merchant::scripted(vec![Reaction::Hang], Reaction::success()).await;
+    let mut server = start(dir.path(), &arguments).await;
+    server.api().register(registration("a", &merchant)).await;
+    merchant.call().await;
+    journal.pause();
+    server.signal("TERM").await;
+    let lines = server.logged("takes too long to stop").await;
+    let last = lines.last().expect("the line itself");
+    assert_eq!(last["level"], "WARN");
+    assert!(server.ended().await.success());
+    journal.resume();
+    // What was left is taken up again.
+    let server = start(dir.path(), &arguments).await;
+    server.api().until_state("a", "delivered").await;
+    server.kill().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
