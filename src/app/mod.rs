@@ -8,6 +8,7 @@
 //! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
 //! the stores. All of that has one limit, whatever the stores do.
 
+mod signals;
 pub mod stores;
 
 use crate::api::server;
@@ -32,11 +33,11 @@ use crate::upkeep::fill::fill;
 use crate::upkeep::probe::{watch_journal, watch_schedule};
 use crate::upkeep::prune::Retention;
 use anyhow::{Context, bail};
+use signals::Signals;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -218,7 +219,8 @@ impl App {
     }
 }
 
-/// Runs a server until SIGTERM or SIGINT; a second one ends the process at once.
+/// Runs a server until SIGTERM, SIGINT or SIGHUP; a second one of the first two ends the process at
+/// once.
 ///
 /// # Errors
 /// If it cannot start.
@@ -228,29 +230,22 @@ pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
     if let Err(error) = rlimit::increase_nofile_limit(MOST_DESCRIPTORS) {
         tracing::warn!(%error, "cannot raise the limit of open files");
     }
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let mut signalled = async || {
-        tokio::select! {
-            _ = terminate.recv() => "SIGTERM",
-            _ = interrupt.recv() => "SIGINT",
-        }
-    };
+    let mut signals = Signals::listen()?;
     let app = tokio::select! {
         app = App::start(config) => app?,
-        signal = signalled() => {
+        signal = signals.stop() => {
             tracing::info!(signal, "stopped while starting");
             return Ok(());
         }
     };
     let signal = tokio::select! {
-        signal = signalled() => signal,
+        signal = signals.stop() => signal,
         () = app.broken() => bail!("a part of the server ended; see the log"),
     };
     tracing::info!(signal, "stopping; a second signal ends at once");
     tokio::select! {
         () = app.stop() => Ok(()),
-        signal = signalled() => bail!("ended at once by a second signal ({signal})"),
+        signal = signals.end_at_once() => bail!("ended at once by a second signal ({signal})"),
     }
 }
 

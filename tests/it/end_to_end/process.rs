@@ -106,6 +106,43 @@ async fn a_gentle_stop_lets_the_attempt_under_way_end() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_terminal_that_closes_stops_it_gently() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let mut server = start(dir.path(), &[]).await;
+    server.api().register(registration("a", &merchant)).await;
+    merchant.call().await;
+    server.signal("HUP").await;
+    let lines = server.logged("waiting for the attempts under way").await;
+    assert!(lines.iter().any(|line| line["signal"] == "SIGHUP"));
+    // Sent once more, as by a shell that hears of it too, it is not the second signal that ends at
+    // once.
+    server.signal("HUP").await;
+    merchant.release();
+    assert!(server.ended().await.success());
+    let server = start(dir.path(), &[]).await;
+    assert_eq!(server.api().get("a").await["state"], "delivered");
+    assert!(merchant.arrived().is_none());
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_is_to_outlive_its_terminal_does() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut merchant = Merchant::start().await;
+    let mut server = Process::start_without_hang_up(dir.path(), &[]).await;
+    server.signal("HUP").await;
+    server.api().register(registration("a", &merchant)).await;
+    merchant.call().await;
+    server.api().until_state("a", "delivered").await;
+    server.signal("TERM").await;
+    let lines = server.logged("stopping").await;
+    assert_eq!(lines.last().expect("the line itself")["signal"], "SIGTERM");
+    assert!(server.ended().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_that_takes_too_long_interrupts_and_gives_the_lease_back() {
     for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");

@@ -26,8 +26,17 @@ impl Process {
 
     /// Like [`Process::start`], for a process that survives a limit on the size of its files.
     pub async fn start_unharmed(dir: &Path, arguments: &[&str]) -> Self {
+        Self::start_ignoring("XFSZ", dir, arguments).await
+    }
+
+    /// Like [`Process::start`], for a process that is to outlive its terminal.
+    pub async fn start_without_hang_up(dir: &Path, arguments: &[&str]) -> Self {
+        Self::start_ignoring("HUP", dir, arguments).await
+    }
+
+    async fn start_ignoring(signal: &str, dir: &Path, arguments: &[&str]) -> Self {
         let mut shell = Command::new("sh");
-        shell.args(["-c", r#"trap "" XFSZ; exec "$@""#, "sh"]);
+        shell.args(["-c", r#"trap "" "$0"; exec "$@""#, signal]);
         shell.arg(env!("CARGO_BIN_EXE_ringback"));
         Self::run(shell, dir, arguments).await
     }
