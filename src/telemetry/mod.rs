@@ -26,6 +26,9 @@ pub fn init(config: &LogConfig) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // It would say on standard error that standard error cannot be written to, and panic. Whoever
+        // read it may have gone, as a terminal does that was closed: the work goes on without a log.
+        .log_internal_errors(false)
         .with_ansi(colours);
     match config.format {
         LogFormat::Text => lines.try_init(),

@@ -128,6 +128,25 @@ async fn a_terminal_that_closes_stops_it_gently() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_that_nobody_reads_any_more_costs_no_work() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let mut server = start(dir.path(), &["--log".to_string(), "debug".to_string()]).await;
+    server.api().register(registration("a", &merchant)).await;
+    merchant.call().await;
+    server.close_log();
+    server.api().register(registration("b", &merchant)).await;
+    server.api().until_state("b", "delivered").await;
+    server.signal("HUP").await;
+    merchant.release();
+    assert!(server.ended().await.success());
+    let server = start(dir.path(), &[]).await;
+    assert_eq!(server.api().get("a").await["state"], "delivered");
+    server.kill().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_is_to_outlive_its_terminal_does() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut merchant = Merchant::start().await;

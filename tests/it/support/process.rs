@@ -96,6 +96,11 @@ impl Process {
         });
     }
 
+    /// Goes away from reading its log, as a terminal does that is closed.
+    pub fn close_log(&mut self) {
+        self.log = None;
+    }
+
     /// Its API.
     pub fn api(&self) -> &Api {
         &self.api
