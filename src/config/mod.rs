@@ -5,11 +5,13 @@
 //! checked here, so nobody else meets a wrong value, and every error names where the value came
 //! from. Secrets show neither in errors nor in `Debug`.
 
+mod log_filter;
 mod secret;
 pub mod settings;
 mod sources;
 mod values;
 
+pub use log_filter::LogFilter;
 pub use secret::{SECRET_FILE, read_secret};
 pub use sources::{ConfigError, Flags, Origin};
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
@@ -146,8 +148,8 @@ pub struct DeliveryConfig {
 pub struct LogConfig {
     /// How a line looks.
     pub format: LogFormat,
-    /// What is logged, as `tracing` filter directives: `info`, `ringback=debug,warn`.
-    pub filter: String,
+    /// What is logged.
+    pub filter: LogFilter,
 }
 
 /// How a line of the log looks.
@@ -194,7 +196,7 @@ impl ServeConfig {
             },
             log: LogConfig {
                 format: LogFormat::Text,
-                filter: "info".to_string(),
+                filter: LogFilter::default(),
             },
             data_dir: data_dir.to_path_buf(),
         }

@@ -4,7 +4,7 @@
 use super::secret;
 use super::sources::ConfigError;
 use super::values::{self, ApiKey, RedisUrl};
-use super::{DRAIN_MARGIN, JournalConfig, LogFormat, ServeConfig, StoresConfig};
+use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, StoresConfig};
 use crate::domain::signature::SigningSecret;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -279,9 +279,9 @@ pub static ALL: &[Setting] = &[
         name: "log",
         value: "FILTER",
         default: "info",
-        help: "What is logged: error, warn, info, debug, trace, or by module as in ringback=debug,warn",
+        help: "What is logged: off, error, warn, info, debug, trace, or by module as in ringback=debug,warn",
         arity: Arity::One,
-        set: |draft, text| put(&mut draft.config.log.filter, values::log_filter(text)),
+        set: |draft, text| put(&mut draft.config.log.filter, LogFilter::parse(text)),
     },
     Setting {
         name: "log-format",

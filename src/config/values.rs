@@ -331,17 +331,6 @@ pub(super) fn duration(text: &str, range: RangeInclusive<Duration>) -> Result<Du
     ))
 }
 
-pub(super) fn log_filter(text: &str) -> Result<String, String> {
-    let parsed = tracing_subscriber::EnvFilter::builder().parse(text);
-    match parsed {
-        Ok(_) if !text.trim().is_empty() => Ok(text.to_string()),
-        Ok(_) | Err(_) => Err(format!(
-            "{} is not a filter like info or ringback=debug,warn",
-            quoted(text)
-        )),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 /// If the filter is wrong, or the log was set up before.
 pub fn init(config: &LogConfig) -> anyhow::Result<()> {
     let filter = EnvFilter::builder()
-        .parse(&config.filter)
+        .parse(config.filter.as_str())
         .context("the log filter")?;
     let colours = std::io::stderr().is_terminal()
         && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -99,17 +99,32 @@ fn a_wrong_setting_is_named_with_its_origin() {
         "--allow-destination: `10.0.0.0/33` is not a network like 10.0.0.0/8",
     );
     check(
-        &["--log", "ringback=loud"],
-        &[],
-        None,
-        "--log: `ringback=loud` is not a filter like info or ringback=debug,warn",
-    );
-    check(
         &["--listen", "a\nb"],
         &[],
         None,
         "--listen: `a\\nb` is not an address like 127.0.0.1:8400",
     );
+}
+
+/// A word that is no level was once taken for a module, and the server logged nothing at all.
+#[test]
+fn a_wrong_log_filter_is_named_wherever_it_comes_from() {
+    let why = "is neither a level (off, error, warn, info, debug, trace) nor a module with one, \
+               like ringback=debug";
+    for wrong in ["warning", "ringback=warning", "foo bar", "ringback"] {
+        let flag = format!("--log: `{wrong}` {why}");
+        check_serve(&["--log", wrong], &[], None, &flag);
+        let variable = format!("RINGBACK_LOG: `{wrong}` {why}");
+        check_serve(&[], &[("RINGBACK_LOG", wrong)], None, &variable);
+        let key = format!("FILE: key log: `{wrong}` {why}");
+        check_serve(&[], &[], Some(&format!("log = '{wrong}'")), &key);
+    }
+    check_serve(&["--log="], &[], None, &format!("--log: `` {why}"));
+    let empty = format!("FILE: key log: `` {why}");
+    check_serve(&[], &[], Some("log = ''"), &empty);
+    // An empty variable says nothing.
+    let nothing_keeps = ["--journal", "none"];
+    check_serve(&nothing_keeps, &[("RINGBACK_LOG", "")], None, NOTHING_KEEPS);
 }
 
 #[test]
