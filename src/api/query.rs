@@ -6,6 +6,7 @@
 use crate::api::faults::Faults;
 use crate::api::problem::{Kind, Problem};
 use crate::domain::key::{Key, check_topic};
+use crate::domain::lane::Lane;
 use crate::domain::state::{Cause, State};
 use crate::domain::timestamp;
 use crate::journal::Filter;
@@ -18,8 +19,6 @@ use http::request::Parts;
 const MOST_ITEMS: usize = 1_000;
 /// Items on a page unless the caller says.
 const DEFAULT_ITEMS: usize = 100;
-/// Longest lane: the origin of a URL of the longest kind.
-const LONGEST_LANE: usize = 2_048;
 /// Longest cursor.
 const LONGEST_CURSOR: usize = 256;
 
@@ -199,11 +198,10 @@ fn parse_cause(name: &str) -> Result<Cause, String> {
     })
 }
 
-fn parse_lane(name: &str) -> Result<String, String> {
-    if name.len() > LONGEST_LANE || !name.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("a lane is the origin of a URL, like https://shop.example".to_string());
-    }
-    Ok(name.to_string())
+/// By any URL that goes there: support staff have the URL of a notification at hand.
+fn parse_lane(text: &str) -> Result<String, String> {
+    let lane = Lane::parse(text).map_err(|bad| bad.to_string())?;
+    Ok(lane.as_str().to_string())
 }
 
 /// A plus sign in a query stands for a space unless it is escaped, which is easily forgotten in
@@ -275,6 +273,20 @@ mod tests {
                 ..Filter::default()
             }),
         );
+        // However its URL is written.
+        for lane in [
+            "https://shop.example/",
+            "HTTPS://Shop.Example:443/notify?a=1",
+        ] {
+            let lane: String = url::form_urlencoded::byte_serialize(lane.as_bytes()).collect();
+            check(
+                &format!("lane={lane}"),
+                of(Filter {
+                    lane: Some("https://shop.example".into()),
+                    ..Filter::default()
+                }),
+            );
+        }
         for from in [
             "1970-01-01T08:00:00%2B08:00",
             "1970-01-01T08:00:00+08:00",
@@ -334,6 +346,12 @@ mod tests {
         check("topic=a/b", "topic: a topic is");
         check("state=Dead", "state: a state is");
         check("lane=%00", "lane: a lane is");
+        check(
+            "lane=shop.example",
+            "lane: a lane is the origin of a URL, like https://shop.example, or any URL that goes \
+             there: not an absolute URL",
+        );
+        check("lane=https://me@shop.example", "lane: a lane is");
         check("from=yesterday", "from: `yesterday` is not");
         check("cursor=%20", "cursor: the cursor is");
         check("limit=0&state=x&y=1&z=1", "; and 1 more");

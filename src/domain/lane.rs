@@ -1,6 +1,8 @@
 //! The unit of fairness: everything that goes to one place waits in one lane.
 
+use crate::domain::destination::{BadDestination, Destination};
 use std::fmt;
+use thiserror::Error;
 use url::Url;
 
 /// A lane's name: the origin of the URL, such as `https://shop.example` (a default port is left
@@ -8,7 +10,23 @@ use url::Url;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(Box<str>);
 
+/// Why a text names no lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "a lane is the origin of a URL, like https://shop.example, or any URL that goes there: {0}"
+)]
+pub struct BadLane(BadDestination);
+
 impl Lane {
+    /// Reads a lane as people name it: by any URL that goes there. Its name is such a URL too.
+    ///
+    /// # Errors
+    /// [`BadLane`] says what is wrong, without repeating the text.
+    pub fn parse(text: &str) -> Result<Self, BadLane> {
+        let destination = Destination::parse(text).map_err(BadLane)?;
+        destination.lane().map_err(BadLane)
+    }
+
     /// The lane of a destination.
     #[must_use]
     pub fn of(url: &Url) -> Self {
@@ -48,5 +66,39 @@ mod tests {
         check("http://shop.example:8080/x", "http://shop.example:8080");
         check("https://[2001:db8::1]:9443/", "https://[2001:db8::1]:9443");
         check("http://0x7f.1/", "http://127.0.0.1");
+    }
+
+    #[test]
+    fn any_url_names_the_lane_that_it_belongs_to() {
+        fn check(text: &str, expected: Result<&str, BadDestination>) {
+            let lane = Lane::parse(text);
+            let lane = lane.as_ref().map(Lane::as_str).map_err(|bad| bad.0);
+            assert_eq!(lane, expected, "{text}");
+        }
+        use BadDestination::{Credentials, Form, Length, Scheme};
+        let shop = Ok("https://shop.example");
+        check("https://shop.example", shop);
+        check("https://shop.example/", shop);
+        check("https://shop.example/notify?a=1#x", shop);
+        check("HTTPS://Shop.Example:443/", shop);
+        check("http://shop.example:443", Ok("http://shop.example:443"));
+        check("http://shop.example:80", Ok("http://shop.example"));
+        check(
+            "https://bücher.example/x",
+            Ok("https://xn--bcher-kva.example"),
+        );
+        check("http://[0:0::1]:8080/", Ok("http://[::1]:8080"));
+        // No notification goes there, so nothing would ever match.
+        check("https://me:secret@shop.example", Err(Credentials));
+        check("shop.example", Err(Form));
+        check("shop.example:8080", Err(Scheme));
+        check("https://", Err(Form));
+        check("ftp://shop.example", Err(Scheme));
+        check("endpoint:shop-1", Err(Scheme));
+        check("https://shop.example\0", Err(Form));
+        check(
+            &format!("https://shop.example/{}", "x".repeat(2_048)),
+            Err(Length),
+        );
     }
 }

@@ -86,7 +86,7 @@ struct FilterArguments {
     /// Of this topic
     #[arg(long)]
     topic: Option<String>,
-    /// To this destination, such as `https://shop.example`
+    /// To this destination, such as `https://shop.example`, or where this URL goes
     #[arg(long)]
     lane: Option<String>,
     /// Not before this time

@@ -78,6 +78,9 @@ async fn a_dead_letter_is_listed_and_replayed() {
         .await
         .is(200);
     assert_eq!(other, json!({"items": [], "next_cursor": null}));
+    let path = "/v1/dead-letters?lane=https://Shop.example/notify";
+    let of_lane = embedded.server.get(path).await.is(200);
+    assert_eq!(of_lane, page);
     for bad in [r#"{"reason":5}"#, r#"{"why":"x"}"#, "[]"] {
         let reply = embedded.server.post_text(&replay, bad).await;
         reply.is_problem(422, "fields");

@@ -96,6 +96,9 @@ async fn lists_are_filtered() {
     check("topic=refund", &["2"]).await;
     check("topic=payment.succeeded", &["3", "1"]).await;
     check("lane=https://other.example", &["2"]).await;
+    check("lane=https://Other.Example:443/", &["2"]).await;
+    check("lane=https://shop.example/notify", &["3", "1"]).await;
+    check("lane=http://shop.example", &[]).await;
     check("state=scheduled", &["2"]).await;
     check("state=in_flight", &["1"]).await;
     check("state=cancelled", &["3"]).await;
@@ -103,6 +106,26 @@ async fn lists_are_filtered() {
     check("from=2026-11-20T08:30:01Z", &["3", "2"]).await;
     check("to=2026-11-20T16:30:01%2B08:00", &["1"]).await;
     check("from=2026-11-20T08:30:01Z&to=2026-11-20T08:30:02Z", &["2"]).await;
+}
+
+#[tokio::test]
+async fn what_names_no_lane_is_said_and_not_taken_for_an_empty_one() {
+    let journaled = Journaled::start().await;
+    for path in [NOTIFICATIONS, "/v1/dead-letters"] {
+        for lane in [
+            "shop.example",
+            "https://me:secret@shop.example",
+            "ftp://a.example",
+        ] {
+            let reply = journaled.server.get(&format!("{path}?lane={lane}")).await;
+            reply.is_problem(400, "parameters");
+            let error = &reply.body["errors"][0];
+            assert_eq!(error["parameter"], "lane");
+            let detail = error["detail"].as_str().expect("a text");
+            assert!(detail.contains("like https://shop.example,"), "{detail}");
+            assert!(!detail.contains("secret"), "{detail}");
+        }
+    }
 }
 
 #[tokio::test]
