@@ -40,17 +40,18 @@ pub async fn show(
     _: NoQuery,
     KeyPath(key): KeyPath,
 ) -> Result<Response, Problem> {
-    let found = api.service.find(&key).await.and_then(|found| {
+    let found = api.service.look_up(&key).await.and_then(|found| {
         // An unknown key is an answer to the service and an error to HTTP.
         found.ok_or(ServiceError::Missing)
     });
-    let snapshot = found.map_err(Problem::of_service)?;
+    let (snapshot, flights) = found.map_err(Problem::of_service)?;
     let transitions = api
         .service
         .transitions(&key)
         .await
         .map_err(Problem::of_service)?;
-    Ok(json(StatusCode::OK, &FullView::of(&snapshot, &transitions)))
+    let view = FullView::of(&snapshot, flights, &transitions);
+    Ok(json(StatusCode::OK, &view))
 }
 
 /// `GET /v1/notifications`: a page of them, newest first.

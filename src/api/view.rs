@@ -4,9 +4,10 @@ use crate::api::problem::Problem;
 use crate::api::timeline::{Line, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
-use crate::service::ListPage;
+use crate::service::{Flights, ListPage};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -21,6 +22,9 @@ pub struct NotificationView<'a> {
     lane: &'a str,
     url: &'a str,
     state: &'static str,
+    /// Said where it is scheduled by the journal, and the schedule did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    may_be_in_flight: Option<bool>,
     series: u32,
     attempts_made: u32,
     attempts_left: usize,
@@ -74,9 +78,16 @@ pub struct ListView<'a> {
 }
 
 impl<'a> NotificationView<'a> {
-    /// How a notification stands.
+    /// How a notification stands that was just written down.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
+        Self::seen(snapshot, Flights::Known)
+    }
+
+    /// How a notification stands that was looked up.
+    #[must_use]
+    pub fn seen(snapshot: &'a Snapshot, flights: Flights) -> Self {
+        let unknown = snapshot.state == State::Scheduled && flights == Flights::Unknown;
         let progress = &snapshot.progress;
         Self {
             topic: snapshot.key.topic(),
@@ -85,6 +96,7 @@ impl<'a> NotificationView<'a> {
             lane: snapshot.lane.as_str(),
             url: snapshot.destination.as_str(),
             state: snapshot.state_name(),
+            may_be_in_flight: unknown.then_some(true),
             series: progress.series,
             attempts_made: progress.attempts,
             attempts_left: snapshot.attempts_left(),
@@ -119,13 +131,13 @@ impl<'a> AttemptView<'a> {
 impl<'a> FullView<'a> {
     /// A notification with all that is known of it.
     #[must_use]
-    pub fn of(snapshot: &'a Snapshot, transitions: &'a [Transition]) -> Self {
+    pub fn of(snapshot: &'a Snapshot, flights: Flights, transitions: &'a [Transition]) -> Self {
         let ladder = match snapshot.ladder.name() {
             Some(name) => format!("\"{name}\""),
             None => snapshot.ladder.to_text(),
         };
         Self {
-            notification: NotificationView::of(snapshot),
+            notification: NotificationView::seen(snapshot, flights),
             ladder: RawValue::from_string(ladder)
                 .expect("invariant: a custom ladder's text is JSON, and names need no escapes"),
             transitions: transitions
@@ -148,7 +160,11 @@ impl<'a> ListView<'a> {
     #[must_use]
     pub fn of(page: &'a ListPage) -> Self {
         Self {
-            items: page.items.iter().map(NotificationView::of).collect(),
+            items: page
+                .items
+                .iter()
+                .map(|item| NotificationView::seen(item, page.flights))
+                .collect(),
             next_cursor: page.next.as_deref(),
         }
     }
@@ -189,7 +205,7 @@ mod tests {
     use crate::domain::key::Key;
     use crate::domain::ladder::{CustomLadder, Ladder};
     use crate::domain::notification::{Registration, Start};
-    use crate::domain::state::{Cause, State};
+    use crate::domain::state::Cause;
     use crate::domain::webhook_id::WebhookId;
     use bytes::Bytes;
 
@@ -270,7 +286,7 @@ mod tests {
             instance: "one".into(),
             detail: String::new(),
         }];
-        let text = written(&FullView::of(&snapshot, &transitions));
+        let text = written(&FullView::of(&snapshot, Flights::Unknown, &transitions));
         for part in [
             r#""state":"dead","#,
             r#""attempts_left":0,"#,
@@ -287,8 +303,12 @@ mod tests {
             assert!(text.contains(part), "{part} in {text}");
         }
         assert!(
-            written(&FullView::of(&self::snapshot(Ladder::standard()), &[]))
-                .ends_with(r#""ladder":"alipay","transitions":[],"timeline":[]}"#)
+            written(&FullView::of(
+                &self::snapshot(Ladder::standard()),
+                Flights::Known,
+                &[]
+            ))
+            .ends_with(r#""ladder":"alipay","transitions":[],"timeline":[]}"#)
         );
     }
 }

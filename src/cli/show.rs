@@ -18,6 +18,7 @@ pub struct One {
     lane: String,
     url: String,
     pub(super) state: String,
+    may_be_in_flight: bool,
     series: u32,
     attempts_made: u32,
     attempts_left: u64,
@@ -41,12 +42,9 @@ pub struct Page {
 
 /// One notification in full; `all` shows a long history to its beginning.
 pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
-    let cause = match &one.cause {
-        Some(cause) => format!(" ({})", clean(cause)),
-        None => String::new(),
-    };
+    let more = more_of_state(one).map_or(String::new(), |more| format!(" ({})", clean(more)));
     let mut text = format!(
-        "{}{cause}  {} {}\n",
+        "{}{more}  {} {}\n",
         colours.state(&one.state),
         clean(&one.topic),
         clean(&one.id)
@@ -104,8 +102,8 @@ pub fn list(page: &Page, colours: Colours, now_ms: i64) -> String {
 }
 
 fn row(item: &One, now_ms: i64) -> Vec<String> {
-    let state = match &item.cause {
-        Some(cause) => format!("{} ({cause})", item.state),
+    let state = match more_of_state(item) {
+        Some(more) => format!("{} ({more})", item.state),
         None => item.state.clone(),
     };
     let when = item.next_attempt_at.as_ref().or(item.ended_at.as_ref());
@@ -117,6 +115,12 @@ fn row(item: &One, now_ms: i64) -> Vec<String> {
         when.map_or("-".to_string(), |when| instant(when, now_ms)),
         item.lane.clone(),
     ]
+}
+
+/// Why it is in its state, or what the server cannot tell while its schedule is out of reach.
+fn more_of_state(one: &One) -> Option<&str> {
+    let doubt = one.may_be_in_flight.then_some("may be in flight");
+    one.cause.as_deref().or(doubt)
 }
 
 /// A ladder's name, or its JSON if it is the owner's own.
@@ -177,6 +181,12 @@ mod tests {
         let text = list(&page, Colours::of_stdout(), NOW_MS);
         assert!(text.contains("\ndead (refused)  t"), "{text}");
         assert!(text.ends_with("more with --cursor 1-2\n"), "{text}");
+        let unsure =
+            json!({ "topic": "t", "id": "i", "state": "scheduled", "may_be_in_flight": true });
+        let page = json!({ "items": [unsure], "next_cursor": null });
+        let page = serde_json::from_value(page).expect("a page");
+        let text = list(&page, Colours::of_stdout(), NOW_MS);
+        assert!(text.contains("\nscheduled (may be in flight)  t"), "{text}");
         assert_eq!(
             list(&Page::default(), Colours::of_stdout(), NOW_MS),
             "none\n"

@@ -6,7 +6,7 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Order, Transition};
-use crate::schedule::Found;
+use crate::schedule::{Found, ScheduleError};
 
 /// Most remembered dead entries looked at for one page, when there is no journal to filter them.
 const MOST_SCANNED: usize = 10_000;
@@ -26,11 +26,23 @@ pub struct ListRequest {
     pub cursor: Option<String>,
 }
 
+/// Whether it is known which of the scheduled have an attempt under way: only the schedule knows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Flights {
+    /// It was asked, or none is scheduled.
+    #[default]
+    Known,
+    /// It did not answer. The record is still worth showing, as long as that is said.
+    Unknown,
+}
+
 /// A page of a list, newest first, without attempts.
 #[derive(Debug, Clone, Default)]
 pub struct ListPage {
     /// The notifications.
     pub items: Vec<Snapshot>,
+    /// Whether `in_flight` of the items says something.
+    pub flights: Flights,
     /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }
@@ -41,15 +53,25 @@ impl Service {
     /// # Errors
     /// If the store that keeps it fails.
     pub async fn find(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
+        let found = self.look_up(key).await?;
+        Ok(found.map(|(snapshot, _)| snapshot))
+    }
+
+    /// Likewise, and whether its `in_flight` says something.
+    ///
+    /// # Errors
+    /// As [`Service::find`].
+    pub async fn look_up(&self, key: &Key) -> Result<Option<(Snapshot, Flights)>, ServiceError> {
         let Some(journal) = self.journal() else {
-            return Ok(in_time(self.schedule.find(key)).await?.map(snapshot_of));
+            let found = in_time(self.schedule.find(key)).await?;
+            return Ok(found.map(|found| (snapshot_of(found), Flights::Known)));
         };
         let Some(mut snapshot) = in_time(journal.find(key)).await? else {
             return Ok(None);
         };
-        self.mark_in_flight(std::slice::from_mut(&mut snapshot))
-            .await;
-        Ok(Some(snapshot))
+        let marked = self.mark_in_flight(std::slice::from_mut(&mut snapshot));
+        let flights = known_if(&marked.await);
+        Ok(Some((snapshot, flights)))
     }
 
     /// The transitions of one notification, oldest first; empty without a journal.
@@ -66,7 +88,8 @@ impl Service {
     /// Notifications, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without one; [`ServiceError::BadCursor`].
+    /// [`ServiceError::NoJournal`] without one; [`ServiceError::BadCursor`]; if the journal fails, or
+    /// the schedule where the request asks for what only that knows.
     pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         self.journal().ok_or(ServiceError::NoJournal)?;
         self.list_journal(request, Order::Registered).await
@@ -96,12 +119,16 @@ impl Service {
         let listing = journal.list(&request.filter, order, cursor, request.limit);
         let page = in_good_time(listing).await?;
         let mut items = page.items;
-        self.mark_in_flight(&mut items).await;
+        let marked = self.mark_in_flight(&mut items).await;
+        let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {
+            // An empty page would say that there are none.
+            marked?;
             items.retain(|item| item.in_flight == in_flight);
         }
         Ok(ListPage {
             items,
+            flights,
             next: page.next.map(display_cursor),
         })
     }
@@ -131,32 +158,38 @@ impl Service {
             if cursor.is_none() || items.len() >= request.limit || scanned >= MOST_SCANNED {
                 return Ok(ListPage {
                     items,
+                    flights: Flights::Known,
                     next: cursor,
                 });
             }
         }
     }
 
-    /// The journal does not know what is under way; the schedule does. If it cannot be asked, the
-    /// record is still worth showing.
-    async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) {
+    /// The journal does not know what is under way; the schedule does.
+    async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) -> Result<(), ScheduleError> {
         let keys: Vec<Key> = snapshots
             .iter()
             .filter(|snapshot| snapshot.state == State::Scheduled)
             .map(|snapshot| snapshot.key.clone())
             .collect();
         if keys.is_empty() {
-            return;
+            return Ok(());
         }
-        let Ok(flags) = in_time(self.schedule.in_flight(&keys)).await else {
-            return;
-        };
+        let flags = in_time(self.schedule.in_flight(&keys)).await?;
         let scheduled = snapshots
             .iter_mut()
             .filter(|snapshot| snapshot.state == State::Scheduled);
         for (snapshot, in_flight) in scheduled.zip(flags) {
             snapshot.in_flight = in_flight;
         }
+        Ok(())
+    }
+}
+
+fn known_if(marked: &Result<(), ScheduleError>) -> Flights {
+    match marked {
+        Ok(()) => Flights::Known,
+        Err(_) => Flights::Unknown,
     }
 }
 

@@ -14,7 +14,7 @@ mod measure;
 mod register;
 mod timeouts;
 
-pub use lookup::{ListPage, ListRequest};
+pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::Intake;
 
 use crate::clock::Clock;

@@ -1,5 +1,6 @@
 //! What only a journal can tell: lists, history, who asked for what.
 
+use super::faulty::{Fault, Faulty};
 use super::{NOTIFICATIONS, NOW_MS, Reply, Server, order};
 use reqwest::Method;
 use ringback::api::ApiSettings;
@@ -24,8 +25,7 @@ struct Journaled {
 impl Journaled {
     async fn start() -> Self {
         let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("journal.db");
-        let journal = SqliteJournal::open(&path, "one").await.expect("opens");
+        let recorder = recorder(&directory).await;
         let clock = ManualClock::at(NOW_MS);
         let limits = Limits {
             lane_cap: 8,
@@ -33,7 +33,6 @@ impl Journaled {
             remember_ms: None,
         };
         let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
-        let recorder = Arc::new(Recorder::start(Arc::new(journal)));
         let service = Service::new(Some(recorder), schedule.clone());
         Self {
             clock,
@@ -55,6 +54,12 @@ impl Journaled {
             .collect();
         (ids, page["next_cursor"].as_str().map(str::to_string))
     }
+}
+
+async fn recorder(directory: &TempDir) -> Arc<Recorder> {
+    let path = directory.path().join("journal.db");
+    let journal = SqliteJournal::open(&path, "one").await.expect("opens");
+    Arc::new(Recorder::start(Arc::new(journal)))
 }
 
 #[tokio::test]
@@ -106,6 +111,49 @@ async fn lists_are_filtered() {
     check("from=2026-11-20T08:30:01Z", &["3", "2"]).await;
     check("to=2026-11-20T16:30:01%2B08:00", &["1"]).await;
     check("from=2026-11-20T08:30:01Z&to=2026-11-20T08:30:02Z", &["2"]).await;
+}
+
+#[tokio::test]
+async fn what_only_the_schedule_knows_is_not_made_up_while_it_is_away() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let schedule = Faulty::new(Fault::Unavailable);
+    let service = Service::new(Some(recorder(&directory).await), schedule);
+    let server = Server::start(service, ApiSettings::default()).await;
+    // None is scheduled, so none is in flight.
+    let none = server.get("/v1/notifications?state=in_flight").await;
+    assert_eq!(none.is(200)["items"], json!([]));
+    // It is in the journal by the time that the schedule fails.
+    server
+        .register(&order("1"))
+        .await
+        .is_problem(503, "unavailable");
+    for state in ["in_flight", "scheduled"] {
+        let reply = server.get(&format!("{NOTIFICATIONS}?state={state}")).await;
+        reply.is_problem(503, "unavailable");
+        assert_eq!(reply.header("retry-after"), Some("1"));
+    }
+    let check = |view: &Value| {
+        assert_eq!(view["state"], "scheduled");
+        assert_eq!(view["may_be_in_flight"], true, "{view}");
+    };
+    check(&server.get(NOTIFICATIONS).await.is(200)["items"][0]);
+    check(
+        &server
+            .get(&format!("{NOTIFICATIONS}/payment.succeeded/1"))
+            .await
+            .is(200),
+    );
+    let none = server.get("/v1/notifications?state=delivered").await;
+    assert_eq!(none.is(200)["items"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_known_of_flights_is_not_put_in_doubt() {
+    let journaled = Journaled::start().await;
+    journaled.server.register(&order("1")).await.is(201);
+    let list = journaled.server.get(NOTIFICATIONS).await.is(200);
+    assert_eq!(list["items"][0]["state"], "scheduled");
+    assert_eq!(list["items"][0].get("may_be_in_flight"), None);
 }
 
 #[tokio::test]
