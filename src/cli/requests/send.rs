@@ -15,13 +15,15 @@ use std::io::{self, Read as _};
 /// Largest body that is read from a file; servers refuse less.
 const LARGEST_BODY: u64 = 8 * 1024 * 1024;
 
+const NO_BODY: &str = "no body is given: give BODY or --body-file FILE, and an empty one as ''";
+
 #[derive(Args)]
 pub struct SendArguments {
     /// Its topic, such as payment.succeeded
     topic: String,
     /// Where to deliver it
     url: String,
-    /// Its body
+    /// Its body, unless --body-file names it; '' is an empty one
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
     /// A file that holds its body; - is standard input
@@ -107,8 +109,11 @@ impl SendArguments {
     }
 
     fn body(&self) -> Result<Vec<u8>, Failure> {
-        let Some(name) = &self.body_file else {
-            return Ok(self.body.clone().unwrap_or_default().into_bytes());
+        let name = match (&self.body, &self.body_file) {
+            (Some(body), _) => return Ok(body.clone().into_bytes()),
+            (None, Some(name)) => name,
+            // A body that was forgotten would be delivered as an empty one.
+            (None, None) => return Err(Failure::Usage(NO_BODY.to_string())),
         };
         let mut body = Vec::new();
         let read = if name == "-" {

@@ -213,7 +213,9 @@ async fn a_registration_holds_what_was_given() {
         members.extend(rest.as_object().expect("an object").clone());
         all
     };
-    assert_eq!(registered(&[]).await, plain(json!({ "body": "" })));
+    assert_eq!(registered(&[""]).await, plain(json!({ "body": "" })));
+    let empty = ["--body-file", "/dev/null"];
+    assert_eq!(registered(&empty).await, plain(json!({ "body": "" })));
     assert_eq!(registered(&["-1"]).await, plain(json!({ "body": "-1" })));
     assert_eq!(
         registered(&["{ \"a\": 1 }"]).await,
@@ -255,6 +257,18 @@ async fn a_registration_holds_what_was_given() {
 }
 
 #[tokio::test]
+async fn a_body_that_was_forgotten_is_not_sent_as_an_empty_one() {
+    let server = StandIn::answering(&json!({})).await;
+    let send = ["send", "t", "https://a.example/", "--id", "1"];
+    let finished = server.run(&send, &[]).await;
+    assert_eq!((finished.status, finished.stdout.as_str()), (2, ""));
+    assert_eq!(
+        finished.stderr,
+        "ringback: no body is given: give BODY or --body-file FILE, and an empty one as ''\n"
+    );
+}
+
+#[tokio::test]
 async fn the_caller_is_named_and_shows_the_key() {
     let mut server = StandIn::answering(&json!({})).await;
     let mut check = async |variables: &[(&str, &str)], actor: &str, key: Option<&str>| {
@@ -289,7 +303,7 @@ async fn a_refusal_is_told_in_a_few_lines() {
     let headers = [("content-type", "application/problem+json")];
     let status = StatusCode::UNPROCESSABLE_ENTITY;
     let server = StandIn::open((status, headers, problem.to_string())).await;
-    let finished = server.run(&["send", "t", "x"], &[]).await;
+    let finished = server.run(&["send", "t", "x", "b"], &[]).await;
     assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
     assert_eq!(
         finished.stderr,
