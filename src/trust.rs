@@ -3,21 +3,32 @@
 
 use reqwest::{Client, ClientBuilder};
 use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::ConfigVerifierExt as _;
+
+/// What TLS goes by, for a client without a certificate of its own. TLS 1.2 and 1.3.
+#[must_use]
+pub fn client_config() -> ClientConfig {
+    // The only thing in there that depends on the machine is its certificate store.
+    ClientConfig::with_platform_verifier().unwrap_or_else(|_| trusting_mozilla())
+}
 
 /// Builds an HTTP client from what `builder` gives, which may be asked twice.
 ///
 /// # Errors
 /// If the client cannot be built with either trust.
 pub fn build(builder: impl Fn() -> ClientBuilder) -> Result<Client, reqwest::Error> {
-    // The only thing in there that depends on the machine is its certificate store.
     builder().build().or_else(|_| {
-        let roots = RootCertStore {
-            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
-        };
-        // TLS 1.2 and 1.3, as everywhere.
-        let trusting = ClientConfig::builder()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        builder().tls_backend_preconfigured(trusting).build()
+        builder()
+            .tls_backend_preconfigured(trusting_mozilla())
+            .build()
     })
+}
+
+fn trusting_mozilla() -> ClientConfig {
+    let roots = RootCertStore {
+        roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+    };
+    ClientConfig::builder()
+        .with_root_certificates(roots)
+        .with_no_client_auth()
 }

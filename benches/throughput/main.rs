@@ -2,7 +2,7 @@
 //!
 //! One run measures everything on the same machine, one after the other, several rounds of it:
 //!
-//! * `bare`: a loop of the same HTTP client, posting the same signed 512-byte bodies to the same
+//! * `bare`: a loop of an HTTP client (reqwest), posting the same signed 512-byte bodies to the same
 //!   receiver. The yardstick, measured before and after each of the others.
 //! * `drain`: 100,000 notifications fall due at the same instant; counted until the last arrives.
 //! * `single`: notifications registered one by one over HTTP, counted from the first registration to

@@ -112,8 +112,7 @@ impl App {
             secret: config.delivery.signing_secret.clone(),
             timeout: config.delivery.timeout,
             user_agent: config.delivery.user_agent.clone(),
-        })
-        .context("cannot set up the HTTP client")?;
+        });
         let stop = CancellationToken::new();
         let dispatcher = Dispatcher::new(
             Arc::new(courier),

@@ -2,30 +2,27 @@
 //!
 //! The whole call has one time limit over connecting, headers and body. Redirects are not followed,
 //! proxies of the environment not used, bodies not decompressed. Connections are kept and used
-//! again. Nothing is sent twice, but for one case: a kept connection turns out to be closed before a
-//! answer began (`delivery::reuse`).
+//! again (`delivery::pool`). Nothing is sent twice: a call over a kept connection moves to a new
+//! one only if no byte of it was written.
 
-use super::failure::{blocked, classify, is_broken_off, without_answer};
+use super::connector::Connector;
+use super::exchange::{Exchanged, exchange};
+use super::failure::{blocked, not_connected, without_answer};
 use super::guard::{Guard, Scheme};
-use super::resolver::GuardedResolver;
-use super::reuse::{self, Watched};
-use crate::domain::ack::AckRule;
-use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES};
+use super::pool::Pool;
+use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
 use crate::trust;
-use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use reqwest::{Client, Url};
+use bytes::Bytes;
+use http::Request;
+use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http_body_util::Full;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How long an idle connection is kept. Shorter than what common servers grant (Node's default is
-/// 5 s), so that a call is hardly ever sent into a connection that is just being closed.
-const IDLE: Duration = Duration::from_secs(4);
-/// Idle connections kept for one host.
-const IDLE_PER_HOST: usize = 64;
+use url::{Position, Url};
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -49,52 +46,32 @@ pub struct CourierSettings {
 /// Makes HTTP calls.
 pub struct Courier {
     /// By scheme, because a resolver does not learn which scheme it resolves for.
-    https: Clients,
-    http: Clients,
+    https: Connector,
+    http: Connector,
+    pool: Pool,
     guard: Arc<Guard>,
     secret: SigningSecret,
     timeout: Duration,
     user_agent: HeaderValue,
 }
 
-/// The clients for one scheme.
-struct Clients {
-    /// Keeps connections and uses them again.
-    pooled: Client,
-    /// Opens a connection for every call.
-    fresh: Client,
-}
-
-/// How a call went.
-enum Called {
-    /// An answer came, or it is known why none did.
-    Answered(Answer),
-    /// The connection broke before an answer began.
-    BrokenOff(Answer),
-}
-
 impl Courier {
-    /// Builds the clients.
-    ///
-    /// # Errors
-    /// If the TLS stack cannot be set up.
-    pub fn new(settings: CourierSettings) -> Result<Self, reqwest::Error> {
+    /// Makes calls to what the guard lets pass.
+    #[must_use]
+    pub fn new(settings: CourierSettings) -> Self {
         let guard = Arc::new(settings.guard);
-        let clients = |scheme| -> Result<Clients, reqwest::Error> {
-            Ok(Clients {
-                pooled: client(&guard, scheme, IDLE_PER_HOST)?,
-                fresh: client(&guard, scheme, 0)?,
-            })
-        };
-        Ok(Self {
-            https: clients(Scheme::Https)?,
-            http: clients(Scheme::Http)?,
+        let tls = trust::client_config();
+        let connector = |scheme| Connector::new(guard.clone(), scheme, tls.clone());
+        Self {
+            https: connector(Scheme::Https),
+            http: connector(Scheme::Http),
+            pool: Pool::default(),
             guard,
             secret: settings.secret,
             timeout: settings.timeout,
             user_agent: HeaderValue::try_from(settings.user_agent)
                 .unwrap_or(HeaderValue::from_static("Ringback")),
-        })
+        }
     }
 
     /// The limit of one attempt.
@@ -121,10 +98,9 @@ impl Courier {
         let Some(url) = notification.destination.url() else {
             return without_answer(Outcome::Blocked, "the URL cannot be read".to_string());
         };
-        let scheme = if url.scheme() == "https" {
-            Scheme::Https
-        } else {
-            Scheme::Http
+        let (scheme, connector) = match url.scheme() {
+            "https" => (Scheme::Https, &self.https),
+            _ => (Scheme::Http, &self.http),
         };
         // The resolver never sees an address literal.
         if let Some(address) = literal(&url)
@@ -132,112 +108,87 @@ impl Courier {
         {
             return blocked(&error);
         }
-        let clients = match scheme {
-            Scheme::Https => &self.https,
-            Scheme::Http => &self.http,
+        let origin = &url[..Position::BeforePath];
+        let request = || {
+            let request = self.request(&url, notification, number, now_ms);
+            request.map_err(|error| {
+                without_answer(Outcome::Blocked, format!("it cannot be sent: {error}"))
+            })
         };
-        let call = async |client: &Client| {
-            let Some(headers) = self.headers(notification, number, now_ms) else {
-                let reason = "a header cannot be sent".to_string();
-                return Called::Answered(without_answer(Outcome::Blocked, reason));
+        let sent = async |connection| -> Result<Exchanged, Answer> {
+            let ack = notification.ack;
+            Ok(exchange(connection, request()?, ack, origin, &self.pool).await)
+        };
+        // At most two rounds: a new connection always brings an answer.
+        let mut kept = self.pool.take(origin);
+        loop {
+            let connection = match kept.take() {
+                Some(kept) => kept,
+                None => match connector.open(&url, origin, &self.pool).await {
+                    Ok(fresh) => fresh,
+                    Err(error) => return not_connected(error.as_ref()),
+                },
             };
-            let request = client.post(url.clone()).headers(headers);
-            send(request.body(notification.body.clone()), notification.ack).await
-        };
-        match reuse::watch(call(&clients.pooled)).await {
-            // The other side had closed a connection that we kept: it has not read this call, so
-            // it is made now, once, on a new connection. Without this, servers that close soon
-            // after answering fail a quarter of their calls.
-            (Called::BrokenOff(_), true) => match call(&clients.fresh).await {
-                Called::Answered(answer) | Called::BrokenOff(answer) => answer,
-            },
-            (Called::Answered(answer) | Called::BrokenOff(answer), _) => answer,
+            match sent(connection).await {
+                Ok(Exchanged::Answered(answer)) | Err(answer) => return answer,
+                Ok(Exchanged::Unsent) => {}
+            }
         }
     }
 
-    fn headers(&self, notification: &Notification, number: u32, now_ms: i64) -> Option<HeaderMap> {
+    fn request(
+        &self,
+        url: &Url,
+        notification: &Notification,
+        number: u32,
+        now_ms: i64,
+    ) -> Result<Request<Full<Bytes>>, http::Error> {
+        let path = &url[Position::BeforePath..Position::AfterQuery];
+        let host = &url[Position::BeforeHost..Position::BeforePath];
+        let mut request = Request::post(path);
+        if let Some(headers) = request.headers_mut() {
+            headers.insert(HOST, HeaderValue::from_str(host)?);
+            self.put_headers(headers, notification, number, now_ms)?;
+        }
+        request.body(Full::new(notification.body.clone()))
+    }
+
+    fn put_headers(
+        &self,
+        headers: &mut HeaderMap,
+        notification: &Notification,
+        number: u32,
+        now_ms: i64,
+    ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
         let timestamp_s = now_ms.div_euclid(1_000);
         let signature = self
             .secret
             .sign(&webhook_id, timestamp_s, &notification.body);
         let own = notification.headers.pairs();
-        let mut headers = HeaderMap::with_capacity(8 + own.len());
+        headers.reserve(8 + own.len());
+        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         for (name, value) in own {
             headers.insert(
-                HeaderName::from_bytes(name.as_bytes()).ok()?,
-                HeaderValue::from_str(value).ok()?,
+                HeaderName::from_bytes(name.as_bytes())?,
+                HeaderValue::from_str(value)?,
             );
         }
         headers.insert(
             CONTENT_TYPE,
-            HeaderValue::from_str(&notification.content_type).ok()?,
+            HeaderValue::from_str(&notification.content_type)?,
         );
         headers.insert(USER_AGENT, self.user_agent.clone());
-        headers.insert(WEBHOOK_ID, HeaderValue::try_from(webhook_id).ok()?);
+        headers.insert(WEBHOOK_ID, HeaderValue::try_from(webhook_id)?);
         headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp_s));
-        headers.insert(WEBHOOK_SIGNATURE, HeaderValue::try_from(signature).ok()?);
+        headers.insert(WEBHOOK_SIGNATURE, HeaderValue::try_from(signature)?);
         headers.insert(
             RINGBACK_TOPIC,
-            HeaderValue::from_str(notification.key.topic()).ok()?,
+            HeaderValue::from_str(notification.key.topic())?,
         );
         headers.insert(RINGBACK_ATTEMPT, HeaderValue::from(number));
-        Some(headers)
+        Ok(())
     }
-}
-
-fn client(
-    guard: &Arc<Guard>,
-    scheme: Scheme,
-    idle_per_host: usize,
-) -> Result<Client, reqwest::Error> {
-    trust::build(|| {
-        let guard = guard.clone();
-        Client::builder()
-            .dns_resolver(Arc::new(GuardedResolver { guard, scheme }))
-            .connector_layer(Watched)
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .http1_only()
-            .http1_title_case_headers()
-            .tcp_nodelay(true)
-            .pool_idle_timeout(IDLE)
-            .pool_max_idle_per_host(idle_per_host)
-            .min_tls_version(reqwest::tls::Version::TLS_1_2)
-    })
-}
-
-/// Sends one request and reads its answer.
-async fn send(request: reqwest::RequestBuilder, ack: AckRule) -> Called {
-    let mut response = match request.send().await {
-        Ok(response) => response,
-        Err(error) if is_broken_off(&error) => return Called::BrokenOff(classify(&error)),
-        Err(error) => return Called::Answered(classify(&error)),
-    };
-    let status = response.status().as_u16();
-    let mut body = Vec::new();
-    let whole = loop {
-        match response.chunk().await {
-            Ok(None) => break true,
-            Ok(Some(chunk)) => {
-                let room = READ_ANSWER_BYTES - body.len();
-                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room {
-                    break false;
-                }
-            }
-            Err(error) => {
-                body.truncate(KEPT_ANSWER_BYTES);
-                return Called::Answered(Answer {
-                    status: Some(status),
-                    body,
-                    ..classify(&error)
-                });
-            }
-        }
-    };
-    Called::Answered(ack.judge(status, &body, whole))
 }
 
 /// The address in a URL that names one instead of a host; odd notations were normalised when the

@@ -6,26 +6,37 @@ use crate::domain::attempt::{Answer, Outcome};
 use std::error::Error;
 use std::io;
 
-/// What a failed call is recorded as.
-pub fn classify(error: &reqwest::Error) -> Answer {
-    let (outcome, reason) = find(error).unwrap_or_else(|| {
-        if error.is_connect() {
-            (
-                Outcome::Connect,
-                format!("no connection: {}", deepest(error)),
-            )
-        } else {
-            (
-                Outcome::Protocol,
-                format!("the answer was no HTTP: {}", deepest(error)),
-            )
-        }
-    });
+/// What a call is recorded as that got no connection.
+pub fn not_connected(error: &(dyn Error + 'static)) -> Answer {
+    let (outcome, reason) = causes(error)
+        .find_map(|cause| recognise(cause, true))
+        .unwrap_or_else(|| {
+            let reason = format!("no connection: {}", deepest(error));
+            (Outcome::Connect, reason)
+        });
     without_answer(outcome, reason)
 }
 
-/// Whether the connection broke before a byte of an answer came.
-pub fn is_broken_off(error: &reqwest::Error) -> bool {
+/// What a call is recorded as whose connection broke, or brought no HTTP.
+pub fn not_answered(error: &hyper::Error) -> Answer {
+    let (outcome, reason) = causes(error)
+        .find_map(|cause| recognise(cause, false))
+        .unwrap_or_else(|| {
+            let reason = format!("the answer was no HTTP: {}", deepest(error));
+            (Outcome::Protocol, reason)
+        });
+    without_answer(outcome, reason)
+}
+
+/// What a call is recorded as whose kept connection was closed before an answer began.
+pub fn closed_after_keeping() -> Answer {
+    let reason = "the connection was kept from an earlier call, and the receiver closed it before \
+        an answer began; it may have read the request";
+    without_answer(Outcome::Protocol, reason.to_string())
+}
+
+/// Whether the connection was closed before a byte of an answer came.
+pub fn is_broken_off(error: &hyper::Error) -> bool {
     causes(error).any(|cause| {
         let incomplete = cause
             .downcast_ref::<hyper::Error>()
@@ -36,6 +47,7 @@ pub fn is_broken_off(error: &reqwest::Error) -> bool {
                 io::ErrorKind::ConnectionReset
                     | io::ErrorKind::ConnectionAborted
                     | io::ErrorKind::BrokenPipe
+                    | io::ErrorKind::UnexpectedEof
             )
         });
         incomplete || broken
@@ -57,15 +69,9 @@ pub fn blocked(blocked: &Blocked) -> Answer {
     without_answer(Outcome::Blocked, blocked.to_string())
 }
 
-/// Looks through the chain of causes for one that says what happened.
-fn find(error: &reqwest::Error) -> Option<(Outcome, String)> {
-    causes(error).find_map(|cause| recognise(cause, error.is_connect()))
-}
-
 /// An error, its cause, the cause of that, and so on.
-fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
-    let first: &(dyn Error + 'static) = error;
-    std::iter::successors(Some(first), |&cause| {
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |&cause| {
         let wrapped = cause
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);
@@ -90,6 +96,12 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
         if error.is_incomplete_message() {
             return Some(broken_off());
+        }
+        if error.is_canceled() {
+            return Some((
+                Outcome::Protocol,
+                "the connection was closed at once".to_string(),
+            ));
         }
         if error.is_parse() {
             return Some((
@@ -119,7 +131,7 @@ fn broken_off() -> (Outcome, String) {
     (Outcome::Protocol, reason.to_string())
 }
 
-fn deepest(error: &reqwest::Error) -> String {
+fn deepest(error: &(dyn Error + 'static)) -> String {
     causes(error)
         .last()
         .map_or_else(String::new, ToString::to_string)

@@ -1,16 +1,20 @@
 //! Carrying out attempts.
 //!
 //! [`dispatcher`] claims what is due and keeps the number of attempts under way bounded; [`errand`]
-//! takes one lease from claim to the call and
-//! its aftermath to settlement; [`courier`] makes one HTTP call; [`guard`] says which
-//! addresses may be called. What an answer means is not decided here but in `domain::decision`.
+//! takes one lease from claim to the call and its aftermath to settlement; [`courier`] makes one HTTP
+//! call, over a connection that `connector` opens or `pool` has kept; [`guard`] says which addresses
+//! may be called. What an answer means is not decided here but in `domain::decision`.
 
 mod aftermath;
+mod connector;
 pub mod courier;
 pub mod dispatcher;
 pub mod errand;
+mod exchange;
 mod failure;
 pub mod guard;
+mod pool;
 mod resolver;
 mod reuse;
+mod socket;
 mod under_way;

@@ -5,15 +5,22 @@
 //! internal address is an attempt to get in.
 
 use super::guard::{Blocked, Guard, Scheme};
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use hyper_util::client::legacy::connect::dns::Name;
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use thiserror::Error;
+use tower_service::Service;
 
 /// The resolver of the client for one scheme.
+#[derive(Clone)]
 pub struct GuardedResolver {
+    /// Says which addresses may be called.
     pub guard: Arc<Guard>,
+    /// How they are called.
     pub scheme: Scheme,
 }
 
@@ -31,23 +38,30 @@ pub enum ResolveError {
     Blocked(#[from] Blocked),
 }
 
-impl Resolve for GuardedResolver {
-    fn resolve(&self, name: Name) -> Resolving {
+impl Service<Name> for GuardedResolver {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = ResolveError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: Name) -> Self::Future {
         let (guard, scheme) = (self.guard.clone(), self.scheme);
         Box::pin(async move {
+            // The port is the caller's matter.
             let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0))
                 .await
                 .map_err(ResolveError::Unknown)?
                 .collect();
             if addresses.is_empty() {
-                return Err(ResolveError::Empty.into());
+                return Err(ResolveError::Empty);
             }
             for address in &addresses {
-                guard
-                    .check(address.ip(), scheme)
-                    .map_err(ResolveError::from)?;
+                guard.check(address.ip(), scheme)?;
             }
-            Ok(Box::new(addresses.into_iter()) as Addrs)
+            Ok(addresses.into_iter())
         })
     }
 }

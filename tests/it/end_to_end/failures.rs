@@ -297,54 +297,6 @@ async fn a_name_that_leads_inside_is_blocked_when_it_is_dialled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_are_used_again() {
-    let mut merchant = Merchant::start().await;
-    let server = Server::start(Stores::Embedded).await;
-    for number in 0..5 {
-        let id = format!("n{number}");
-        server.register(registration(&id, &merchant)).await;
-        assert_eq!(merchant.call().await.connection, 0);
-        server.until_state(&id, "delivered").await;
-    }
-    server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kept_connection_that_was_closed_costs_the_merchant_no_attempt() {
-    let reactions = vec![Reaction::success(), Reaction::Close];
-    let mut merchant = Merchant::scripted(reactions, Reaction::success()).await;
-    let server = Server::start(Stores::Embedded).await;
-    for id in ["a", "b"] {
-        server.register(registration(id, &merchant)).await;
-        assert_eq!(merchant.call().await.attempt(), 1);
-        let view = server.until_state(id, "delivered").await;
-        assert_eq!(view["attempts"].as_array().map(Vec::len), Some(1), "{view}");
-    }
-    // The call that met a closed connection was made once more, over a new one.
-    let again = merchant.arrived().expect("the second call of b");
-    assert_eq!((again.attempt(), again.connection), (1, 1));
-    server.stop().await;
-    assert!(merchant.arrived().is_none());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_merchant_that_closes_after_every_answer_is_delivered_to() {
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess".to_vec();
-    let merchant = Merchant::scripted(vec![], Reaction::RawThenClose(answer)).await;
-    let server = Server::start(Stores::Embedded).await;
-    for number in 0..200 {
-        server
-            .register(registration(&format!("n{number}"), &merchant))
-            .await;
-    }
-    for number in 0..200 {
-        let view = server.until_attempts(&format!("n{number}"), 1).await;
-        assert_eq!(view["state"], "delivered", "{view}");
-    }
-    server.stop().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_merchant_that_hangs_holds_nobody_else_up() {
     let mut hanging = Merchant::scripted(vec![], Reaction::Hang).await;
     let mut healthy = Merchant::start().await;

@@ -200,7 +200,7 @@ fn courier(number: usize) -> Arc<Courier> {
         timeout: Duration::from_secs(10),
         user_agent: format!("server-{number}"),
     });
-    Arc::new(courier.expect("a client"))
+    Arc::new(courier)
 }
 
 async fn redis(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn Schedule> {

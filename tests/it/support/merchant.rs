@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::JoinHandle;
 
 /// What the merchant does with one call.
@@ -86,6 +86,7 @@ pub struct Merchant {
     address: SocketAddr,
     script: Arc<Mutex<Script>>,
     released: Arc<Notify>,
+    open: watch::Sender<()>,
     calls: mpsc::UnboundedReceiver<Call>,
     task: JoinHandle<()>,
 }
@@ -106,22 +107,25 @@ impl Merchant {
         }));
         let released = Arc::new(Notify::new());
         let (sender, calls) = mpsc::unbounded_channel();
+        let open = watch::Sender::new(());
         let task = tokio::spawn({
             let (script, released) = (script.clone(), released.clone());
+            let open = open.clone();
             async move {
                 for connection in 0.. {
                     let Ok((stream, _)) = listener.accept().await else {
                         return;
                     };
                     let _ = stream.set_nodelay(true);
-                    let (script, released) = (script.clone(), released.clone());
-                    tokio::spawn(converse(
+                    let conversation = Conversation {
                         stream,
                         connection,
-                        script,
-                        released,
-                        sender.clone(),
-                    ));
+                        script: script.clone(),
+                        released: released.clone(),
+                        calls: sender.clone(),
+                    };
+                    let mut hung_up = open.subscribe();
+                    tokio::spawn(async move { conversation.run(&mut hung_up).await });
                 }
             }
         });
@@ -129,6 +133,7 @@ impl Merchant {
             address,
             script,
             released,
+            open,
             calls,
             task,
         }
@@ -156,6 +161,12 @@ impl Merchant {
         self.released.notify_one();
     }
 
+    /// Closes the connections that wait for a call, and waits until all are closed.
+    pub async fn hang_up(&self) {
+        self.open.send_replace(());
+        super::within("the connections to be closed", self.open.closed()).await;
+    }
+
     /// The next call that arrives, or has arrived.
     pub async fn call(&mut self) -> Call {
         super::within("a call at the merchant", self.calls.recv())
@@ -175,28 +186,40 @@ impl Drop for Merchant {
     }
 }
 
-async fn converse(
-    mut stream: TcpStream,
+/// One connection, and what is needed to answer on it.
+struct Conversation {
+    stream: TcpStream,
     connection: usize,
     script: Arc<Mutex<Script>>,
     released: Arc<Notify>,
     calls: mpsc::UnboundedSender<Call>,
-) {
-    let mut buffer = Vec::new();
-    while let Some(call) = read_call(&mut stream, &mut buffer, connection).await {
-        let mut reaction = {
-            let mut script = script.lock().expect("not poisoned");
-            let next = script.next.pop_front().or_else(|| script.then.clone());
-            next.expect("there is always a last reaction")
-        };
-        // The test may have ended already.
-        let _ = calls.send(call);
-        while let Reaction::Held(then) = reaction {
-            released.notified().await;
-            reaction = *then;
-        }
-        if !react(&mut stream, reaction).await {
-            return;
+}
+
+impl Conversation {
+    async fn run(mut self, hung_up: &mut watch::Receiver<()>) {
+        let mut buffer = Vec::new();
+        loop {
+            let call = tokio::select! {
+                call = read_call(&mut self.stream, &mut buffer, self.connection) => call,
+                _ = hung_up.changed() => None,
+            };
+            let Some(call) = call else {
+                return;
+            };
+            let mut reaction = {
+                let mut script = self.script.lock().expect("not poisoned");
+                let next = script.next.pop_front().or_else(|| script.then.clone());
+                next.expect("there is always a last reaction")
+            };
+            // The test may have ended already.
+            let _ = self.calls.send(call);
+            while let Reaction::Held(then) = reaction {
+                self.released.notified().await;
+                reaction = *then;
+            }
+            if !react(&mut self.stream, reaction).await {
+                return;
+            }
         }
     }
 }

@@ -1,0 +1,254 @@
+//! Idle connections, kept for the next call to the same origin.
+//!
+//! Which of them may be used is the matter of `delivery::reuse`; this file holds them, and tells the
+//! rules what becomes of them. Everything is bounded: the connections of an origin, those of all
+//! together, the origins that something is remembered of, and the time that a connection is kept.
+
+use super::reuse::{IDLE, Reuse};
+use super::socket::Meter;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::client::conn::http1::SendRequest;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// Idle connections kept for one origin.
+const MOST_IDLE_PER_ORIGIN: usize = 64;
+/// Idle connections kept in all.
+const MOST_IDLE: usize = 4_096;
+/// Origins that something is remembered of.
+const MOST_ORIGINS: usize = 16_384;
+/// How often idle connections that are too old are closed.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// An open connection to a receiver. Dropping it closes it.
+pub struct Connection {
+    /// Where requests are handed in.
+    pub sender: SendRequest<Full<Bytes>>,
+    /// What is written to its socket.
+    pub meter: Arc<Meter>,
+    /// Whether it was used before.
+    pub kept: bool,
+    /// Its number among all.
+    pub id: u64,
+}
+
+/// The idle connections. Clones share them.
+#[derive(Clone, Default)]
+pub struct Pool(Arc<Mutex<Shared>>);
+
+/// Tells a pool that a connection has ended.
+pub struct Watcher {
+    pool: Weak<Mutex<Shared>>,
+    origin: Box<str>,
+    id: u64,
+}
+
+#[derive(Default)]
+struct Shared {
+    origins: HashMap<Box<str>, Origin>,
+    idle: usize,
+    opened: u64,
+    sweeping: bool,
+}
+
+struct Origin {
+    reuse: Reuse,
+    /// The one that was used last is at the back.
+    idle: VecDeque<Idle>,
+}
+
+struct Idle {
+    connection: Connection,
+    since: Instant,
+}
+
+impl Pool {
+    /// A connection to use again, if there is one that may be.
+    pub fn take(&self, origin: &str) -> Option<Connection> {
+        let now = Instant::now();
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let known = shared.origins.get_mut(origin)?;
+        let before = known.idle.len();
+        let taken = known.take(now);
+        shared.idle -= before - known.idle.len();
+        taken
+    }
+
+    /// Keeps a connection whose answer was read to its end.
+    pub fn put(&self, origin: &str, mut connection: Connection) {
+        let now = Instant::now();
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let room = shared.idle < MOST_IDLE;
+        let Some(known) = shared.known(origin, now) else {
+            return;
+        };
+        if connection.sender.is_closed() {
+            known.reuse.seen_closed(now, now);
+            return;
+        }
+        known.reuse.forget(now);
+        if !room || !known.reuse.keeps() || known.idle.len() >= MOST_IDLE_PER_ORIGIN {
+            return;
+        }
+        connection.kept = true;
+        known.idle.push_back(Idle {
+            connection,
+            since: now,
+        });
+        shared.idle += 1;
+        if !shared.sweeping {
+            shared.sweeping = true;
+            tokio::spawn(sweep(Arc::downgrade(&self.0)));
+        }
+    }
+
+    /// A kept connection was closed under a call, unanswered: the origin gets new ones for a while.
+    pub fn failed(&self, origin: &str) {
+        let now = Instant::now();
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        if let Some(known) = shared.known(origin, now) {
+            known.reuse.failed(now);
+            let closed = std::mem::take(&mut known.idle);
+            shared.idle -= closed.len();
+        }
+    }
+
+    /// Numbers a connection that is being opened, and gives what must be told of its end.
+    pub fn watcher(&self, origin: &str) -> Watcher {
+        let mut shared = self.lock();
+        shared.opened += 1;
+        Watcher {
+            pool: Arc::downgrade(&self.0),
+            origin: origin.into(),
+            id: shared.opened,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        lock(&self.0)
+    }
+}
+
+impl Watcher {
+    /// The connection's number.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The connection has ended. If it was idle, the receiver closed it.
+    pub fn ended(self) {
+        let Some(pool) = self.pool.upgrade() else {
+            return;
+        };
+        let now = Instant::now();
+        let mut shared = lock(&pool);
+        let Some(known) = shared.origins.get_mut(&self.origin) else {
+            return;
+        };
+        let place = known
+            .idle
+            .iter()
+            .position(|idle| idle.connection.id == self.id);
+        if let Some(idle) = place.and_then(|place| known.idle.remove(place)) {
+            known.reuse.seen_closed(idle.since, now);
+            shared.idle -= 1;
+        }
+    }
+}
+
+impl Origin {
+    fn unknown(now: Instant) -> Self {
+        Self {
+            reuse: Reuse::unknown(now),
+            idle: VecDeque::new(),
+        }
+    }
+
+    /// The connection that was used last, if it may be used.
+    fn take(&mut self, now: Instant) -> Option<Connection> {
+        self.look(now);
+        for place in (0..self.idle.len()).rev() {
+            let idle = &self.idle[place];
+            if idle.connection.sender.is_closed() {
+                self.reuse.seen_closed(idle.since, now);
+                self.idle.remove(place);
+            } else if !self.reuse.allows(idle.since, now) {
+                // Those before it are older.
+                return None;
+            } else if idle.connection.sender.is_ready() {
+                return self.idle.remove(place).map(|idle| idle.connection);
+            }
+            // Else it was answered early and is still sending its request.
+        }
+        None
+    }
+
+    /// Learns from the connection that has been idle the longest.
+    fn look(&mut self, now: Instant) {
+        while let Some(oldest) = self.idle.front() {
+            if !oldest.connection.sender.is_closed() {
+                self.reuse.seen_open(oldest.since, now);
+                return;
+            }
+            self.reuse.seen_closed(oldest.since, now);
+            self.idle.pop_front();
+        }
+    }
+
+    /// Drops the connections that are too old.
+    fn drop_expired(&mut self, now: Instant) {
+        self.look(now);
+        let reuse = &self.reuse;
+        self.idle.retain(|idle| !reuse.expired(idle.since, now));
+    }
+}
+
+impl Shared {
+    /// What is known of an origin; `None` if there are too many to remember one more.
+    fn known(&mut self, origin: &str, now: Instant) -> Option<&mut Origin> {
+        if !self.origins.contains_key(origin) {
+            if self.origins.len() >= MOST_ORIGINS {
+                self.sweep(now);
+            }
+            if self.origins.len() >= MOST_ORIGINS {
+                return None;
+            }
+            self.origins.insert(origin.into(), Origin::unknown(now));
+        }
+        self.origins.get_mut(origin)
+    }
+
+    fn sweep(&mut self, now: Instant) {
+        self.origins.retain(|_, known| {
+            known.drop_expired(now);
+            !known.idle.is_empty() || !known.reuse.is_forgotten(now)
+        });
+        self.idle = self.origins.values().map(|known| known.idle.len()).sum();
+    }
+}
+
+/// Closes connections that are idle for too long, as long as there are any.
+async fn sweep(pool: Weak<Mutex<Shared>>) {
+    loop {
+        tokio::time::sleep(SWEEP_INTERVAL.min(IDLE)).await;
+        let Some(pool) = pool.upgrade() else {
+            return;
+        };
+        let mut shared = lock(&pool);
+        shared.sweep(Instant::now());
+        if shared.idle == 0 {
+            shared.sweeping = false;
+            return;
+        }
+    }
+}
+
+/// A panic while it was held leaves nothing half done that matters: connections are only kept.
+fn lock(pool: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    pool.lock().unwrap_or_else(PoisonError::into_inner)
+}

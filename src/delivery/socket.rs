@@ -1,0 +1,185 @@
+//! A TCP connection to a receiver that counts the bytes that are written to it.
+//!
+//! The count is taken on the socket itself, below TLS and HTTP, because a request may be sent again
+//! only if no byte of it was written, and the HTTP library does not tell in every case.
+
+use socket2::SockRef;
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+use thiserror::Error;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// The receiver closed the connection before anything of the request was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the connection was closed before the request was written")]
+pub struct ClosedBefore;
+
+/// The count of one connection, shared between the socket and the call that uses it.
+#[derive(Debug)]
+pub struct Meter {
+    /// Bytes written since the call began.
+    written: AtomicU64,
+    /// The connection was kept, and whether it is still open is to be checked before writing.
+    check: AtomicBool,
+}
+
+impl Meter {
+    fn new() -> Self {
+        Self {
+            written: AtomicU64::new(0),
+            check: AtomicBool::new(false),
+        }
+    }
+
+    /// A call begins. `kept` says that the connection was used before.
+    pub fn begin(&self, kept: bool) {
+        self.written.store(0, Ordering::Release);
+        self.check.store(kept, Ordering::Release);
+    }
+
+    /// Whether no byte was written since the call began.
+    pub fn nothing_written(&self) -> bool {
+        self.written.load(Ordering::Acquire) == 0
+    }
+
+    fn wrote(&self, bytes: usize) {
+        self.written.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+}
+
+/// The connection.
+#[derive(Debug)]
+pub struct Socket {
+    stream: TcpStream,
+    meter: Arc<Meter>,
+}
+
+impl Socket {
+    /// Counts what is written to `stream`.
+    pub fn new(stream: TcpStream) -> (Self, Arc<Meter>) {
+        let meter = Arc::new(Meter::new());
+        let socket = Self {
+            stream,
+            meter: meter.clone(),
+        };
+        (socket, meter)
+    }
+
+    /// Asks the kernel whether a kept connection is still open. The runtime may not have noticed
+    /// yet that it is closed.
+    fn check(&self) -> io::Result<()> {
+        // A plain load first: writes are many, and most have nothing to check.
+        if !self.meter.check.load(Ordering::Acquire)
+            || !self.meter.check.swap(false, Ordering::AcqRel)
+        {
+            return Ok(());
+        }
+        match SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) => Err(error),
+            // Between two calls a receiver has nothing to say, except that it closes (TLS says so in
+            // bytes). To treat every word as that costs a new connection at worst.
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::ConnectionAborted,
+                ClosedBefore,
+            )),
+        }
+    }
+}
+
+impl AsyncRead for Socket {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Socket {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        let written = ready!(Pin::new(&mut self.stream).poll_write(context, bytes))?;
+        self.meter.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.check()?;
+        let written = ready!(Pin::new(&mut self.stream).poll_write_vectored(context, slices))?;
+        self.meter.wrote(written);
+        Poll::Ready(Ok(written))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    async fn pair() -> (Socket, Arc<Meter>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let stream = TcpStream::connect(address).await.expect("connects");
+        let (receiver, _) = listener.accept().await.expect("accepts");
+        let (socket, meter) = Socket::new(stream);
+        (socket, meter, receiver)
+    }
+
+    #[tokio::test]
+    async fn what_is_written_counts_from_the_beginning_of_a_call() {
+        let (mut socket, meter, _receiver) = pair().await;
+        assert!(meter.nothing_written());
+        socket.write_all(b"x").await.expect("sends");
+        assert!(!meter.nothing_written());
+        meter.begin(true);
+        assert!(meter.nothing_written());
+        socket.write_all(b"x").await.expect("sends");
+        assert!(!meter.nothing_written());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_to_a_kept_connection_that_was_closed() {
+        let (mut socket, meter, mut receiver) = pair().await;
+        socket.write_all(b"first").await.expect("sends");
+        receiver.read_exact(&mut [0; 5]).await.expect("arrives");
+        drop(receiver);
+        meter.begin(true);
+        let error = socket.write(b"second").await.expect_err("closed");
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
+        assert!(meter.nothing_written());
+        // A new one is written to: what became of that is not known before the answer.
+        let (mut socket, meter, receiver) = pair().await;
+        drop(receiver);
+        meter.begin(false);
+        socket.write_all(b"first").await.expect("sends");
+        assert!(!meter.nothing_written());
+    }
+}
