@@ -20,6 +20,10 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use url::Url;
 
+/// Most bytes of the head of one answer.
+const MOST_HEAD_BYTES: usize = 64 * 1024;
+/// Most headers of one answer.
+const MOST_HEADERS: usize = 100;
 /// How long a connection is silent before the kernel asks whether the other side is still there, and
 /// how long between two such questions.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -52,7 +56,9 @@ impl Connector {
         tcp.set_tcp_user_timeout(Some(UNCONFIRMED));
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut http = http1::Builder::new();
-        http.title_case_headers(true);
+        http.title_case_headers(true)
+            .max_buf_size(MOST_HEAD_BYTES)
+            .max_headers(MOST_HEADERS);
         Self {
             scheme,
             tcp,

@@ -21,7 +21,7 @@ use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValu
 use http_body_util::Full;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use url::{Position, Url};
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -120,7 +120,7 @@ impl Courier {
             Ok(exchange(connection, request()?, ack, origin, &self.pool).await)
         };
         // At most two rounds: a new connection always brings an answer.
-        let mut kept = self.pool.take(origin);
+        let mut kept = self.pool.take(origin, Instant::now());
         loop {
             let connection = match kept.take() {
                 Some(kept) => kept,

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use std::time::Instant;
 
 /// How it went.
 pub enum Exchanged {
@@ -38,19 +39,20 @@ pub async fn exchange(
         Err(error) => {
             let error = error.into_error();
             return Exchanged::Answered(if kept && is_broken_off(&error) {
-                pool.failed(origin);
+                pool.failed(origin, Instant::now());
                 closed_after_keeping()
             } else {
                 not_answered(&error)
             });
         }
     };
+    connection.meter.body_begins();
     let status = response.status().as_u16();
     let read = read(response).await;
     Exchanged::Answered(match read {
         Ok((body, whole)) => {
             if whole {
-                pool.put(origin, connection);
+                pool.put(origin, connection, Instant::now());
             }
             ack.judge(status, &body, whole)
         }

@@ -2,6 +2,7 @@
 
 use super::guard::Blocked;
 use super::resolver::ResolveError;
+use super::socket::TooManyBytes;
 use crate::domain::attempt::{Answer, Outcome};
 use std::error::Error;
 use std::io;
@@ -93,6 +94,9 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
     if let Some(error) = cause.downcast_ref::<rustls::Error>() {
         return Some((Outcome::Tls, format!("TLS failed: {error}")));
     }
+    if let Some(error) = cause.downcast_ref::<TooManyBytes>() {
+        return Some((Outcome::Protocol, error.to_string()));
+    }
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
         if error.is_incomplete_message() {
             return Some(broken_off());
@@ -102,6 +106,11 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
                 Outcome::Protocol,
                 "the connection was closed at once".to_string(),
             ));
+        }
+        if error.is_parse_too_large() {
+            let reason =
+                "the head of the answer is longer than 64 KiB or has more than 100 headers";
+            return Some((Outcome::Protocol, reason.to_string()));
         }
         if error.is_parse() {
             return Some((

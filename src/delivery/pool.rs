@@ -26,7 +26,7 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 pub struct Connection {
     /// Where requests are handed in.
     pub sender: SendRequest<Full<Bytes>>,
-    /// What is written to its socket.
+    /// What passes over its socket.
     pub meter: Arc<Meter>,
     /// Whether it was used before.
     pub kept: bool,
@@ -66,8 +66,7 @@ struct Idle {
 
 impl Pool {
     /// A connection to use again, if there is one that may be.
-    pub fn take(&self, origin: &str) -> Option<Connection> {
-        let now = Instant::now();
+    pub fn take(&self, origin: &str, now: Instant) -> Option<Connection> {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let known = shared.origins.get_mut(origin)?;
@@ -78,8 +77,7 @@ impl Pool {
     }
 
     /// Keeps a connection whose answer was read to its end.
-    pub fn put(&self, origin: &str, mut connection: Connection) {
-        let now = Instant::now();
+    pub fn put(&self, origin: &str, mut connection: Connection, now: Instant) {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let room = shared.idle < MOST_IDLE;
@@ -107,8 +105,7 @@ impl Pool {
     }
 
     /// A kept connection was closed under a call, unanswered: the origin gets new ones for a while.
-    pub fn failed(&self, origin: &str) {
-        let now = Instant::now();
+    pub fn failed(&self, origin: &str, now: Instant) {
         let mut guard = self.lock();
         let shared = &mut *guard;
         if let Some(known) = shared.known(origin, now) {
@@ -251,4 +248,123 @@ async fn sweep(pool: Weak<Mutex<Shared>>) {
 /// A panic while it was held leaves nothing half done that matters: connections are only kept.
 fn lock(pool: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     pool.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::reuse::{REMEMBERED, TRIAL};
+    use crate::delivery::socket::Socket;
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+    use tokio::net::{TcpListener, TcpStream};
+
+    const ORIGIN: &str = "https://shop.example";
+
+    /// A connection that waits for a request, and the receiver's end of it.
+    async fn connect(pool: &Pool) -> (Connection, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let stream = TcpStream::connect(address).await.expect("connects");
+        let (receiver, _) = listener.accept().await.expect("accepts");
+        let (socket, meter) = Socket::new(stream);
+        let handshake = http1::handshake(TokioIo::new(socket)).await;
+        let (mut sender, connection) = handshake.expect("no bytes are exchanged");
+        let watcher = pool.watcher(ORIGIN);
+        let id = watcher.id();
+        tokio::spawn(async move {
+            let _ = connection.await;
+            watcher.ended();
+        });
+        sender.ready().await.expect("open");
+        let connection = Connection {
+            sender,
+            meter,
+            kept: false,
+            id,
+        };
+        (connection, receiver)
+    }
+
+    /// A pool that knows the origin to keep its connections open, and the present instant.
+    async fn trusting() -> (Pool, Instant) {
+        let pool = Pool::default();
+        let now = Instant::now();
+        let (first, _receiver) = connect(&pool).await;
+        pool.put(ORIGIN, first, now);
+        let later = now + TRIAL;
+        assert!(pool.take(ORIGIN, later).is_some());
+        (pool, later)
+    }
+
+    #[tokio::test]
+    async fn the_connection_that_was_used_last_is_taken_first() {
+        let (pool, now) = trusting().await;
+        let (first, _receiver) = connect(&pool).await;
+        let (second, _receiver_too) = connect(&pool).await;
+        let ids = [first.id, second.id];
+        pool.put(ORIGIN, first, now);
+        pool.put(ORIGIN, second, now);
+        assert!(pool.take("https://other.example", now).is_none());
+        let taken = pool.take(ORIGIN, now).expect("kept");
+        assert_eq!((taken.id, taken.kept), (ids[1], true));
+        assert_eq!(pool.take(ORIGIN, now).map(|taken| taken.id), Some(ids[0]));
+        assert!(pool.take(ORIGIN, now).is_none());
+    }
+
+    #[tokio::test]
+    async fn an_origin_keeps_so_many_connections_and_no_more() {
+        let (pool, now) = trusting().await;
+        let mut receivers = Vec::new();
+        for _ in 0..=MOST_IDLE_PER_ORIGIN {
+            let (connection, receiver) = connect(&pool).await;
+            pool.put(ORIGIN, connection, now);
+            receivers.push(receiver);
+        }
+        assert_eq!(pool.lock().idle, MOST_IDLE_PER_ORIGIN);
+        let taken = std::iter::from_fn(|| pool.take(ORIGIN, now)).count();
+        assert_eq!(taken, MOST_IDLE_PER_ORIGIN);
+        assert_eq!(pool.lock().idle, 0);
+    }
+
+    #[tokio::test]
+    async fn what_is_idle_for_too_long_is_closed_and_forgotten_in_the_end() {
+        let (pool, now) = trusting().await;
+        let (connection, _receiver) = connect(&pool).await;
+        pool.put(ORIGIN, connection, now);
+        pool.lock().sweep(now + IDLE - Duration::from_millis(1));
+        assert_eq!(pool.lock().idle, 1);
+        pool.lock().sweep(now + IDLE);
+        assert_eq!(pool.lock().idle, 0);
+        assert_eq!(pool.lock().origins.len(), 1);
+        pool.lock().sweep(now + REMEMBERED);
+        assert_eq!(pool.lock().origins.len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_the_receiver_closes_is_noticed() {
+        let (pool, now) = trusting().await;
+        let (connection, receiver) = connect(&pool).await;
+        pool.put(ORIGIN, connection, now);
+        drop(receiver);
+        while pool.lock().idle > 0 {
+            tokio::task::yield_now().await;
+        }
+        // The trial has begun again.
+        let (connection, _receiver) = connect(&pool).await;
+        pool.put(ORIGIN, connection, now);
+        assert!(pool.take(ORIGIN, now).is_none());
+    }
+
+    #[tokio::test]
+    async fn after_a_failure_nothing_is_kept() {
+        let (pool, now) = trusting().await;
+        let (connection, _receiver) = connect(&pool).await;
+        pool.put(ORIGIN, connection, now);
+        pool.failed(ORIGIN, now);
+        let (connection, _receiver) = connect(&pool).await;
+        pool.put(ORIGIN, connection, now);
+        assert!(pool.take(ORIGIN, now).is_none());
+        assert_eq!(pool.lock().idle, 0);
+    }
 }

@@ -1,7 +1,12 @@
-//! A TCP connection to a receiver that counts the bytes that are written to it.
+//! A TCP connection to a receiver that counts the bytes that pass over it.
 //!
-//! The count is taken on the socket itself, below TLS and HTTP, because a request may be sent again
-//! only if no byte of it was written, and the HTTP library does not tell in every case.
+//! The counts are taken on the socket itself, below TLS and HTTP, because two decisions need more
+//! than the HTTP library tells:
+//!
+//! * A request may be sent again only if no byte of it was written.
+//! * An answer may take only so many bytes. The library skips interim answers (`100 Continue`,
+//!   `103 Early Hints`) without a limit and without giving way to other tasks, so a receiver that
+//!   sends nothing else occupies a thread of the runtime, and time limits do not fire.
 
 use socket2::SockRef;
 use std::io::{self, IoSlice};
@@ -14,16 +19,33 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+/// Most bytes until the head of an answer is complete, interim answers included; also most bytes
+/// of a TLS handshake.
+const MOST_BEFORE_BODY_BYTES: u64 = 256 * 1024;
+/// Most bytes from then on. Far more than is read of a body
+/// ([`READ_ANSWER_BYTES`](crate::domain::attempt::READ_ANSWER_BYTES)), because small chunks and
+/// small TLS records can take many times the bytes of their content.
+const MOST_FOR_BODY_BYTES: u64 = 1024 * 1024;
+
+/// The receiver sent more than an answer may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "the receiver sent more bytes than an answer may take, which is 256 KiB before its body and 1 MiB for it"
+)]
+pub struct TooManyBytes;
+
 /// The receiver closed the connection before anything of the request was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the connection was closed before the request was written")]
 pub struct ClosedBefore;
 
-/// The count of one connection, shared between the socket and the call that uses it.
+/// The counts of one connection, shared between the socket and the call that uses it.
 #[derive(Debug)]
 pub struct Meter {
     /// Bytes written since the call began.
     written: AtomicU64,
+    /// Bytes that may still be read.
+    allowance: AtomicU64,
     /// The connection was kept, and whether it is still open is to be checked before writing.
     check: AtomicBool,
 }
@@ -32,6 +54,7 @@ impl Meter {
     fn new() -> Self {
         Self {
             written: AtomicU64::new(0),
+            allowance: AtomicU64::new(MOST_BEFORE_BODY_BYTES),
             check: AtomicBool::new(false),
         }
     }
@@ -39,7 +62,14 @@ impl Meter {
     /// A call begins. `kept` says that the connection was used before.
     pub fn begin(&self, kept: bool) {
         self.written.store(0, Ordering::Release);
+        self.allowance
+            .store(MOST_BEFORE_BODY_BYTES, Ordering::Release);
         self.check.store(kept, Ordering::Release);
+    }
+
+    /// The head of the answer is complete.
+    pub fn body_begins(&self) {
+        self.allowance.store(MOST_FOR_BODY_BYTES, Ordering::Release);
     }
 
     /// Whether no byte was written since the call began.
@@ -49,6 +79,14 @@ impl Meter {
 
     fn wrote(&self, bytes: usize) {
         self.written.fetch_add(bytes as u64, Ordering::AcqRel);
+    }
+
+    fn read(&self, bytes: usize) -> Result<(), TooManyBytes> {
+        let less = |left: u64| left.checked_sub(bytes as u64);
+        self.allowance
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, less)
+            .map(drop)
+            .map_err(|_| TooManyBytes)
     }
 }
 
@@ -60,7 +98,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Counts what is written to `stream`.
+    /// Counts what passes over `stream`.
     pub fn new(stream: TcpStream) -> (Self, Arc<Meter>) {
         let meter = Arc::new(Meter::new());
         let socket = Self {
@@ -98,7 +136,10 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let bytes = buffer.filled().len() - before;
+        Poll::Ready(self.meter.read(bytes).map_err(io::Error::other))
     }
 }
 
@@ -151,6 +192,22 @@ mod tests {
         let (receiver, _) = listener.accept().await.expect("accepts");
         let (socket, meter) = Socket::new(stream);
         (socket, meter, receiver)
+    }
+
+    #[test]
+    fn an_answer_may_take_so_many_bytes_and_no_more() {
+        let meter = Meter::new();
+        let most = usize::try_from(MOST_BEFORE_BODY_BYTES).expect("fits");
+        meter.begin(false);
+        assert_eq!(meter.read(most - 1), Ok(()));
+        assert_eq!(meter.read(1), Ok(()));
+        assert_eq!(meter.read(1), Err(TooManyBytes));
+        let most = usize::try_from(MOST_FOR_BODY_BYTES).expect("fits");
+        meter.body_begins();
+        assert_eq!(meter.read(most), Ok(()));
+        assert_eq!(meter.read(1), Err(TooManyBytes));
+        meter.begin(true);
+        assert_eq!(meter.read(1), Ok(()));
     }
 
     #[tokio::test]

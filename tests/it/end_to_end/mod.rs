@@ -6,6 +6,7 @@ mod away;
 mod away_postgres;
 mod commands;
 mod failures;
+mod floods;
 mod kept;
 mod ladder;
 mod lifecycle;

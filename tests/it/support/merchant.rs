@@ -28,9 +28,14 @@ pub enum Reaction {
     Hang,
     /// Sends a head, then body bytes without end.
     Endless,
+    /// Sends the first, then the second again and again without end.
+    Flood(Vec<u8>, Vec<u8>),
     /// Waits until the test lets go ([`Merchant::release`]), then does the other.
     Held(Box<Reaction>),
 }
+
+/// Most bytes that a flood writes at once.
+const FLOOD_BYTES: usize = 256 * 1024;
 
 impl Reaction {
     /// The acknowledgement.
@@ -257,6 +262,14 @@ async fn react(stream: &mut TcpStream, reaction: Reaction) -> bool {
             let mut alive = stream.write_all(head).await.is_ok();
             while alive {
                 alive = stream.write_all(b"7\r\nsuccess\r\n").await.is_ok();
+            }
+            false
+        }
+        Reaction::Flood(first, again) => {
+            let many = again.repeat(FLOOD_BYTES.div_ceil(again.len()));
+            let mut alive = stream.write_all(&first).await.is_ok();
+            while alive {
+                alive = stream.write_all(&many).await.is_ok();
             }
             false
         }
