@@ -53,6 +53,33 @@ const LONGEST: Duration = Duration::from_secs(8);
 /// Calls that a server makes without any of the other's until it counts as waiting for it.
 const WAITS: usize = 12;
 
+/// How the next call is chosen.
+#[derive(Debug, Clone, Copy)]
+enum Policy {
+    /// By chance.
+    Random,
+    /// One server is stopped before one of its calls, and goes on when the other one has ended. Time
+    /// passes in between.
+    Stop {
+        server: usize,
+        after: usize,
+        pause_ms: i64,
+    },
+}
+
+impl Policy {
+    fn draw(chance: &mut Chance) -> Self {
+        if chance.percent(35) {
+            return Self::Random;
+        }
+        Self::Stop {
+            server: chance.below(2) as usize,
+            after: chance.below(9) as usize,
+            pause_ms: *chance.pick(&[0, 3_100, CHANGE_LEASE_MS + 1, LEASE_MS + 1]),
+        }
+    }
+}
+
 /// Tries one interleaving, drawn by `chance`. Gives the order of the calls, and what was wrong.
 pub async fn run(
     world: &Arc<World>,
@@ -104,6 +131,9 @@ pub async fn run(
     let mut order = String::new();
     let mut answers: Vec<Option<(Answer, u64)>> = vec![None, None];
     let trouble_at = chance.below(14);
+    let policy = Policy::draw(&mut chance);
+    let mut made = [0, 0];
+    let mut paused = false;
     let (mut step, mut turns) = (0, 0);
     let mut died = None;
     loop {
@@ -145,10 +175,10 @@ pub async fn run(
         // One that asks again and again waits for the other, or for time to pass.
         let waits = |server: usize| actors[server].alone >= WAITS;
         let may_turn = turns < 3
-            && chance.percent(if ready.iter().all(|one| waits(*one)) {
-                60
-            } else {
-                10
+            && chance.percent(match (policy, ready.iter().all(|one| waits(*one))) {
+                (_, true) => 60,
+                (Policy::Random, false) => 10,
+                (Policy::Stop { .. }, false) => 1,
             });
         if may_turn || (ready.iter().all(|one| waits(*one)) && turns < 40) {
             turns += 1;
@@ -161,7 +191,27 @@ pub async fn run(
             continue;
         }
         let patient: Vec<usize> = ready.iter().copied().filter(|one| !waits(*one)).collect();
-        let server = *chance.pick(if patient.is_empty() { &ready } else { &patient });
+        let mut server = *chance.pick(if patient.is_empty() { &ready } else { &patient });
+        if let Policy::Stop {
+            server: stopped,
+            after,
+            pause_ms,
+        } = policy
+        {
+            let wanted = if made[stopped] < after { stopped } else { 1 - stopped };
+            if wanted != stopped && !paused {
+                paused = true;
+                if pause_ms > 0 {
+                    world.clock.advance(pause_ms);
+                    order.push_str(&format!("+{pause_ms} "));
+                    continue;
+                }
+            }
+            if ready.contains(&wanted) && !waits(wanted) {
+                server = wanted;
+            }
+        }
+        made[server] += 1;
         let which = chance.below(actors[server].held.len() as u64) as usize;
         let held = actors[server].held.remove(which);
         for (other, actor) in actors.iter_mut().enumerate() {
