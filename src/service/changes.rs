@@ -13,6 +13,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::change::{Change, Changed};
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
+use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
@@ -115,8 +116,8 @@ impl Service {
         let started = Instant::now();
         let _lock = self.locks.lock(&asked.key).await?;
         loop {
-            let held = match self.lease(&asked.key, asked.change).await? {
-                Leasing::Held(held) => held,
+            let (held, before) = match self.lease(&asked.key, asked.change).await? {
+                Leasing::Held(held, before) => (held, before),
                 Leasing::InFlight => return self.in_flight(asked).await,
                 Leasing::Settled(stands) => {
                     let shown = self.find(&asked.key).await?.unwrap_or(*stands);
@@ -124,12 +125,16 @@ impl Service {
                 }
                 Leasing::Missing => return Err(ServiceError::Missing),
             };
-            let tried = match (&self.recorder, held) {
-                (Some(recorder), held) => self.try_journal(recorder, asked, held).await,
-                (None, Held::Entry(lease)) => {
+            let tried = match (&self.recorder, before, held) {
+                (Some(recorder), Some(before), held) => {
+                    self.try_journal(recorder, asked, held, *before).await
+                }
+                (None, _, Held::Entry(lease)) => {
                     Tried::Answered(self.change_remembered(asked, *lease).await)
                 }
-                (None, Held::Key(_)) => Tried::Answered(Err(ServiceError::Missing)),
+                (None, _, Held::Key(_)) | (Some(_), None, _) => {
+                    Tried::Answered(Err(ServiceError::Missing))
+                }
             };
             match tried {
                 Tried::Answered(answer) => return answer,
@@ -155,20 +160,16 @@ impl Service {
         }
     }
 
-    /// Makes a change in the journal under a lease, and settles the lease.
-    async fn try_journal(&self, recorder: &Recorder, asked: &Asked, held: Held) -> Tried {
+    /// Makes a change in the journal under a lease, and settles the lease. `before` is how the
+    /// notification stood before it was leased.
+    async fn try_journal(
+        &self,
+        recorder: &Recorder,
+        asked: &Asked,
+        held: Held,
+        before: Snapshot,
+    ) -> Tried {
         let journal = recorder.journal();
-        let before = match in_time(journal.find(&asked.key)).await {
-            Ok(Some(before)) => before,
-            Ok(None) => {
-                self.release(held).await;
-                return Tried::Answered(Err(ServiceError::Missing));
-            }
-            Err(error) => {
-                self.release(held).await;
-                return Tried::Answered(Err(error.into()));
-            }
-        };
         if let Held::Entry(lease) = &held
             && let Err(error) = self.note_interruption(recorder, lease, &before).await
         {
@@ -185,14 +186,9 @@ impl Service {
         };
         let (after, answer) = match in_time(journal.change(changing)).await {
             Ok(ChangeResult::Done(after)) => {
-                // With the attempts that were read before: there are no others, as it was leased.
-                let shown = match in_time(journal.find(&asked.key)).await {
-                    Ok(Some(shown)) => shown,
-                    Ok(None) | Err(_) => Snapshot {
-                        attempts: before.attempts,
-                        ..(*after).clone()
-                    },
-                };
+                // Shown with its attempts, as by a look-up.
+                let shown = in_time(journal.find(&asked.key)).await;
+                let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
                 (*after, Ok(shown))
             }
             Ok(ChangeResult::Refused(stands)) => {
@@ -248,12 +244,16 @@ impl Service {
         lease: &Lease,
         before: &Snapshot,
     ) -> Result<(), ServiceError> {
-        let progress = lease.entry.progress;
-        let stands = before.progress;
-        let same = (progress.series, progress.attempts) == (stands.series, stands.attempts);
-        let Some(started_ms) = lease.entry.interrupted_ms.filter(|_| same) else {
+        let Some(started_ms) = lease.entry.interrupted_ms else {
             return Ok(());
         };
+        let progress = lease.entry.progress;
+        // Its outcome may have been recorded, and only the settlement lost.
+        let stands = in_time(recorder.standing(before.key.clone())).await?;
+        let step = |progress: &Progress| (progress.series, progress.attempts);
+        if stands.is_none_or(|stands| step(&stands.progress) != step(&progress)) {
+            return Ok(());
+        }
         let recording = Recording {
             key: before.key.clone(),
             attempt: Attempt::interrupted(&progress, started_ms),

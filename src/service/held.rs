@@ -4,6 +4,10 @@
 //! what another server is just putting into the schedule waits for the lease. The journal takes a change
 //! only with the lease, and only if nobody has leased the notification since.
 //!
+//! For that, the fence is read *before* the lease is asked for. Whoever leases the notification after this
+//! lease has expired raises the fence, so the change no longer fits. Read under the lease, it might be read
+//! after the lease has expired and somebody else has raised it, and the change would fit again.
+//!
 //! Dying with a lease lets it expire after a few seconds; whoever gets the notification next then has the
 //! journal refuse what the dead one may still be writing, and asks how the notification stands.
 
@@ -34,12 +38,11 @@ pub(super) enum Held {
 
 /// What asking for a lease came to.
 pub(super) enum Leasing {
-    /// The lease.
-    Held(Held),
+    /// The lease; and how the journal had the notification before, without its attempts.
+    Held(Held, Option<Box<Snapshot>>),
     /// There is none to be had: an attempt is, or may be, in flight.
     InFlight,
-    /// There is none to be had at the moment, nor is one needed: by the journal, it stands where this
-    /// change is not to be made, and nothing else will become of it meanwhile.
+    /// None is needed: by the journal, it has ended in a state in which this change is not made.
     Settled(Box<Snapshot>),
     /// There is no such notification.
     Missing,
@@ -70,49 +73,56 @@ impl Service {
         let started = Instant::now();
         // One whose replies did not come may have a lease, which it alone gets again.
         let doubtful = self.doubtful().remove(key);
+        let mut in_doubt = doubtful.is_some();
         let mut request = doubtful.unwrap_or_else(|| LeaseRequest::new(key.clone()));
-        loop {
-            let found = match in_time(self.schedule.lease_one(&request)).await {
-                Ok(LeasedOne::Leased(lease)) => return Ok(Leasing::Held(Held::Entry(lease))),
-                Ok(LeasedOne::Reserved(token)) => return Ok(Leasing::Held(Held::Key(token))),
-                Ok(found) => Some(found),
-                Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding))
-                    if started.elapsed() > LEASE_PATIENCE =>
-                {
-                    self.clone().give_back(request);
-                    return Err(error.into());
+        let leased = loop {
+            let before = match self.standing(key).await {
+                Ok(before) => before,
+                Err(error) => break Err(error),
+            };
+            if self.has_journal() {
+                let Some(stands) = &before else {
+                    break Ok(Leasing::Missing);
+                };
+                request.known = Some(known(stands));
+                if !is_scheduled(stands) && !change.is_allowed(stands.state) && !in_doubt {
+                    break Ok(Leasing::Settled(Box::new(stands.clone())));
+                }
+            }
+            let may_wait = started.elapsed() <= LEASE_PATIENCE;
+            let leased = in_time(self.schedule.lease_one(&request)).await;
+            in_doubt &= leased.is_err();
+            match (leased, &before) {
+                (Ok(LeasedOne::Leased(lease)), _) => {
+                    break Ok(Leasing::Held(Held::Entry(lease), before.map(Box::new)));
+                }
+                (Ok(LeasedOne::Reserved(token)), _) => {
+                    break Ok(Leasing::Held(Held::Key(token), before.map(Box::new)));
+                }
+                (Ok(LeasedOne::Missing), _) => break Ok(Leasing::Missing),
+                (Ok(LeasedOne::MayBeInFlight), _) => break Ok(Leasing::InFlight),
+                // One that has ended by the journal is about to be settled.
+                (Ok(LeasedOne::InFlight), Some(stands)) if !is_scheduled(stands) && may_wait => {}
+                (Ok(LeasedOne::InFlight), _) => break Ok(Leasing::InFlight),
+                (Ok(LeasedOne::Changing | LeasedOne::Expected), _) if may_wait => {}
+                (Ok(LeasedOne::Changing | LeasedOne::Expected), _) => {
+                    break Err(ServiceError::Unsettled);
                 }
                 // The reply may have been lost: asked again, the same lease is given again.
-                Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) => None,
-                Err(error) => return Err(error.into()),
-            };
-            let stands = match &found {
-                Some(_) => self.standing(key).await?,
-                None => None,
-            };
-            if let Some(stands) = &stands
-                && !change.is_allowed(stands.state)
-            {
-                return Ok(Leasing::Settled(Box::new(stands.clone())));
-            }
-            match (found, stands) {
-                (Some(LeasedOne::MayBeInFlight), _) => return Ok(Leasing::InFlight),
-                // One that has ended by the journal is about to be settled.
-                (Some(LeasedOne::InFlight), stands) if stands.as_ref().is_none_or(is_scheduled) => {
-                    return Ok(Leasing::InFlight);
+                (Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding), _) if may_wait => {
+                    in_doubt = true;
                 }
-                (Some(LeasedOne::Missing), None) => return Ok(Leasing::Missing),
-                (Some(LeasedOne::Missing), Some(stands)) => {
-                    request.known = Some(known(&stands));
-                    continue;
+                (Err(error), _) => {
+                    in_doubt = true;
+                    break Err(error.into());
                 }
-                _ => {}
-            }
-            if started.elapsed() > LEASE_PATIENCE {
-                return Err(ServiceError::Unsettled);
             }
             tokio::time::sleep(ASK_AGAIN).await;
+        };
+        if in_doubt {
+            self.clone().give_back(request);
         }
+        leased
     }
 
     /// How the journal has it, without its attempts.
