@@ -36,6 +36,7 @@ for n = 1, #asked do
   local key, lane, expiry = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   local held = in_force[n]
+  if verb == 'put' then lane = lane_of(bytes) end
   if not held and lane ~= '' then
     held = of_lane('ZSCORE', LEASED .. lane, key)
     if held and tonumber(held) == expiry and not settled[key] then damaged() end
@@ -82,7 +83,6 @@ for n = 1, #asked do
     if done == 1 then
       settled[key] = true
       given[#given + 1] = key
-      if lane == '' and verb == 'put' then lane = lane_of(bytes) end
       if lane ~= '' then
         local keys = back[lane] or {}
         keys[#keys + 1] = key
