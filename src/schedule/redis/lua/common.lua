@@ -175,10 +175,11 @@ local function put_back(key, envelope)
   end
 end
 
--- What an envelope that is put in has to be marked with, besides its own flags. `changing` is what
--- CHANGING holds of its key, `held` the envelope it replaces, if there is one.
-local function marked(key, envelope, changing, held)
-  if changing == '' then
+-- What an envelope that is put in has to be marked with, besides its own flags. `in_doubt`: CHANGING
+-- names its key, and no lease is out on it. So one ended of which nobody knows what became of its change,
+-- or was lost. `held` is the envelope that it replaces, if there is one.
+local function marked(key, envelope, in_doubt, held)
+  if in_doubt then
     call('HDEL', CHANGING, key)
     envelope = with_flags(envelope, VERIFY, FENCE)
   end

@@ -24,7 +24,9 @@ for n, key in ipairs(keys) do
   local lane, due, accepted, envelope = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
   if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
   local lease = leases[n]
-  if changing[n] == '' then envelope = marked(key, envelope, '') end
+  if changing[n] and not lease and not readable(call('HGET', JOBS, key)) then
+    envelope = marked(key, envelope, true)
+  end
   local added = not lease and call('HSETNX', JOBS, key, envelope) == 1
   local here = not added and call('HGET', JOBS, key)
   if added or (not lease and not readable(here)) then

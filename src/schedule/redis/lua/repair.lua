@@ -18,12 +18,14 @@ for i = 1, #found[2], 2 do
     if not is_pending(envelope) then
       if not call('ZSCORE', DEAD, key) and not call('ZSCORE', ENDED, key) then
         put_back(key, envelope)
+        call('HDEL', CHANGING, key)
         many = many + 1
       end
     elseif not comes_up(key, lane) and not lease_of(key, lane) then
       call('HSET', JOBS, key, with_flags(envelope, VERIFY, FENCE))
       put_back(key, envelope)
       of_lane('ZREM', LEASED .. lane, key)
+      call('HDEL', CHANGING, key)
       touched[lane] = true
       many = many + 1
     end

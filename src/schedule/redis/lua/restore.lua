@@ -25,7 +25,7 @@ for n, key in ipairs(keys) do
   local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   if not readable(held) then
     missing = missing + 1
-    envelope = marked(key, envelope, changing[n])
+    envelope = marked(key, envelope, changing[n] and not leases[n])
     if leases[n] then envelope = with_flags(envelope, VERIFY) end
     fresh[#fresh + 1], fresh[#fresh + 2] = key, envelope
     if not leases[n] then
@@ -40,7 +40,7 @@ for n, key in ipairs(keys) do
     if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
       if not stranded or not lease_of(key, lane) then
         if stranded then missing = missing + 1 else moved = moved + 1 end
-        call('HSET', JOBS, key, marked(key, envelope, false, held))
+        call('HSET', JOBS, key, marked(key, envelope, changing[n], held))
         of_lane('ZADD', LANE .. lane, due, key)
         touched[lane] = true
       end
