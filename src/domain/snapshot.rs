@@ -10,6 +10,16 @@ use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 
+/// Since when and why a notification is set aside: its outcome could not be recorded, so nobody sends it
+/// until somebody releases it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetAside {
+    /// Since when, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Why it could not be recorded.
+    pub reason: String,
+}
+
 /// Everything that is shown of a notification but its body and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
@@ -40,6 +50,8 @@ pub struct Snapshot {
     /// How often the holder of a lease has shut out those who held one before. A change by hand
     /// applies only where this is what it was decided on. 0 where no journal keeps it.
     pub fence: u64,
+    /// Set if it is pending and set aside. Lists do not tell.
+    pub set_aside: Option<SetAside>,
     /// The attempts that have ended, oldest first; empty where no journal keeps them.
     pub attempts: Vec<Attempt>,
 }
@@ -62,6 +74,7 @@ impl Snapshot {
             registered_ms: notification.registered_ms,
             ended_ms: None,
             fence: 0,
+            set_aside: None,
             attempts: Vec::new(),
         }
     }

@@ -14,6 +14,10 @@
 //!   the same series, number, start and outcome is the same attempt.
 //! * A batch is answered once all of it is kept. If the call fails, part of it may have been kept; to
 //!   repeat it is safe, and finds that part here.
+//! * A notification whose outcome the journal refuses to record is set aside: it stays pending and is
+//!   not among those that a schedule is filled with. That is kept apart from the notification, so that
+//!   it can be written where the notification cannot. Any [`Change`] of it releases it in the same
+//!   transaction, and writes into its history that it was set aside.
 
 mod effect;
 mod history;
@@ -30,7 +34,7 @@ use crate::domain::key::Key;
 use crate::domain::lease::LeaseToken;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
-use crate::domain::snapshot::Snapshot;
+use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -148,8 +152,8 @@ pub enum ChangeResult {
 /// One line of a notification's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed`, `retried` or
-    /// `restored`.
+    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed`, `retried`,
+    /// `restored` or `set_aside`.
     pub kind: String,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
@@ -174,6 +178,44 @@ pub struct Noting {
     pub detail: String,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
+}
+
+/// A notification to be set aside, since its outcome cannot be recorded.
+#[derive(Debug, Clone)]
+pub struct SettingAside {
+    /// Which.
+    pub key: Key,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// Why it cannot be recorded.
+    pub reason: String,
+}
+
+/// The notifications that are pending and set aside.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AllSetAside {
+    /// How many.
+    pub total: u64,
+    /// The first of them, oldest first.
+    pub named: Vec<(Key, SetAside)>,
+}
+
+/// What was written down of a notification that is not set aside any more.
+#[derive(Debug)]
+struct Released {
+    set_aside: SetAside,
+    /// The instance that set it aside.
+    instance: String,
+}
+
+impl Released {
+    /// The line that stays in its history.
+    fn line(self) -> effect::Line {
+        effect::Line {
+            kind: "set_aside",
+            detail: self.set_aside.reason,
+        }
+    }
 }
 
 /// The schedule is being rebuilt from the journal.
@@ -333,6 +375,12 @@ pub trait Journal: Send + Sync + 'static {
     /// Carries out a change by hand, if the fence is the one it was decided on.
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
+    /// Sets a notification aside, unless it is already. Touches nothing else of it.
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError>;
+
+    /// The notifications that are pending and set aside; at most `limit` of them by name.
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError>;
+
     /// One notification with its attempts: the last [`MOST_ATTEMPTS_SHOWN`], oldest first.
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
@@ -343,12 +391,12 @@ pub trait Journal: Send + Sync + 'static {
     /// rebuild shows as `restored` in the history of all that were pending when it began.
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
 
-    /// One notification as the schedule needs it, if it is pending.
+    /// One notification as the schedule needs it, if it is pending and not set aside.
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
 
-    /// Pending notifications, soonest due first, `limit` at most, after `cursor` (whose instant is
-    /// the due time). Gives the cursor of the last one. Fewer come where bodies are large: only a
-    /// page without a cursor is the end.
+    /// Pending notifications that are not set aside, soonest due first, `limit` at most, after `cursor`
+    /// (whose instant is the due time). Gives the cursor of the last one that was looked at. Fewer come
+    /// where bodies are large, or none where all are set aside: only a page without a cursor is the end.
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,

@@ -2,9 +2,9 @@
 //! and answered.
 
 use super::{
-    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
-    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
-    Registering, Transition,
+    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
+    Recording, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -76,6 +76,16 @@ impl Journal for WatchedJournal {
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         self.watch(Work::Accept, self.journal.change(changing))
+            .await
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        self.watch(Work::Settle, self.journal.set_aside(setting))
+            .await
+    }
+
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        self.watch(Work::Browse, self.journal.all_set_aside(limit))
             .await
     }
 

@@ -14,6 +14,7 @@ mod postgres_sharing;
 mod recording;
 mod registering;
 pub mod samples;
+mod setting_aside;
 mod sqlite_file;
 mod upkeep;
 
@@ -119,6 +120,12 @@ macro_rules! contract {
             pending::what_has_ended_is_not_pending,
             pending::an_attempt_by_hand_comes_forward,
             pending::large_bodies_make_pages_shorter_and_leave_nothing_out,
+            setting_aside::what_is_set_aside_is_pending_and_put_into_no_schedule,
+            setting_aside::those_set_aside_are_listed_up_to_a_bound,
+            setting_aside::pages_go_on_past_what_is_set_aside,
+            setting_aside::a_change_releases_it_and_the_history_says_that_it_was,
+            setting_aside::what_has_ended_or_was_pruned_is_not_set_aside,
+            setting_aside::no_word_of_a_reason_is_too_odd_to_be_kept,
             upkeep::many_are_looked_up_at_once_in_order,
             upkeep::changes_by_hand_are_found_by_their_time,
             upkeep::a_note_stands_in_the_history,

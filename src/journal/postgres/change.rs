@@ -3,12 +3,13 @@
 use super::connections::Call;
 use super::error::Failure;
 use super::load::{load, lock};
+use super::set_aside;
 use super::statements::{HistoryRow, insert_history, update_standings};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::effect::{self, Changes, Line};
-use crate::journal::{ChangeResult, Changing, Noting};
+use crate::journal::{Actor, ChangeResult, Changing, Noting};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
@@ -52,6 +53,17 @@ impl Call for Change<'_> {
             actor: changing.actor.clone(),
         };
         update_standings(&mut transaction, std::slice::from_ref(&stored)).await?;
+        if let Some(released) = set_aside::release(&mut transaction, key).await? {
+            stored.snapshot.set_aside = None;
+            let instance = released.instance.as_str().into();
+            let was_set_aside = HistoryRow {
+                notification: stored.row_id,
+                at_ms: released.set_aside.at_ms,
+                actor: Actor::dispatcher(),
+                line: released.line(),
+            };
+            insert_history(&mut transaction, &[was_set_aside], &instance).await?;
+        }
         insert_history(&mut transaction, &[history], instance).await?;
         // Carried out twice, it would be refused the second time.
         let committed = transaction.commit().await;

@@ -11,13 +11,17 @@ use std::collections::HashMap;
 const LOAD: &str = concat!(
     "SELECT ",
     stored_columns!(),
+    ", a.at_ms, a.reason",
     " FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
      CROSS JOIN LATERAL (
         SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
      ) AS n
      CROSS JOIN LATERAL (
         SELECT * FROM standings AS s WHERE s.notification = n.row_id OFFSET 0
-     ) AS s"
+     ) AS s
+     LEFT JOIN LATERAL (
+        SELECT * FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id OFFSET 0
+     ) AS a ON TRUE"
 );
 
 /// In the order of the row numbers: whoever locks several rows locks them in that order.
@@ -32,10 +36,14 @@ const LOCK: &str = concat!(
      )
      SELECT ",
     stored_columns!(),
+    ", a.at_ms, a.reason",
     " FROM wanted AS n
      CROSS JOIN LATERAL (
         SELECT * FROM standings AS s WHERE s.notification = n.row_id FOR UPDATE
-     ) AS s"
+     ) AS s
+     LEFT JOIN LATERAL (
+        SELECT * FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id OFFSET 0
+     ) AS a ON TRUE"
 );
 
 /// Finds the notifications of these keys, in no particular order.
@@ -73,6 +81,11 @@ async fn fetch(
     let mut reader = Reader::default();
     found
         .iter()
-        .map(|row| Ok(reader.stored(&mut Fields::of(row))?))
+        .map(|row| {
+            let mut fields = Fields::of(row);
+            let mut stored = reader.stored(&mut fields)?;
+            stored.snapshot.set_aside = fields.set_aside(stored.snapshot.state)?;
+            Ok(stored)
+        })
         .collect()
 }

@@ -22,13 +22,14 @@ mod record;
 mod register;
 mod rows;
 mod schema;
+mod set_aside;
 mod statements;
 mod upkeep;
 
 use super::{
-    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
-    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
-    Registering, Transition,
+    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
+    Recording, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -82,6 +83,16 @@ impl Journal for PostgresJournal {
             instance: &self.instance,
         };
         self.connections.write(&call).await
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        let instance = &self.instance;
+        let call = set_aside::SetOneAside { setting, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        self.connections.read(&set_aside::All { limit }).await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {

@@ -37,7 +37,9 @@ const PAGE: &str = concat!(
     stored_columns!(),
     ", ",
     payload_columns!("s"),
-    ", s.next_due_ms
+    ", s.next_due_ms, EXISTS (
+        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+     ) AS set_aside
      FROM weighed AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
     " WHERE coalesce(s.bytes_before, 0) < $4
@@ -75,6 +77,9 @@ impl Call for PendingPage {
             let row_id: i64 = row.try_get(0)?;
             let at_ms: i64 = row.try_get("next_due_ms")?;
             cursor = Some(Cursor { at_ms, row: row_id });
+            if row.try_get("set_aside")? {
+                continue;
+            }
             match reader.pending(&mut Fields::of(row)) {
                 Ok(pending) => page.push(pending),
                 // The others must not wait for it.

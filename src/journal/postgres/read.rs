@@ -184,7 +184,9 @@ impl Call for FindPending<'_> {
             " FROM notifications AS n
               JOIN standings AS s ON s.notification = n.row_id
               LEFT JOIN payloads AS p ON p.notification = n.row_id
-              WHERE n.topic = $1 AND n.id = $2 AND s.state = 'scheduled'"
+              WHERE n.topic = $1 AND n.id = $2 AND s.state = 'scheduled' AND NOT EXISTS (
+                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+              )"
         ))
         .bind(self.0.topic())
         .bind(self.0.id())

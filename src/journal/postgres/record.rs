@@ -13,7 +13,7 @@ use super::error::{Failure, UNIQUE_VIOLATION, code};
 use super::load::lock;
 use super::rows::Stored;
 use super::statements::{
-    AttemptRow, HistoryRow, insert_attempts, insert_history, integer, kept_attempts,
+    AttemptRow, HistoryRow, insert_attempts, insert_history, integer, kept_attempts, storable,
     update_standings,
 };
 use crate::domain::key::Key;
@@ -203,7 +203,7 @@ impl Record<'_> {
             .bind(each!(one => one.attempt.answer.outcome.as_str()))
             .bind(each!(one => one.attempt.answer.status.map(i32::from)))
             .bind(each!(one => one.attempt.answer.body.as_slice()))
-            .bind(each!(one => one.attempt.answer.reason.as_str()))
+            .bind(each!(one => storable(&one.attempt.answer.reason)))
             .bind(each!(one => one.at_ms))
             .bind(easy.iter().map(|advance| place(advance.place)).bind_iter())
             .bind(&**self.instance)

@@ -10,7 +10,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
-use crate::domain::snapshot::Snapshot;
+use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{JournalError, Pending, Transition};
@@ -97,6 +97,15 @@ impl<'row> Fields<'row> {
         Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
     }
 
+    /// Reads `at_ms, reason` of what is set aside, of a notification in this state.
+    pub(super) fn set_aside(&mut self, state: State) -> Result<Option<SetAside>, JournalError> {
+        let (at_ms, reason): (Option<i64>, Option<String>) = (self.take()?, self.take()?);
+        let set_aside = at_ms
+            .zip(reason)
+            .map(|(at_ms, reason)| SetAside { at_ms, reason });
+        Ok(set_aside.filter(|_| state == State::Scheduled))
+    }
+
     fn count(&mut self) -> Result<u32, JournalError> {
         let number: i32 = self.take()?;
         u32::try_from(number).map_err(|_| corrupt("count", &number))
@@ -163,6 +172,7 @@ impl Reader {
                 },
                 ended_ms: fields.take()?,
                 fence: fields.fence()?,
+                set_aside: None,
                 attempts: Vec::new(),
             },
         })

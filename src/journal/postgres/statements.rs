@@ -8,6 +8,7 @@ use crate::journal::effect::Line;
 use crate::journal::{Actor, Recording};
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -115,7 +116,7 @@ pub(super) async fn insert_attempts(
     .bind(each!(rows, row => row.recording.attempt.duration_ms))
     .bind(each!(rows, row => row.recording.attempt.answer.status.map(i32::from)))
     .bind(each!(rows, row => row.recording.attempt.answer.body.as_slice()))
-    .bind(each!(rows, row => row.recording.attempt.answer.reason.as_str()))
+    .bind(each!(rows, row => storable(&row.recording.attempt.answer.reason)))
     .bind(each!(rows, row => row.recording.at_ms))
     .bind(&**instance)
     .execute(connection)
@@ -190,11 +191,21 @@ pub(super) async fn insert_history(
     .bind(each!(rows, row => row.at_ms))
     .bind(each!(rows, row => row.line.kind))
     .bind(each!(rows, row => &*row.actor.0))
-    .bind(each!(rows, row => row.line.detail.as_str()))
+    .bind(each!(rows, row => storable(&row.line.detail)))
     .bind(&**instance)
     .execute(connection)
     .await?;
     Ok(())
+}
+
+/// A text as PostgreSQL takes it: no text there can hold the character zero. An attempt must not be
+/// refused for what stands in the words that describe it.
+pub(super) fn storable(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') {
+        text.replace('\0', "\u{fffd}").into()
+    } else {
+        text.into()
+    }
 }
 
 /// A count as the tables keep it.

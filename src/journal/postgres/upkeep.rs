@@ -5,6 +5,7 @@ use super::connections::Call;
 use super::error::Failure;
 use super::read::limit_of;
 use super::rows::Fields;
+use super::statements::storable;
 use crate::domain::key::Key;
 use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
 use async_trait::async_trait;
@@ -71,7 +72,7 @@ impl Call for Rebuilding<'_> {
         .bind(self.rebuild.at_ms)
         .bind(&*self.rebuild.actor.0)
         .bind(&**self.instance)
-        .bind(self.rebuild.reason.as_str())
+        .bind(storable(&self.rebuild.reason))
         .execute(connection)
         .await;
         kept.map_err(|error| Failure::from(error).in_doubt())?;
@@ -261,6 +262,9 @@ async fn delete_records(connection: &mut PgConnection, mut rows: Vec<i64>) -> Re
     rows.sort_unstable();
     delete_payloads(connection, &rows).await?;
     for statement in [
+        // A key that is registered again must not begin set aside.
+        "DELETE FROM set_aside AS a USING notifications AS n
+         WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
         "DELETE FROM attempts WHERE notification = ANY($1)",
         "DELETE FROM transitions WHERE notification = ANY($1)",
         "DELETE FROM standings WHERE notification = ANY($1)",

@@ -12,15 +12,16 @@ mod list;
 mod open;
 mod read;
 mod rows;
+mod set_aside;
 mod statements;
 mod upkeep;
 mod write;
 mod writer;
 
 use super::{
-    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
-    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
-    Registering, Transition,
+    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
+    Recording, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -94,6 +95,16 @@ impl Journal for SqliteJournal {
             }
         }
         Ok(reply)
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        set_aside::set_aside(transaction.connection(), &self.instance, setting).await?;
+        transaction.commit().await
+    }
+
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        set_aside::all(&self.readers, limit).await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {

@@ -9,7 +9,7 @@ use crate::journal::{
     Transition, history,
 };
 use sqlx::sqlite::SqliteRow;
-use sqlx::{SqliteConnection, SqlitePool};
+use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
 /// Pending notifications read at a time. With [`PAGE_BYTES`] it bounds what a page takes up,
 /// whatever the size of the bodies.
@@ -107,7 +107,8 @@ pub(super) async fn pending(
         ", ",
         payload_columns!(),
         " FROM notifications AS n LEFT JOIN payloads AS p ON p.notification = n.row_id
-          WHERE n.topic = ? AND n.id = ? AND n.state = 'scheduled'"
+          WHERE n.topic = ? AND n.id = ? AND n.state = 'scheduled'
+            AND NOT EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)"
     ))
     .bind(key.topic())
     .bind(key.id())
@@ -115,7 +116,7 @@ pub(super) async fn pending(
     .await
     .map_err(failed)?;
     let pending = found.map(|row| rows::pending(&mut Fields::of(&row)));
-    Ok(pending.transpose()?.map(|(_, pending)| pending))
+    pending.transpose()
 }
 
 /// A page of pending notifications, soonest due first; shorter than `limit` if they are large.
@@ -126,24 +127,29 @@ pub(super) async fn pending_page(
 ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
     let mut reading = readers.begin().await.map_err(failed)?;
     let mut page = Vec::new();
-    let mut bytes = 0;
-    while page.len() < limit && bytes < PAGE_BYTES {
-        let wanted = STRETCH.min(limit - page.len());
+    let (mut looked_at, mut bytes) = (0, 0);
+    while looked_at < limit && bytes < PAGE_BYTES {
+        let wanted = STRETCH.min(limit - looked_at);
         let found = pending_stretch(&mut reading, cursor, wanted).await?;
         for row in &found {
-            let (row_id, pending) = rows::pending(&mut Fields::of(row))?;
             cursor = Some(Cursor {
-                at_ms: pending.progress.next_due_ms(),
-                row: row_id,
+                at_ms: row.try_get("next_due_ms").map_err(failed)?,
+                row: row.try_get("row_id").map_err(failed)?,
             });
+            // Not even read: it may be what cannot be read.
+            if row.try_get("set_aside").map_err(failed)? {
+                continue;
+            }
+            let pending = rows::pending(&mut Fields::of(row))?;
             bytes += pending.notification.body.len();
             page.push(pending);
         }
+        looked_at += found.len();
         if found.len() < wanted {
             break;
         }
     }
-    let cursor = cursor.filter(|_| !page.is_empty());
+    let cursor = cursor.filter(|_| looked_at > 0);
     Ok((page, cursor))
 }
 
@@ -154,7 +160,10 @@ macro_rules! pending_where {
             stored_columns!(),
             ", ",
             payload_columns!(),
-            " FROM notifications AS n INDEXED BY pending
+            ", n.next_due_ms, EXISTS (
+                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+              ) AS set_aside
+              FROM notifications AS n INDEXED BY pending
               LEFT JOIN payloads AS p ON p.notification = n.row_id
               WHERE n.state = 'scheduled' AND ",
             $which,

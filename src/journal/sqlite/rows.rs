@@ -10,7 +10,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
-use crate::domain::snapshot::Snapshot;
+use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{JournalError, Pending, Transition};
@@ -49,9 +49,11 @@ static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
         concat!(
             ") SELECT ",
             stored_columns!(),
+            ", a.at_ms, a.reason",
             // A cross join keeps its order in SQLite: one search of the index per wanted key.
             " FROM wanted CROSS JOIN notifications AS n
-              ON n.topic = wanted.topic AND n.id = wanted.id"
+              ON n.topic = wanted.topic AND n.id = wanted.id
+              LEFT JOIN set_aside AS a ON a.topic = n.topic AND a.id = n.id"
         ),
     )
 });
@@ -68,7 +70,9 @@ pub(super) async fn load(
         .await?;
     rows.iter()
         .map(|row| {
-            let stored = stored(&mut Fields::of(row))?;
+            let mut fields = Fields::of(row);
+            let mut stored = stored(&mut fields)?;
+            stored.snapshot.set_aside = fields.set_aside(stored.snapshot.state)?;
             Ok((stored.snapshot.key.clone(), stored))
         })
         .collect()
@@ -98,6 +102,15 @@ impl<'row> Fields<'row> {
     pub(super) fn key(&mut self) -> Result<Key, JournalError> {
         let (topic, id): (&str, &str) = (self.take()?, self.take()?);
         Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
+    }
+
+    /// Reads `at_ms, reason` of what is set aside, of a notification in this state.
+    fn set_aside(&mut self, state: State) -> Result<Option<SetAside>, JournalError> {
+        let (at_ms, reason): (Option<i64>, Option<String>) = (self.take()?, self.take()?);
+        let set_aside = at_ms
+            .zip(reason)
+            .map(|(at_ms, reason)| SetAside { at_ms, reason });
+        Ok(set_aside.filter(|_| state == State::Scheduled))
     }
 
     fn count(&mut self) -> Result<u32, JournalError> {
@@ -163,14 +176,15 @@ pub(super) fn stored(fields: &mut Fields<'_>) -> Result<Stored, JournalError> {
             registered_ms: fields.take()?,
             ended_ms: fields.take()?,
             fence: fields.fence()?,
+            set_aside: None,
             attempts: Vec::new(),
         },
     })
 }
 
 /// Reads [`stored_columns`], then [`payload_columns`].
-pub(super) fn pending(fields: &mut Fields<'_>) -> Result<(i64, Pending), JournalError> {
-    let Stored { row_id, snapshot } = stored(fields)?;
+pub(super) fn pending(fields: &mut Fields<'_>) -> Result<Pending, JournalError> {
+    let Stored { snapshot, .. } = stored(fields)?;
     let ack = fields.read("ack rule", |name| AckRule::by_name(name).ok())?;
     let content_type = fields.take()?;
     let headers = match fields.take::<Option<&str>>()? {
@@ -200,13 +214,10 @@ pub(super) fn pending(fields: &mut Fields<'_>) -> Result<(i64, Pending), Journal
         registered_ms: snapshot.registered_ms,
         fingerprint: snapshot.fingerprint,
     };
-    Ok((
-        row_id,
-        Pending {
-            notification: Arc::new(notification),
-            progress,
-        },
-    ))
+    Ok(Pending {
+        notification: Arc::new(notification),
+        progress,
+    })
 }
 
 /// Reads `series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason`.

@@ -151,6 +151,7 @@ fn bind_notification(
         registered_ms,
         ended_ms,
         fence: _,
+        set_aside: _,
         attempts: _,
     } = &stored.snapshot;
     statement

@@ -2,6 +2,7 @@
 
 use super::error::failed;
 use super::rows::{Stored, load};
+use super::set_aside;
 use super::statements::{
     AttemptRow, HistoryRow, insert_attempts, insert_history, insert_notifications, is_kept,
     update_notifications,
@@ -191,16 +192,27 @@ pub(super) async fn change(
         Changes::Refused => return Ok(ChangeResult::Refused(Box::new(stored.snapshot))),
         Changes::Fenced => return Ok(ChangeResult::Fenced(Box::new(stored.snapshot))),
     };
-    let history = HistoryRow {
+    let mut history = Vec::new();
+    if let Some(released) = set_aside::release(connection, key).await? {
+        stored.snapshot.set_aside = None;
+        history.push(HistoryRow {
+            notification: stored.row_id,
+            at_ms: released.set_aside.at_ms,
+            actor: Actor::dispatcher(),
+            instance: released.instance.as_str().into(),
+            line: released.line(),
+        });
+    }
+    history.push(HistoryRow {
         notification: stored.row_id,
         at_ms: changing.at_ms,
         line,
         actor: changing.actor.clone(),
         instance: instance.clone(),
-    };
+    });
     let moved = std::slice::from_ref(&stored);
     update_notifications(connection, moved).await?;
-    insert_history(connection, &[history]).await?;
+    insert_history(connection, &history).await?;
     Ok(ChangeResult::Done(Box::new(stored.snapshot)))
 }
 

@@ -1,0 +1,119 @@
+//! The notifications that are set aside: writing one down, releasing one, listing them.
+
+use super::connections::Call;
+use super::error::Failure;
+use super::read::limit_of;
+use super::rows::Fields;
+use super::statements::storable;
+use crate::domain::key::Key;
+use crate::domain::snapshot::SetAside;
+use crate::journal::{AllSetAside, Released, SettingAside};
+use async_trait::async_trait;
+use sqlx::postgres::PgConnection;
+use std::sync::Arc;
+
+/// Those that are pending. What was set aside and has ended since holds nobody up.
+macro_rules! pending_set_aside {
+    ($columns:literal, $rest:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM set_aside AS a
+              CROSS JOIN LATERAL (
+                SELECT row_id FROM notifications AS n
+                WHERE n.topic = a.topic AND n.id = a.id OFFSET 0
+              ) AS n
+              CROSS JOIN LATERAL (
+                SELECT 1 FROM standings AS s
+                WHERE s.notification = n.row_id AND s.state = 'scheduled' OFFSET 0
+              ) AS s ",
+            $rest
+        )
+    };
+}
+
+/// See [`crate::journal::Journal::set_aside`]. Made twice, it does no more than once.
+pub(super) struct SetOneAside<'call> {
+    pub(super) setting: &'call SettingAside,
+    pub(super) instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl Call for SetOneAside<'_> {
+    type Reply = ();
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+        let Self { setting, instance } = self;
+        sqlx::query(
+            "INSERT INTO set_aside (topic, id, at_ms, reason, instance)
+             VALUES ($1, $2, $3, $4, $5) ON CONFLICT (topic, id) DO NOTHING",
+        )
+        .bind(setting.key.topic())
+        .bind(setting.key.id())
+        .bind(setting.at_ms)
+        .bind(storable(&setting.reason))
+        .bind(&***instance)
+        .execute(connection)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Releases one; gives what was written down of it.
+pub(super) async fn release(
+    connection: &mut PgConnection,
+    key: &Key,
+) -> Result<Option<Released>, Failure> {
+    let found = sqlx::query(
+        "DELETE FROM set_aside WHERE topic = $1 AND id = $2 RETURNING at_ms, reason, instance",
+    )
+    .bind(key.topic())
+    .bind(key.id())
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = found else {
+        return Ok(None);
+    };
+    let mut fields = Fields::of(&row);
+    Ok(Some(Released {
+        set_aside: SetAside {
+            at_ms: fields.take()?,
+            reason: fields.take()?,
+        },
+        instance: fields.take()?,
+    }))
+}
+
+/// See [`crate::journal::Journal::all_set_aside`].
+pub(super) struct All {
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl Call for All {
+    type Reply = AllSetAside;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<AllSetAside, Failure> {
+        let total: i64 = sqlx::query_scalar(pending_set_aside!("count(*)", ""))
+            .fetch_one(&mut *connection)
+            .await?;
+        let found = sqlx::query(pending_set_aside!(
+            "a.topic, a.id, a.at_ms, a.reason",
+            "ORDER BY a.at_ms, a.topic, a.id LIMIT $1"
+        ))
+        .bind(limit_of(self.limit))
+        .fetch_all(connection)
+        .await?;
+        let mut named = Vec::with_capacity(found.len());
+        for row in &found {
+            let mut fields = Fields::of(row);
+            let key = fields.key()?;
+            let (at_ms, reason) = (fields.take()?, fields.take()?);
+            named.push((key, SetAside { at_ms, reason }));
+        }
+        Ok(AllSetAside {
+            total: total.unsigned_abs(),
+            named,
+        })
+    }
+}
