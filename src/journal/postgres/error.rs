@@ -2,6 +2,10 @@
 //!
 //! Codes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>; the first two characters
 //! are the class.
+//!
+//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside, so that must be
+//! said only of what may concern this notification and no other. A table or a column that is missing
+//! concerns all: they wait until somebody has put it right.
 
 use crate::journal::JournalError;
 
@@ -81,14 +85,12 @@ fn of_code(code: &str, cause: String) -> Failure {
         (_, "40001" | "40P01" | UNIQUE_VIOLATION) => Failure::Conflict(cause),
         // A session that was sitting in a transaction, or one that the server broke off.
         (_, "25P03" | "25P04") => Failure::Lost(cause),
-        // The schema or its content is not what this version wrote: wrong data, a violated
-        // constraint, an unknown table or column, a damaged page, a bug here.
-        ("22" | "23" | "42" | "XX" | "0A", _) if code != "42501" => {
-            Failure::Final(JournalError::Corrupt(cause))
-        }
+        // The content is not what this version wrote: wrong data, a violated constraint, a damaged
+        // page.
+        ("22" | "23" | "XX", _) => Failure::Final(JournalError::Corrupt(cause)),
         // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a
-        // time-out for a lock or a statement (55P03, 57014), no permission, wrong password: may pass,
-        // or be mended by somebody else.
+        // time-out for a lock or a statement (55P03, 57014), no permission, wrong password, an unknown
+        // table or column (42P01, 42703): may pass, or be mended by somebody else.
         _ => Failure::Final(JournalError::Unavailable(cause)),
     }
 }
@@ -124,7 +126,8 @@ mod tests {
             &["55P03", "57014", "42501", "28P01", "58030"],
             "unavailable",
         );
-        check(&["22001", "23514", "23502", "42P01", "42703"], "corrupt");
+        check(&["42P01", "42703", "0A000"], "unavailable");
+        check(&["22001", "22021", "23514", "23502"], "corrupt");
         check(&["XX001", "XX002"], "corrupt");
     }
 }

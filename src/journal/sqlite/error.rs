@@ -1,13 +1,15 @@
 //! What SQLite's failures mean to a caller. Told apart by kind and result code, never by text.
+//!
+//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside, so that must be
+//! said only of what may concern this notification and no other. A table that is missing, or a file that
+//! is something else, concerns all: they wait until somebody has put it right.
 
 use crate::journal::JournalError;
 use sqlx::error::DatabaseError;
 
 /// Primary result codes, <https://www.sqlite.org/rescode.html>; the extended ones add upper bits.
 const PRIMARY: i64 = 0xff;
-const ERROR: i64 = 1;
 const CORRUPT: i64 = 11;
-const SCHEMA: i64 = 17;
 const CONSTRAINT: i64 = 19;
 const MISMATCH: i64 = 20;
 const NOT_A_DATABASE: i64 = 26;
@@ -16,11 +18,10 @@ const NOT_A_DATABASE: i64 = 26;
 pub(super) fn failed(error: sqlx::Error) -> JournalError {
     match &error {
         sqlx::Error::Database(cause) => match code(cause.as_ref()) {
-            // The file is damaged, or its schema or content is not what this version wrote.
-            Some(ERROR | CORRUPT | SCHEMA | CONSTRAINT | MISMATCH | NOT_A_DATABASE) => {
-                JournalError::Corrupt(cause.to_string())
-            }
-            // Busy, full, read-only, out of memory, failing disk: may pass.
+            // A page is damaged, or a row is not what this version wrote.
+            Some(CORRUPT | CONSTRAINT | MISMATCH) => JournalError::Corrupt(cause.to_string()),
+            // Busy, full, read-only, out of memory, failing disk: may pass. A statement that does not
+            // fit the schema, or no database at all: may be mended by somebody.
             _ => JournalError::Unavailable(cause.to_string()),
         },
         sqlx::Error::ColumnDecode { .. }
