@@ -3,7 +3,7 @@
 use crate::api::problem::Problem;
 use crate::api::timeline::{Line, timeline};
 use crate::domain::attempt::{Attempt, escape};
-use crate::domain::snapshot::Snapshot;
+use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
@@ -55,10 +55,18 @@ struct AttemptView<'a> {
 pub struct FullView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
+    /// Since when and why nobody sends it, until somebody releases it.
+    set_aside: Option<SetAsideView<'a>>,
     ladder: Box<RawValue>,
     transitions: Vec<TransitionView<'a>>,
     /// Attempts and transitions in one order.
     timeline: Vec<Line<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct SetAsideView<'a> {
+    at: String,
+    reason: &'a str,
 }
 
 #[derive(Debug, Serialize)]
@@ -138,6 +146,12 @@ impl<'a> FullView<'a> {
         };
         Self {
             notification: NotificationView::seen(snapshot, flights),
+            set_aside: (snapshot.set_aside.as_ref()).map(|SetAside { at_ms, reason }| {
+                SetAsideView {
+                    at: display_ms(*at_ms),
+                    reason,
+                }
+            }),
             ladder: RawValue::from_string(ladder)
                 .expect("invariant: a custom ladder's text is JSON, and names need no escapes"),
             transitions: transitions
@@ -308,7 +322,7 @@ mod tests {
                 Flights::Known,
                 &[]
             ))
-            .ends_with(r#""ladder":"alipay","transitions":[],"timeline":[]}"#)
+            .ends_with(r#""set_aside":null,"ladder":"alipay","transitions":[],"timeline":[]}"#)
         );
     }
 }

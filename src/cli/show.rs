@@ -27,9 +27,18 @@ pub struct One {
     pub(super) deadline_at: Option<String>,
     pub(super) ended_at: Option<String>,
     cause: Option<String>,
+    pub(super) set_aside: Option<SetAside>,
     ladder: Value,
     pub(super) attempts: Vec<Attempt>,
     pub(super) timeline: Vec<Line>,
+}
+
+/// Since when and why nobody sends it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SetAside {
+    at: Option<String>,
+    reason: String,
 }
 
 /// A page of a list.
@@ -61,7 +70,17 @@ pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
         let text = instant_text.as_deref();
         text.map_or(String::new(), |text| instant(text, now_ms))
     };
-    line("next attempt", at(&one.next_attempt_at));
+    match &one.set_aside {
+        Some(set_aside) => {
+            line("set aside", at(&set_aside.at));
+            line("because", clean(&set_aside.reason));
+            line(
+                "next attempt",
+                "none until it is released: `ringback retry`".to_string(),
+            );
+        }
+        None => line("next attempt", at(&one.next_attempt_at)),
+    }
     // Of an ended one the deadline says nothing any more.
     if one.ended_at.is_none() {
         line("deadline", at(&one.deadline_at));
@@ -169,6 +188,26 @@ mod tests {
         );
         assert_eq!(lines[3], "  attempts       1 made, 7 left");
         assert!(text.contains("`\\u{1b}[2J<html>`\n"), "{text}");
+    }
+
+    #[test]
+    fn one_that_is_set_aside_says_so_and_has_no_next_attempt() {
+        let shown = serde_json::from_value(json!({
+            "topic": "t", "id": "i", "state": "scheduled",
+            "next_attempt_at": "2026-11-20T08:33:58.000Z",
+            "set_aside": { "at": "2026-11-20T08:29:58.000Z", "reason": "a constraint\n" },
+        }))
+        .expect("a notification");
+        let text = one(&shown, Colours::never(), NOW_MS, false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1..4],
+            [
+                "  set aside      2026-11-20T08:29:58.000Z (2s ago)",
+                "  because        a constraint\\n",
+                "  next attempt   none until it is released: `ringback retry`",
+            ]
+        );
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn ahead(one: &One, now_ms: i64) -> Vec<Event> {
             texts: vec![Text::Plain(distance(away))],
         })
     };
-    if one.ended_at.is_some() {
+    if one.ended_at.is_some() || one.set_aside.is_some() {
         return Vec::new();
     }
     let next = if one.state == "in_flight" {
@@ -137,7 +137,7 @@ impl Event {
             "delivered" => bold.green(),
             "parked" => bold.red(),
             "cancelled" | "discarded" => bold,
-            "replayed" | "retried" | "restored" => bold.cyan(),
+            "replayed" | "retried" | "restored" | "set_aside" => bold.cyan(),
             _ => Style::new(),
         };
         let detail = line.detail.as_deref().unwrap_or_default();

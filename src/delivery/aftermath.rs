@@ -1,19 +1,31 @@
 //! After the call: its outcome into the journal, its lease settled, however long that takes.
+//!
+//! A journal that is away is waited for. One that is there and refuses this outcome (a constraint is
+//! violated, a row or a page of it is damaged) would refuse it again, and the notification would stay
+//! pending in it: reconciling would put it back, and it would be sent again and again. So it is set
+//! aside in the journal and leaves the schedule; nobody sends it until somebody releases it by hand. If
+//! the journal refuses even to set it aside, the lease is kept for as long as this process lives. Once it
+//! has died, the attempt is made once more.
 
 use super::errand::Errands;
 use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
+use crate::domain::key::Key;
+use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::health::{Patience, Store};
 use crate::journal::recorder::Recorder;
-use crate::journal::{JournalError, Recorded, Recording};
+use crate::journal::{JournalError, Recorded, Recording, SettingAside};
 use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Settlement};
+use std::future::Future;
 use std::pin::pin;
 
 /// How long before its end a lease is renewed whose outcome is not recorded yet. Less than what a
 /// lease lasts beyond the longest attempt, so that it is never renewed while all is well.
 const RENEW_BEFORE_MS: i64 = 2_000;
+/// Longest reason for being set aside that is kept, in characters.
+const LONGEST_REASON: usize = 500;
 
 impl Errands {
     /// Gives a lease back unused.
@@ -47,13 +59,19 @@ impl Errands {
             decision,
             at_ms: self.clock.now_ms(),
         };
-        let mut keeping = pin!(self.keep(recorder, recording, carried_out));
+        self.hold(lease, self.keep(recorder, recording, carried_out))
+            .await
+    }
+
+    /// Renews a lease for as long as something takes that is written into the journal under it.
+    pub(super) async fn hold<T>(&self, lease: &mut Lease, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
         let mut renew_at_ms = lease.expires_ms() - RENEW_BEFORE_MS;
         let mut patience = Patience::new(&self.health, Store::Schedule);
         loop {
             tokio::select! {
                 biased;
-                settlement = &mut keeping => return settlement,
+                done = &mut work => return done,
                 () = self.clock.sleep_until(renew_at_ms) => {}
             }
             match self.schedule.renew(lease).await {
@@ -62,11 +80,11 @@ impl Errands {
                     renew_at_ms = expiry.at_ms - RENEW_BEFORE_MS;
                 }
                 // Somebody else has it; the journal will say which outcome counts.
-                Ok(None) => return keeping.await,
+                Ok(None) => return work.await,
                 // Out of reach, so nobody can claim it either.
                 Err(_) => tokio::select! {
                     biased;
-                    settlement = &mut keeping => return settlement,
+                    done = &mut work => return done,
                     () = patience.wait() => {}
                 },
             }
@@ -89,16 +107,72 @@ impl Errands {
                     return Some(carried_out);
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    // Trying again cannot help; to send it again would be worse than a gap in the
-                    // record.
-                    tracing::error!(notification = %recording.key, %error, "an outcome cannot be recorded");
-                    return Some(carried_out);
+                    let why = unrecorded(&recording.attempt, &error);
+                    self.set_aside(recorder, &recording.key, why).await?;
+                    return Some(self.forget(recording.before));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %recording.key, %error, "recording waits");
                     self.give_up.run_until_cancelled(patience.wait()).await?;
                 }
             }
+        }
+    }
+
+    /// Sets a notification aside whose outcome cannot be recorded, or that cannot be asked about, however
+    /// long that takes. `None` if we are to end first.
+    pub(super) async fn set_aside(
+        &self,
+        recorder: &Recorder,
+        key: &Key,
+        why: String,
+    ) -> Option<()> {
+        let setting = SettingAside {
+            key: key.clone(),
+            at_ms: self.clock.now_ms(),
+            reason: why.chars().take(LONGEST_REASON).collect(),
+        };
+        let reason = &setting.reason;
+        let mut patience = Patience::new(&self.health, Store::Journal);
+        let mut is_said = false;
+        loop {
+            match recorder.journal().set_aside(&setting).await {
+                Ok(()) => {
+                    tracing::error!(
+                        notification = %key,
+                        reason,
+                        "the journal cannot record what became of a notification; it is set aside and \
+                         not sent again until it is released by hand"
+                    );
+                    return Some(());
+                }
+                Err(JournalError::Corrupt(_) | JournalError::Refused(_)) if is_said => {}
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    is_said = true;
+                    tracing::error!(
+                        notification = %key,
+                        reason,
+                        %error,
+                        "the journal cannot record what became of a notification, nor set it aside; \
+                         it is kept back for as long as this server runs"
+                    );
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    tracing::debug!(notification = %key, %error, "setting it aside waits");
+                }
+            }
+            self.give_up.run_until_cancelled(patience.wait()).await?;
+        }
+    }
+
+    /// Has the schedule forget a notification that is set aside. With a journal, it remembers nothing of
+    /// what has ended.
+    pub(super) fn forget(&self, progress: Progress) -> Settlement {
+        Settlement::End {
+            state: State::Cancelled,
+            cause: None,
+            progress,
+            ended_ms: self.clock.now_ms(),
         }
     }
 
@@ -175,6 +249,7 @@ impl Errands {
     /// Brings the schedule to where the journal stands.
     pub(super) fn conform(&self, snapshot: &Snapshot) -> Settlement {
         match snapshot.state {
+            State::Scheduled if snapshot.set_aside.is_some() => self.forget(snapshot.progress),
             State::Scheduled => Settlement::Again(snapshot.progress),
             State::Delivered | State::Dead | State::Cancelled => Settlement::End {
                 state: snapshot.state,
@@ -184,4 +259,15 @@ impl Errands {
             },
         }
     }
+}
+
+/// Why a notification is set aside. Says how its attempt ended, since nothing else will.
+fn unrecorded(attempt: &Attempt, error: &JournalError) -> String {
+    let Attempt { number, answer, .. } = attempt;
+    let status = match answer.status {
+        Some(status) => format!(" with {status}"),
+        None => String::new(),
+    };
+    let outcome = answer.outcome;
+    format!("attempt {number} ended as {outcome}{status}, and that cannot be recorded: {error}")
 }

@@ -133,8 +133,12 @@ impl Errands {
             match looked_up {
                 Ok(found) => break found,
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    // It comes back when the lease expires, and is logged again.
-                    tracing::error!(notification = %key, %error, "the journal cannot say whether to deliver");
+                    // What cannot be asked about, or not be fenced, can hardly be recorded either.
+                    let why = format!("whether to send it cannot be asked: {error}");
+                    let setting = self.set_aside(recorder, &key, why);
+                    self.hold(&mut lease, setting).await?;
+                    let settlement = self.forget(lease.entry.progress);
+                    self.settle(lease, settlement).await;
                     return None;
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
@@ -156,8 +160,8 @@ impl Errands {
         let stands = &snapshot.progress;
         let same = (known.series, known.attempts) == (stands.series, stands.attempts)
             && known.next_due_ms() >= stands.next_due_ms();
-        if snapshot.state != State::Scheduled || !same {
-            // The outcome is in the journal; only the settlement was lost.
+        if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
+            // The outcome is in the journal, or it is set aside; only the settlement was lost.
             let settlement = self.conform(&snapshot);
             self.settle(lease, settlement).await;
             return None;

@@ -247,11 +247,14 @@ impl Service {
 
 /// What the schedule is told of a notification that it does not hold.
 fn known(stands: &Snapshot) -> Known {
-    // Once an attempt was made, the registration has arrived.
-    let arrived = stands.progress.attempts > 0 || stands.state != State::Scheduled;
+    // Once an attempt was made, the registration has arrived. One that is set aside had an attempt.
+    let arrived = stands.progress.attempts > 0
+        || stands.state != State::Scheduled
+        || stands.set_aside.is_some();
     Known {
         registered_ms: if arrived { 0 } else { stands.registered_ms },
-        due_ms: stands.next_due_ms(),
+        // Nothing is in flight of one that is set aside: its attempt had ended.
+        due_ms: stands.next_due_ms().filter(|_| stands.set_aside.is_none()),
     }
 }
 

@@ -28,12 +28,14 @@ impl Service {
         }
         let journal = async {
             let counts = in_short(self.journal()?.counts()).await?;
+            let set_aside = in_short(self.journal()?.all_set_aside(0)).await?;
             Some(Journaled {
                 registered: counts.registered,
                 pending: counts.scheduled,
                 delivered: counts.delivered,
                 dead: counts.dead,
                 cancelled: counts.cancelled,
+                set_aside: set_aside.total,
             })
         };
         let schedule = async {

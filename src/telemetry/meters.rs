@@ -48,6 +48,8 @@ pub struct Journaled {
     pub dead: u64,
     /// Called off or discarded.
     pub cancelled: u64,
+    /// Pending, and not sent until somebody releases it.
+    pub set_aside: u64,
 }
 
 /// How many entries the schedule holds.
@@ -207,6 +209,10 @@ impl Collector for LastReading {
                 (("state", "cancelled"), journal.cancelled),
             ];
             gauges(&mut encoder, "notifications", help, states)?;
+            let help = "Pending notifications that are not sent until somebody releases them, since \
+                        the journal could not record what became of them";
+            let metric = encoder.encode_descriptor("set_aside", help, None, MetricType::Gauge)?;
+            gauge(journal.set_aside).encode(metric)?;
         }
         if let Some(schedule) = &reading.schedule {
             let help = "Entries of the schedule: pending, and of these in flight";
@@ -293,6 +299,7 @@ mod tests {
                 delivered: 3,
                 dead: 2,
                 cancelled: 1,
+                set_aside: 2,
             }),
             schedule: None,
             stores: vec![
@@ -321,6 +328,7 @@ mod tests {
             "ringback_registered 10",
             r#"ringback_notifications{state="pending"} 4"#,
             r#"ringback_notifications{state="cancelled"} 1"#,
+            "ringback_set_aside 2",
             r#"ringback_store_up{store="journal"} 1"#,
             r#"ringback_store_up{store="schedule"} 0"#,
             r#"ringback_store_failed_calls_total{store="schedule"} 7"#,

@@ -1,5 +1,6 @@
 //! Proving that nothing was lost: what was registered against how it ended, and what is pending in
-//! the journal against what the schedule holds, both ways.
+//! the journal against what the schedule holds, both ways; and naming what nobody sends, since its
+//! outcome could not be recorded.
 //!
 //! Only reads, so it can be run beside servers at work. Their traffic is no difference: what looks
 //! like one is compared again a moment later, and counts if it has stayed the same kind of wrong.
@@ -8,7 +9,7 @@ use super::difference::{Difference, find_among};
 use super::error::UpkeepError;
 use super::walk::{Pick, Place, compare};
 use crate::domain::key::Key;
-use crate::journal::{Examined, Journal, JournalCounts};
+use crate::journal::{AllSetAside, Examined, Journal, JournalCounts};
 use crate::schedule::Schedule;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -32,6 +33,8 @@ pub struct Books {
     pub counters: JournalCounts,
     /// What reading every notification found, if that was asked for.
     pub examined: Option<Examined>,
+    /// What is pending and set aside: nobody sends it.
+    pub set_aside: AllSetAside,
 }
 
 impl Books {
@@ -40,25 +43,28 @@ impl Books {
     /// # Errors
     /// If the journal fails.
     pub async fn read(journal: &dyn Journal, deep: bool) -> Result<Self, UpkeepError> {
+        let set_aside = journal.all_set_aside(MOST_NAMED).await?;
         if !deep {
             return Ok(Self {
                 counters: journal.counts().await?,
                 examined: None,
+                set_aside,
             });
         }
         let examined = journal.examine(MOST_NAMED).await?;
         Ok(Self {
             counters: examined.counters,
             examined: Some(examined),
+            set_aside,
         })
     }
 
-    /// Whether all that was registered is accounted for.
+    /// Whether all that was registered is accounted for, and nothing is set aside.
     #[must_use]
     pub fn are_right(&self) -> bool {
         let examined = (self.examined.as_ref())
             .is_none_or(|examined| examined.rows == examined.counters && examined.faulty == 0);
-        balanced(&self.counters) && examined
+        balanced(&self.counters) && examined && self.set_aside.total == 0
     }
 }
 

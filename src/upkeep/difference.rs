@@ -29,6 +29,8 @@ pub enum Kind {
     Elsewhere,
     /// Ended in the journal, and the schedule would bring it up again.
     Ended,
+    /// Set aside in the journal, and the schedule would bring it up again.
+    SetAside,
     /// The schedule holds it, and the journal does not know it.
     Unknown,
 }
@@ -40,6 +42,9 @@ pub struct Standing {
     pub state: State,
     /// How far it has come.
     pub progress: Progress,
+    /// Whether it is set aside: then the schedule must not hold it. Lists do not tell, so this is known
+    /// only after it was looked up.
+    pub set_aside: bool,
 }
 
 impl Standing {
@@ -49,6 +54,7 @@ impl Standing {
         Self {
             state: snapshot.state,
             progress: snapshot.progress,
+            set_aside: snapshot.set_aside.is_some(),
         }
     }
 }
@@ -130,8 +136,11 @@ fn judge(journal: Option<Standing>, schedule: Option<Holding>) -> Option<Kind> {
         (None, None) => None,
         (_, Some(holding)) if holding.in_flight => None,
         (None, Some(_)) => Some(Kind::Unknown),
-        (Some(standing), None) => (standing.state == State::Scheduled).then_some(Kind::Missing),
+        (Some(standing), None) => {
+            (standing.state == State::Scheduled && !standing.set_aside).then_some(Kind::Missing)
+        }
         (Some(standing), Some(holding)) => match standing.state {
+            State::Scheduled if standing.set_aside => Some(Kind::SetAside),
             State::Scheduled => {
                 (!agree(&standing.progress, &holding.progress)).then_some(Kind::Elsewhere)
             }
@@ -157,7 +166,18 @@ mod tests {
 
     fn standing(state: State) -> Option<Standing> {
         let progress = progress();
-        Some(Standing { state, progress })
+        Some(Standing {
+            state,
+            progress,
+            set_aside: false,
+        })
+    }
+
+    fn set_aside() -> Option<Standing> {
+        standing(State::Scheduled).map(|standing| Standing {
+            set_aside: true,
+            ..standing
+        })
     }
 
     fn holding(progress: Progress) -> Option<Holding> {
@@ -191,6 +211,9 @@ mod tests {
         check(standing(State::Scheduled), held, None);
         check(standing(State::Scheduled), None, Some(Kind::Missing));
         check(standing(State::Scheduled), leased(), None);
+        check(set_aside(), None, None);
+        check(set_aside(), held, Some(Kind::SetAside));
+        check(set_aside(), leased(), None);
         for state in [State::Delivered, State::Dead, State::Cancelled] {
             check(standing(state), None, None);
             check(standing(state), held, Some(Kind::Ended));

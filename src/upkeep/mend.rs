@@ -4,7 +4,7 @@
 //!
 //! * What is put back or moved is read in the journal once more, and marked: whoever claims it asks
 //!   the journal again before sending it. If it ends in between, it is claimed and settled unsent.
-//! * What the schedule holds though it has ended is leased first, so that nobody sends it meanwhile;
+//! * What the schedule holds though it has ended, or is set aside, is leased first, so that nobody sends it meanwhile;
 //!   then the journal is asked, and the lease settled by what it says. Dying in between lets the
 //!   lease expire, and what comes back from a lease has the journal asked as well.
 //! * What the journal does not know is written into it, from what the schedule holds. It was accepted
@@ -28,7 +28,7 @@ pub struct Mended {
     pub restored: u64,
     /// Brought to where the journal stands.
     pub moved: u64,
-    /// Removed from the schedule, since they have ended.
+    /// Removed from the schedule, since they have ended or are set aside.
     pub removed: u64,
     /// Written into a journal that did not know them.
     pub adopted: u64,
@@ -98,7 +98,7 @@ pub async fn mend(
         let done = match difference.kind {
             Kind::Unknown if record == Record::LeftOut => Ok(Done::default()),
             Kind::Missing | Kind::Elsewhere => put_back(journal, schedule, key).await,
-            Kind::Ended => remove(journal, schedule, key).await,
+            Kind::Ended | Kind::SetAside => remove(journal, schedule, key).await,
             Kind::Unknown => adopt(journal, schedule, key).await,
         };
         match done {
@@ -186,6 +186,12 @@ async fn remove(
 
 fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     match snapshot.state {
+        State::Scheduled if snapshot.set_aside.is_some() => Settlement::End {
+            state: State::Cancelled,
+            cause: None,
+            progress: snapshot.progress,
+            ended_ms: lease.expires_ms(),
+        },
         // Replayed meanwhile. What an earlier lease left has to be asked about still.
         State::Scheduled if lease.entry.fence || lease.entry.interrupted_ms.is_some() => {
             Settlement::Recheck

@@ -34,7 +34,7 @@ pub struct Recovered {
     pub read: u64,
     /// Entries that were missing, or elsewhere than they should be, and were put in.
     pub put_in: u64,
-    /// Entries that were removed, since they have ended.
+    /// Entries that were removed, since they have ended or are set aside.
     pub removed: u64,
 }
 
@@ -44,7 +44,7 @@ enum Stage {
     Filling,
     /// Putting back what is nowhere, from here on.
     Repairing(Option<String>),
-    /// Removing what has ended, from here on.
+    /// Removing what has ended or is set aside, from here on.
     Removing(Option<String>),
     Done,
 }
@@ -124,7 +124,7 @@ impl<'schedule> Recovery<'schedule> {
                 let mut found = find_among(journal.as_ref(), self.schedule, &keys).await?;
                 // What is missing by now is on its way, or is seen to by the reconciler.
                 found.retain(|difference| match difference.kind {
-                    Kind::Ended | Kind::Unknown | Kind::Elsewhere => true,
+                    Kind::Ended | Kind::SetAside | Kind::Unknown | Kind::Elsewhere => true,
                     Kind::Missing => false,
                 });
                 let mended = mend(journal.as_ref(), self.schedule, &found, Record::Kept).await?;

@@ -5,8 +5,9 @@ use crate::cli::terminal::{Colours, table};
 use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
+use crate::domain::snapshot::SetAside;
 use crate::domain::timestamp::display_ms;
-use crate::journal::{Fault, JournalCounts};
+use crate::journal::{AllSetAside, Fault, JournalCounts};
 use crate::schedule::shared::Peeked;
 use crate::upkeep::audit::{Books, Compared, balanced};
 use crate::upkeep::difference::{Difference, Kind};
@@ -62,6 +63,7 @@ impl Report {
         line(format!("journal   {}", self.journal));
         if let Some(books) = &self.books {
             say_books(books, &mut line);
+            say_set_aside(&books.set_aside, colours, &mut line);
         }
         match &self.schedule {
             Some(redis) => line(format!("schedule  {redis}")),
@@ -102,6 +104,10 @@ impl Report {
                     "total": examined.faulty,
                     "named": examined.faults.iter().map(fault_as_json).collect::<Vec<_>>(),
                 })),
+                "set_aside": {
+                    "total": books.set_aside.total,
+                    "named": books.set_aside.named.iter().map(set_aside_as_json).collect::<Vec<_>>(),
+                },
             })),
             "schedule": held.map(|held| json!({
                 "at": self.schedule,
@@ -138,6 +144,24 @@ fn say_books(books: &Books, line: &mut impl FnMut(String)) {
         line(format!("  {key} is {}", fault_text(*fault)));
     }
     say_more(examined.faulty, examined.faults.len(), line);
+}
+
+fn say_set_aside(set_aside: &AllSetAside, colours: Colours, line: &mut impl FnMut(String)) {
+    let AllSetAside { total, named } = set_aside;
+    if *total == 0 {
+        return;
+    }
+    line(format!(
+        "  set aside {total}: what became of them could not be recorded, so they are not sent; \
+         `ringback retry` releases one"
+    ));
+    let row = |(key, SetAside { at_ms, reason }): &(Key, SetAside)| {
+        vec![key.to_string(), display_ms(*at_ms), reason.clone()]
+    };
+    let rows: Vec<Vec<String>> = named.iter().map(row).collect();
+    let heading = ["notification", "set aside", "because"];
+    line(table(colours, &heading, &rows).trim_end().to_string());
+    say_more(*total, named.len(), line);
 }
 
 fn say_held(held: &Held, line: &mut impl FnMut(String)) {
@@ -209,6 +233,7 @@ fn row(difference: &Difference) -> Vec<String> {
         Kind::Missing => "would not be delivered",
         Kind::Elsewhere => "at another step",
         Kind::Ended => "ended, but held",
+        Kind::SetAside => "set aside, but held",
         Kind::Unknown => "not in the journal",
     };
     vec![
@@ -276,11 +301,16 @@ fn fault_as_json((key, fault): &(Key, Fault)) -> Value {
     json!({ "topic": key.topic(), "id": key.id(), "fault": fault })
 }
 
+fn set_aside_as_json((key, SetAside { at_ms, reason }): &(Key, SetAside)) -> Value {
+    json!({ "topic": key.topic(), "id": key.id(), "at": display_ms(*at_ms), "reason": reason })
+}
+
 fn difference_as_json(difference: &Difference) -> Value {
     let kind = match difference.kind {
         Kind::Missing => "missing",
         Kind::Elsewhere => "elsewhere",
         Kind::Ended => "ended",
+        Kind::SetAside => "set_aside",
         Kind::Unknown => "unknown",
     };
     let step = |progress: &Progress| {

@@ -15,6 +15,7 @@ mod lost_keys;
 mod metrics;
 mod outages;
 mod process;
+mod set_aside;
 mod sharing;
 
 /// Makes one test of each function for each of the stores.

@@ -2,14 +2,16 @@
 
 use super::stage::Stage;
 use crate::cli::program::{Finished, run};
-use crate::journal_contract::samples::{apply, delivery, do_change, failure, key, refusal};
+use crate::journal_contract::samples::{
+    START_MS, apply, delivery, do_change, failure, key, refusal,
+};
 use crate::support::merchant::Merchant;
 use crate::support::redis::fresh_database;
 use crate::support::ringback::{Server, Stores, registration};
 use ringback::config::JournalConfig;
 use ringback::domain::change::Change;
 use ringback::journal::sqlite::SqliteJournal;
-use ringback::journal::{Journal, JournalError};
+use ringback::journal::{Journal, JournalError, SettingAside};
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
@@ -102,6 +104,40 @@ async fn what_is_all_there_is_said_to_be() {
              everything is accounted for\n"
         );
         assert_eq!(finished.stdout, expected);
+    }
+}
+
+#[tokio::test]
+async fn what_is_set_aside_is_named_with_the_reason() {
+    for stage in [Stage::memory().await, Stage::postgres().await] {
+        stage.journal_one("aside", 0).await;
+        let setting = SettingAside {
+            key: key("aside"),
+            at_ms: START_MS,
+            reason: "a constraint\nis violated".to_string(),
+        };
+        stage.journal.set_aside(&setting).await.expect("kept");
+        let report = stage.audited(1, &[]);
+        let expected = json!({
+            "total": 1,
+            "named": [{
+                "topic": "payment.succeeded", "id": "aside", "at": "2026-11-20T08:30:00.000Z",
+                "reason": "a constraint\nis violated",
+            }],
+        });
+        assert_eq!(report["journal"]["set_aside"], expected);
+        let finished = stage.audit(&[]);
+        assert_eq!(finished.status, 1);
+        let shown = "  set aside 1: what became of them could not be recorded, so they are not sent; \
+                     `ringback retry` releases one\n\
+                     notification             set aside                 because\n\
+                     payment.succeeded/aside  2026-11-20T08:30:00.000Z  a constraint\\nis violated\n";
+        assert!(finished.stdout.contains(shown), "{}", finished.stdout);
+        assert!(
+            finished
+                .stdout
+                .ends_with("\nnot everything is accounted for\n")
+        );
     }
 }
 

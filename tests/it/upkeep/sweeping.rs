@@ -7,15 +7,18 @@ use crate::journal_contract::samples::{
 };
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
-use ringback::journal::Journal;
+use ringback::journal::{Journal, SettingAside};
+use ringback::schedule::Settlement;
 use ringback::upkeep::REGISTRATION_MS;
 use ringback::upkeep::beat::{Round as _, Step};
+use ringback::upkeep::fill::fill;
 use ringback::upkeep::mend::Mended;
 use ringback::upkeep::sweep::Sweep;
 
 on_each_pair!(
     each_kind_of_difference_is_mended,
     what_the_journal_forgot_is_written_down_again_and_delivered_once,
+    what_is_set_aside_is_removed_and_never_put_back,
     what_is_young_is_left_for_the_next_round,
     it_goes_on_where_it_was,
     a_small_round_writes_nothing_and_a_place_of_another_time_is_no_trouble,
@@ -68,6 +71,40 @@ async fn each_kind_of_difference_is_mended(stage: Stage) {
     let kinds = history(journal, &key("missing")).await;
     assert_eq!(kinds, ["registered", "restored"]);
     assert_eq!(history(journal, &key("same")).await, ["registered"]);
+}
+
+async fn what_is_set_aside_is_removed_and_never_put_back(stage: Stage) {
+    stage.journal_one("missing", 0).await;
+    stage.register("held", 0).await;
+    stage.register("leased", 0).await;
+    let lease = stage.take("leased").await;
+    for id in ["missing", "held", "leased"] {
+        let setting = SettingAside {
+            key: key(id),
+            at_ms: START_MS,
+            reason: "damage".to_string(),
+        };
+        stage.journal.set_aside(&setting).await.expect("kept");
+    }
+    let mut sweep = sweep(&stage);
+    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
+    let removed = Mended {
+        removed: 1,
+        ..NOTHING
+    };
+    assert_eq!(mended, removed);
+    assert_eq!(stage.held("missing").await, None);
+    assert_eq!(stage.held("held").await, None);
+    assert!(stage.held("leased").await.is_some());
+    let settled = stage.schedule.settle(lease, Settlement::Release).await;
+    settled.expect("answered");
+    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
+    assert_eq!(mended, removed);
+    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
+    assert_eq!(mended, NOTHING);
+    let filled = fill(stage.journal.clone(), stage.schedule.as_ref()).await;
+    assert_eq!(filled.expect("filled").read, 0);
+    assert_eq!(stage.claim().await, [""; 0]);
 }
 
 async fn what_the_journal_forgot_is_written_down_again_and_delivered_once(stage: Stage) {
