@@ -144,6 +144,9 @@ impl Stores {
         };
         let mended = mending.await.map_err(failed)?;
         let said = match (mended.restored, mended.moved) {
+            (0, 0) if snapshot.set_aside.is_some() => {
+                format!("{key} is set aside, so it is not put back; `ringback retry` releases it\n")
+            }
             (0, 0) => format!("{key} was in Redis already\n"),
             (0, _) => {
                 format!("{key} was at another step in Redis, and is where the journal has it\n")

@@ -269,5 +269,8 @@ fn unrecorded(attempt: &Attempt, error: &JournalError) -> String {
         None => String::new(),
     };
     let outcome = answer.outcome;
-    format!("attempt {number} ended as {outcome}{status}, and that cannot be recorded: {error}")
+    let (JournalError::Unavailable(cause)
+    | JournalError::Corrupt(cause)
+    | JournalError::Refused(cause)) = error;
+    format!("attempt {number} ended as {outcome}{status}, and that cannot be recorded: {cause}")
 }

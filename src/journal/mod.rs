@@ -347,7 +347,8 @@ pub enum JournalError {
     /// It cannot be reached, is too slow, full or refuses; worth trying again.
     #[error("the journal is unavailable: {0}")]
     Unavailable(String),
-    /// It holds something that this version cannot read.
+    /// It holds something that this version cannot read, or it refuses what is to be written of this
+    /// notification and would refuse it again.
     #[error("the journal holds something unreadable: {0}")]
     Corrupt(String),
     /// It is in use by another server, or cannot be opened at all.

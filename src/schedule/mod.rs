@@ -242,7 +242,7 @@ pub struct Claimed {
 pub struct Known {
     /// When it was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
-    /// When its next attempt is due; `None` if it has ended.
+    /// When its next attempt is due; `None` if it has ended or is set aside: then none is in flight.
     pub due_ms: Option<i64>,
 }
 

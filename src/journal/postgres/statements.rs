@@ -198,11 +198,11 @@ pub(super) async fn insert_history(
     Ok(())
 }
 
-/// A text as PostgreSQL takes it: no text there can hold the character zero. An attempt must not be
-/// refused for what stands in the words that describe it.
+/// A text as PostgreSQL takes it: no text there can hold the character zero, so that is written as an
+/// escape. An attempt must not be refused for what stands in the words that describe it.
 pub(super) fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
-        text.replace('\0', "\u{fffd}").into()
+        text.replace('\0', "\\0").into()
     } else {
         text.into()
     }

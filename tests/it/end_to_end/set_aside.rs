@@ -26,6 +26,8 @@ enum Damage {
     Attempts,
     /// Every change to it.
     Itself,
+    /// To set it aside.
+    Note,
 }
 
 impl Damage {
@@ -42,6 +44,15 @@ impl Damage {
                 "CREATE TRIGGER damage BEFORE UPDATE ON notifications WHEN NEW.id = 'broken'
                  BEGIN SELECT RAISE(ABORT, 'damage'); END",
                 "DROP TRIGGER damage",
+            ),
+            (Self::Note, false) => (
+                "CREATE TRIGGER note_damage BEFORE INSERT ON set_aside WHEN NEW.id = 'broken'
+                 BEGIN SELECT RAISE(ABORT, 'damage'); END",
+                "DROP TRIGGER note_damage",
+            ),
+            (Self::Note, true) => (
+                "ALTER TABLE set_aside ADD CONSTRAINT note_damage CHECK (id <> 'broken')",
+                "ALTER TABLE set_aside DROP CONSTRAINT note_damage",
             ),
             (Self::Attempts, true) => (
                 "DO $$ BEGIN EXECUTE format(
@@ -120,14 +131,16 @@ async fn until_set_aside(api: &Api) -> Value {
 }
 
 /// Two that are due in a second, of which one cannot be recorded, and one that is due in an hour.
-async fn start(stores: Stores, merchant: &mut Merchant, damage: Damage) -> Server {
+async fn start(stores: Stores, merchant: &mut Merchant, damages: &[Damage]) -> Server {
     let server = Server::start_by_hand(stores).await;
     for (id, delay) in [("broken", "1s"), ("beside", "1s"), ("later", "1h")] {
         let mut asked = registration(id, merchant);
         asked["delay"] = delay.into();
         server.register(asked).await;
     }
-    damage.do_it(&server.config().journal).await;
+    for damage in damages {
+        damage.do_it(&server.config().journal).await;
+    }
     server.clock().advance(1_000);
     let called = BTreeSet::from([merchant.call().await.body, merchant.call().await.body]);
     assert_eq!(
@@ -143,7 +156,7 @@ async fn start(stores: Stores, merchant: &mut Merchant, damage: Damage) -> Serve
 async fn what_cannot_be_recorded_is_sent_once_until_it_is_released(stores: Stores) {
     let mut merchant = Merchant::start().await;
     let damage = Damage::Attempts;
-    let server = start(stores, &mut merchant, damage).await;
+    let server = start(stores, &mut merchant, &[damage]).await;
     let view = until_set_aside(&server).await;
     assert_eq!(
         (&view["state"], &view["attempts_made"]),
@@ -221,7 +234,7 @@ async fn what_cannot_be_recorded_is_sent_once_until_it_is_released(stores: Store
 async fn what_cannot_be_changed_stays_set_aside_until_it_can(stores: Stores) {
     let mut merchant = Merchant::start().await;
     let damage = Damage::Itself;
-    let server = start(stores, &mut merchant, damage).await;
+    let server = start(stores, &mut merchant, &[damage]).await;
     until_set_aside(&server).await;
     for (method, below) in [(Method::POST, "/retry"), (Method::DELETE, "")] {
         let (status, problem) = change(&server, method, below).await;
@@ -238,6 +251,25 @@ async fn what_cannot_be_changed_stays_set_aside_until_it_can(stores: Stores) {
     assert_eq!(server.get("broken").await["set_aside"], Value::Null);
     let (finished, report) = audit(server.config());
     assert_eq!(finished.status, 0, "{report}");
+    assert!(merchant.arrived().is_none());
+    server.stop().await;
+}
+
+async fn what_cannot_even_be_set_aside_is_kept_back(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let damages = [Damage::Attempts, Damage::Note];
+    let server = start(stores, &mut merchant, &damages).await;
+    // For longer than its lease would last.
+    for _ in 0..80 {
+        let view = server.get("broken").await;
+        assert_eq!(
+            (&view["state"], &view["set_aside"]),
+            (&json!("in_flight"), &Value::Null)
+        );
+        server.clock().advance(500);
+    }
+    Damage::Note.undo_it(&server.config().journal).await;
+    until_set_aside(&server).await;
     assert!(merchant.arrived().is_none());
     server.stop().await;
 }
@@ -274,6 +306,7 @@ async fn a_journal_that_lacks_a_table_sets_nothing_aside(stores: Stores) {
 }
 
 crate::end_to_end::on_journaled_stores!(
+    what_cannot_even_be_set_aside_is_kept_back,
     a_journal_that_lacks_a_table_sets_nothing_aside,
     what_cannot_be_recorded_is_sent_once_until_it_is_released,
     what_cannot_be_changed_stays_set_aside_until_it_can,

@@ -9,6 +9,7 @@ use crate::support::merchant::Merchant;
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, registration as asked};
 use ringback::config::JournalConfig;
+use ringback::journal::SettingAside;
 use ringback::schedule::shared::{Found, Peeked};
 use std::path::Path;
 
@@ -65,6 +66,20 @@ async fn one_notification_is_put_back() {
         stage.rebuilt(&["payment.succeeded", "3"]),
         "payment.succeeded/3 is delivered; there is nothing to put back\n"
     );
+    stage.register("4", 0).await;
+    let setting = SettingAside {
+        key: key("4"),
+        at_ms: 1,
+        reason: "damage".to_string(),
+    };
+    journal.set_aside(&setting).await.expect("kept");
+    for _ in 0..2 {
+        assert_eq!(
+            stage.rebuilt(&["payment.succeeded", "4"]),
+            "payment.succeeded/4 is set aside, so it is not put back; `ringback retry` releases it\n"
+        );
+        assert_eq!(stage.held("4").await, None);
+    }
     let missing = ["payment.succeeded", "nobody"];
     stage.refused(
         &missing,
