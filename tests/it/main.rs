@@ -9,7 +9,7 @@ mod journal_contract;
 mod ladder_tables;
 mod layers;
 mod reliability;
-#[cfg(any())]
+
 mod schedule_contract;
 mod signature_judge;
 mod support;

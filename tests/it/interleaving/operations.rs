@@ -80,9 +80,9 @@ pub enum Answer {
     /// It was changed, or stood so already; and this is how it stands.
     Changed(Box<Snapshot>),
     /// The state forbids it, or an attempt is in flight.
-    Refused(State),
+    Refused(#[expect(dead_code, reason = "shown when something is wrong")] State),
     /// Try again.
-    Failed(String),
+    Failed(#[expect(dead_code, reason = "shown when something is wrong")] String),
     /// There is nothing to answer.
     Nothing,
 }

@@ -198,7 +198,11 @@ pub async fn run(
             pause_ms,
         } = policy
         {
-            let wanted = if made[stopped] < after { stopped } else { 1 - stopped };
+            let wanted = if made[stopped] < after {
+                stopped
+            } else {
+                1 - stopped
+            };
             if wanted != stopped && !paused {
                 paused = true;
                 if pause_ms > 0 {

@@ -8,9 +8,9 @@ use ringback::domain::lane::Lane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::snapshot::Snapshot;
 use ringback::journal::{
-    ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts, JournalError,
-    Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
-    Registering, Transition,
+    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
+    Recording, Registering, SettingAside, Transition,
 };
 use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
@@ -197,6 +197,19 @@ impl Journal for GatedJournal {
             JournalError,
             self.inner.change(changing)
         )
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        gated!(
+            self,
+            "journal.set_aside",
+            JournalError,
+            self.inner.set_aside(setting)
+        )
+    }
+
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        self.inner.all_set_aside(limit).await
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {

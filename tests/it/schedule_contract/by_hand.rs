@@ -1,30 +1,48 @@
-//! Asking for one particular entry: leasing it out of turn, and making it due at once.
+//! Leasing one particular entry for a change by hand: out of turn, due or not, ended or not.
 
 use super::fixture::*;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, Found, Limits, Settlement, Taken};
+use ringback::schedule::{
+    CHANGE_LEASE_MS, Entry, Found, LeaseRequest, LeasedOne, Limits, Settled, Settlement,
+};
 
-pub async fn take_leases_an_entry_due_or_not(open: impl AsyncFn(Limits) -> Fixture) {
+fn is_changing(one: &LeasedOne) -> bool {
+    matches!(one, LeasedOne::Changing)
+}
+
+fn is_in_flight(one: &LeasedOne) -> bool {
+    matches!(one, LeasedOne::InFlight)
+}
+
+pub async fn an_entry_is_leased_by_hand_due_or_not(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let later = fixture.put("shop", "later", 9_000).await;
     let due = fixture.put("shop", "due", 0).await;
-    let lease = fixture.take_lease("later").await;
-    assert_eq!(
-        (lease.entry, lease.expires_ms),
-        (later, START_MS + LEASE_MS)
-    );
-    assert_eq!(fixture.take_lease("due").await.entry, due);
+    let lease = fixture.lease_by_hand("later").await;
+    assert_eq!(lease.expires_ms(), START_MS + CHANGE_LEASE_MS);
+    assert_eq!(lease.token().key(), &key("later"));
+    assert_eq!(lease.token().expiry(), lease.expiry());
+    assert_eq!(lease.entry, later);
+    let found = Found {
+        entry: later,
+        in_flight: true,
+    };
+    assert_eq!(fixture.find("later").await, Some(found));
+    assert_eq!(fixture.lease_by_hand("due").await.entry, due);
     assert_eq!(fixture.lane_in_flight("shop").await, 2);
-    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(CHANGE_LEASE_MS - 1);
+    let claimed = fixture.claim(9).await;
+    assert_eq!(ids(&claimed.leases), [""; 0]);
+    assert_eq!(claimed.next_due_ms, Some(START_MS + CHANGE_LEASE_MS));
 }
 
-pub async fn take_disregards_the_cap_and_counts_as_a_lease(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_lease_by_hand_disregards_the_cap_and_counts(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(capped(2)).await;
     fixture.put_many("shop", 6, 0).await;
-    let first = fixture.take_lease("shop-0005").await;
+    let first = fixture.lease_by_hand("shop-0005").await;
     assert_eq!(fixture.claim_ids(9).await, ["shop-0000"], "one place left");
-    let third = fixture.take_lease("shop-0004").await;
+    let third = fixture.lease_by_hand("shop-0004").await;
     assert_eq!(fixture.lane_in_flight("shop").await, 3);
     fixture.done(&first, again(&first, 999)).await;
     assert_eq!(fixture.claim_ids(9).await, [""; 0], "still at the cap");
@@ -32,86 +50,264 @@ pub async fn take_disregards_the_cap_and_counts_as_a_lease(open: impl AsyncFn(Li
     assert_eq!(fixture.claim_ids(9).await, ["shop-0001"]);
 }
 
-pub async fn take_finds_an_attempt_under_way(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_leased_entry_is_nobody_elses(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 0).await;
     fixture.put("shop", "2", 50).await;
-    fixture.claim_one().await;
-    fixture.take_lease("2").await;
-    // Also past the expiry: until a claim returns it, the attempt may still be settled.
-    for after_ms in [0, LEASE_MS, 2 * LEASE_MS] {
+    let attempt = fixture.claim_one().await;
+    let by_hand = fixture.lease_by_hand("2").await;
+    for after_ms in [0, CHANGE_LEASE_MS - 1] {
         fixture.turn_to(after_ms);
-        for id in ["1", "2"] {
-            let taken = fixture.take(id).await;
-            assert!(matches!(taken, Taken::InFlight), "{taken:?}");
+        for (id, is_told) in [
+            ("1", is_in_flight as fn(&LeasedOne) -> bool),
+            ("2", is_changing),
+        ] {
+            for request in [LeaseRequest::new(key(id)), known(id)] {
+                let here = fixture.ask(&request).await;
+                let there = fixture.other.lease_one(&request).await.expect("answered");
+                assert!(is_told(&here), "{id}: {here:?}");
+                assert!(is_told(&there), "{id}: {there:?}");
+            }
         }
     }
     assert_eq!(fixture.counts().await.in_flight, 2);
+    fixture.done(&attempt, again(&attempt, 9)).await;
+    fixture.done(&by_hand, again(&by_hand, 9)).await;
 }
 
-pub async fn take_finds_an_ended_entry(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn an_attempt_that_expired_is_returned_to_whoever_asks(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(capped(1)).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    fixture.put("shop", "2", 0).await;
+    fixture.turn_to(5);
+    let attempt = fixture.claim_one().await;
+    fixture.turn_to(5 + LEASE_MS - 1);
+    let one = fixture.lease_one("1").await;
+    assert!(is_in_flight(&one), "{one:?}");
+    fixture.turn_to(5 + LEASE_MS);
+    let interrupted = Entry {
+        interrupted_ms: Some(START_MS + 5),
+        ..to_verify(entry)
+    };
+    let lease = fixture.lease_by_hand("1").await;
+    assert_eq!(lease.entry, interrupted);
+    assert_eq!(fixture.lane_in_flight("shop").await, 1);
+    let late = fixture.settle(&attempt, again(&attempt, 0)).await;
+    assert_eq!(late, Settled::Lost);
+    fixture.done(&lease, Settlement::Release).await;
+    let lease = fixture.claim_one().await;
+    assert_eq!(lease.entry, interrupted, "it is to be told still");
+    fixture.done(&lease, again(&lease, LEASE_MS * 9)).await;
+    assert_eq!(fixture.claim_ids(9).await, ["2"], "its lane has room again");
+}
+
+pub async fn of_many_that_expired_any_can_be_leased(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(Limits {
+        lane_cap: 1_000,
+        ..LIMITS
+    })
+    .await;
+    fixture.put_many("shop", 600, 0).await;
+    fixture.claim_all(600).await;
+    fixture.turn_to(LEASE_MS);
+    for id in ["shop-0599", "shop-0300", "shop-0000"] {
+        let lease = fixture.lease_by_hand(id).await;
+        assert_eq!(lease.entry.interrupted_ms, Some(START_MS), "{id}");
+    }
+}
+
+pub async fn a_lease_by_hand_that_expired_has_the_journal_fenced(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    for by_hand in [false, true] {
+        let fixture = open(LIMITS).await;
+        let entry = fixture.put("shop", "1", 0).await;
+        let lost = fixture.lease_by_hand("1").await;
+        fixture.turn_to(CHANGE_LEASE_MS - 1);
+        assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+        let one = fixture.lease_one("1").await;
+        assert!(is_changing(&one), "{one:?}");
+        fixture.turn_to(CHANGE_LEASE_MS);
+        let lease = match by_hand {
+            true => fixture.lease_by_hand("1").await,
+            false => fixture.claim_one().await,
+        };
+        assert_eq!(lease.entry, to_fence(entry), "no attempt was interrupted");
+        for way in [again(&lost, 0), Settlement::Release, Settlement::Recheck] {
+            assert_eq!(fixture.settle(&lost, way).await, Settled::Lost);
+        }
+        fixture.done(&lease, Settlement::Release).await;
+        let lease = fixture.claim_one().await;
+        assert!(lease.entry.verify && lease.entry.fence, "released");
+        fixture.done(&lease, again(&lease, CHANGE_LEASE_MS)).await;
+        let lease = fixture.claim_one().await;
+        assert!(!lease.entry.verify && !lease.entry.fence, "settled");
+        assert_eq!(fixture.lane_in_flight("shop").await, 1);
+    }
+}
+
+pub async fn an_interruption_outlasts_a_lease_by_hand_that_expires(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    fixture.claim_one().await;
+    fixture.turn_to(LEASE_MS);
+    fixture.lease_by_hand("1").await;
+    fixture.turn_to(LEASE_MS + CHANGE_LEASE_MS);
+    let expected = Entry {
+        interrupted_ms: Some(START_MS),
+        ..to_fence(entry)
+    };
+    assert_eq!(fixture.claim_one().await.entry, expected);
+}
+
+pub async fn a_lease_by_hand_that_expired_unnoticed_still_settles(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    for limits in [LIMITS, REMEMBERING] {
+        let fixture = open(limits).await;
+        fixture.put("shop", "1", 0).await;
+        let lease = fixture.lease_by_hand("1").await;
+        fixture.turn_to(CHANGE_LEASE_MS + 1);
+        fixture
+            .done(&lease, end(&lease, State::Cancelled, CHANGE_LEASE_MS))
+            .await;
+        assert_eq!(fixture.lane_in_flight("shop").await, 0);
+        assert_eq!(fixture.counts().await, Default::default());
+        assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    }
+}
+
+pub async fn a_request_made_again_gets_its_lease_again(open: impl AsyncFn(Limits) -> Fixture) {
+    for (limits, state) in [
+        (LIMITS, State::Scheduled),
+        (REMEMBERING, State::Dead),
+        (REMEMBERING, State::Cancelled),
+    ] {
+        let fixture = open(limits).await;
+        fixture.put("shop", "1", 50).await;
+        if state != State::Scheduled {
+            let lease = fixture.lease_by_hand("1").await;
+            fixture.done(&lease, end(&lease, state, 0)).await;
+        }
+        let entry = fixture.entry("1").await;
+        let request = LeaseRequest::new(key("1"));
+        let first = leased(fixture.ask(&request).await);
+        let second = leased(fixture.ask(&request).await);
+        fixture.turn_to(100);
+        let third = leased(fixture.ask(&request.clone()).await);
+        assert_eq!(third.expires_ms(), START_MS + 100 + CHANGE_LEASE_MS);
+        for lease in [&first, &second, &third] {
+            assert_eq!(lease.entry, entry, "{state}");
+        }
+        let counted = usize::from(state == State::Scheduled);
+        assert_eq!(fixture.lane_in_flight("shop").await, counted);
+        assert_eq!(fixture.counts().await.in_flight, 1);
+        let one = fixture.lease_one("1").await;
+        assert!(is_changing(&one), "{one:?}");
+        fixture.turn_to(CHANGE_LEASE_MS);
+        assert_eq!(fixture.claim_ids(9).await, [""; 0], "{state}: its own end");
+        for lost in [&first, &second] {
+            let settled = fixture.settle(lost, Settlement::Release).await;
+            assert_eq!(settled, Settled::Lost, "{state}");
+        }
+        fixture.done(&third, Settlement::Release).await;
+        assert_eq!(fixture.entry("1").await, entry);
+        assert_eq!(fixture.lane_in_flight("shop").await, 0);
+        assert_eq!(fixture.counts().await.in_flight, 0);
+    }
+}
+
+pub async fn a_request_made_again_too_late_finds_what_others_find(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    let request = LeaseRequest::new(key("1"));
+    fixture.ask(&request).await;
+    fixture.turn_to(CHANGE_LEASE_MS);
+    let lease = leased(fixture.ask(&request).await);
+    assert_eq!(lease.entry, to_fence(entry), "its first lease expired");
+    fixture.done(&lease, Settlement::Release).await;
+    fixture.claim_one().await;
+    let one = fixture.ask(&request).await;
+    assert!(is_in_flight(&one), "{one:?}");
+}
+
+pub async fn what_has_ended_is_leased_where_it_is_remembered(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
     for state in [State::Delivered, State::Dead, State::Cancelled] {
         let fixture = open(REMEMBERING).await;
         fixture.put("shop", "1", 0).await;
         let lease = fixture.claim_one().await;
         fixture.done(&lease, end(&lease, state, 3)).await;
-        match fixture.take("1").await {
-            Taken::Ended(entry) => assert_eq!(*entry, ended(&lease, state, 3)),
-            taken @ (Taken::Leased(_) | Taken::InFlight | Taken::Missing) => panic!("{taken:?}"),
-        }
+        let by_hand = fixture.lease_by_hand("1").await;
+        assert_eq!(by_hand.entry, ended(&lease, state, 3));
+        assert_eq!(by_hand.expires_ms(), START_MS + CHANGE_LEASE_MS);
+        let one = fixture.lease_one("1").await;
+        assert!(is_changing(&one), "{one:?}");
         let fixture = open(LIMITS).await;
         fixture.put("shop", "1", 0).await;
         let lease = fixture.claim_one().await;
         fixture.done(&lease, end(&lease, state, 3)).await;
-        assert!(matches!(fixture.take("1").await, Taken::Missing));
+        let one = fixture.lease_one("1").await;
+        assert!(matches!(one, LeasedOne::Missing), "{one:?}");
     }
 }
 
-pub async fn what_was_taken_early_waits_again_for_its_time(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn what_was_leased_early_waits_again_for_its_time(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let due_ms = 2 * LEASE_MS;
     let entry = fixture.put("shop", "1", due_ms).await;
-    let lease = fixture.take_lease("1").await;
+    let lease = fixture.lease_by_hand("1").await;
     fixture.done(&lease, Settlement::Release).await;
     let claimed = fixture.claim(9).await;
     assert_eq!(ids(&claimed.leases), [""; 0]);
     assert_eq!(claimed.next_due_ms, Some(START_MS + due_ms));
     fixture.turn_to(1);
-    fixture.take_lease("1").await;
+    fixture.lease_by_hand("1").await;
     let claimed = fixture.claim(9).await;
-    assert_eq!(claimed.next_due_ms, Some(START_MS + 1 + LEASE_MS));
-    fixture.turn_to(1 + LEASE_MS);
+    assert_eq!(claimed.next_due_ms, Some(START_MS + 1 + CHANGE_LEASE_MS));
+    fixture.turn_to(1 + CHANGE_LEASE_MS);
     let claimed = fixture.claim(9).await;
     assert_eq!(ids(&claimed.leases), [""; 0], "returned, but not due");
     assert_eq!(claimed.next_due_ms, Some(START_MS + due_ms));
     assert!(!fixture.find("1").await.expect("here").in_flight);
     fixture.turn_to(due_ms);
-    let interrupted = Entry {
-        interrupted_ms: Some(START_MS + 1),
-        verify: true,
-        ..entry
-    };
-    assert_eq!(fixture.claim_one().await.entry, interrupted);
+    assert_eq!(fixture.claim_one().await.entry, to_fence(entry));
 }
 
-pub async fn of_concurrent_takes_one_gets_the_lease(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn of_concurrent_requests_one_gets_the_lease(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 0).await;
-    let key = key("1");
+    let (one, other) = (LeaseRequest::new(key("1")), LeaseRequest::new(key("1")));
     let (here, there, claimed) = tokio::join!(
-        fixture.schedule.take(&key),
-        fixture.other.take(&key),
+        fixture.schedule.lease_one(&one),
+        fixture.other.lease_one(&other),
         fixture.other.claim(9),
     );
-    let taken = [here, there]
+    let leased = [here, there]
         .into_iter()
-        .filter(|taken| matches!(taken, Ok(Taken::Leased(_))))
+        .filter(|one| matches!(one, Ok(LeasedOne::Leased(_))))
         .count();
-    assert_eq!(taken + claimed.expect("answered").leases.len(), 1);
+    assert_eq!(leased + claimed.expect("answered").leases.len(), 1);
     assert_eq!(fixture.lane_in_flight("shop").await, 1);
 }
 
-pub async fn advance_makes_a_waiting_entry_due_at_once(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn another_instance_can_settle_a_change(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 50).await;
+    let request = LeaseRequest::new(key("1"));
+    let there = leased(fixture.other.lease_one(&request).await.expect("answered"));
+    fixture.done(&there, again(&there, 0)).await;
+    assert_eq!(fixture.claim_ids(9).await, ["1"]);
+}
+
+pub async fn a_retry_makes_a_waiting_entry_due_at_once(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let entry = fixture.put("shop", "1", 9_000).await;
     fixture.put("shop", "2", 8_000).await;
@@ -127,10 +323,12 @@ pub async fn advance_makes_a_waiting_entry_due_at_once(open: impl AsyncFn(Limits
         entry: by_hand.clone(),
         in_flight: false,
     });
-    assert_eq!(fixture.advance("1").await, found);
+    fixture.retry("1").await;
+    assert_eq!(fixture.find("1").await, found);
     fixture.turn_to(6);
+    fixture.retry("1").await;
     assert_eq!(
-        fixture.advance("1").await,
+        fixture.find("1").await,
         found,
         "asking again changes nothing"
     );
@@ -144,38 +342,18 @@ pub async fn advance_makes_a_waiting_entry_due_at_once(open: impl AsyncFn(Limits
     assert_eq!(fixture.claim_ids(9).await, ["1"]);
 }
 
-pub async fn advance_leaves_a_due_or_leased_entry_alone(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_retry_leaves_a_due_entry_where_it_is(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let due = fixture.put("shop", "due", 5).await;
-    let leased = fixture.put("shop", "leased", 9_000).await;
-    fixture.take_lease("leased").await;
-    fixture.turn_to(5);
+    fixture.put("shop", "after it", 6).await;
     let found = Some(Found {
         entry: due,
         in_flight: false,
     });
-    assert_eq!(fixture.advance("due").await, found, "due exactly now");
-    fixture.turn_to(6);
-    assert_eq!(fixture.advance("due").await, found);
-    let found = Some(Found {
-        entry: leased,
-        in_flight: true,
-    });
-    assert_eq!(fixture.advance("leased").await, found);
-    assert_eq!(fixture.claim_ids(9).await, ["due"]);
-}
-
-pub async fn advance_shows_an_ended_entry(open: impl AsyncFn(Limits) -> Fixture) {
-    let fixture = open(REMEMBERING).await;
-    for state in [State::Delivered, State::Dead, State::Cancelled] {
-        fixture.put("shop", state.as_str(), 0).await;
-        let lease = fixture.claim_one().await;
-        fixture.done(&lease, end(&lease, state, 0)).await;
-        let found = Some(Found {
-            entry: ended(&lease, state, 0),
-            in_flight: false,
-        });
-        assert_eq!(fixture.advance(state.as_str()).await, found);
-        assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    for after_ms in [5, 6] {
+        fixture.turn_to(after_ms);
+        fixture.retry("due").await;
+        assert_eq!(fixture.find("due").await, found, "due since {after_ms}");
     }
+    assert_eq!(fixture.claim_ids(9).await, ["due", "after it"]);
 }

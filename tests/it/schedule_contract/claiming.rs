@@ -17,7 +17,7 @@ pub async fn due_exactly_now_is_claimed_and_a_millisecond_later_is_not(
     fixture.turn_to(50);
     let lease = fixture.claim_one().await;
     assert_eq!(lease.entry, entry);
-    assert_eq!(lease.expires_ms, START_MS + 50 + LEASE_MS);
+    assert_eq!(lease.expires_ms(), START_MS + 50 + LEASE_MS);
 }
 
 pub async fn within_a_lane_what_is_due_longest_comes_first_then_by_key(

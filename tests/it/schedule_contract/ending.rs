@@ -1,9 +1,11 @@
 //! Ended entries: forgotten at once, or remembered; the dead ones whole, until somebody decides.
 
 use super::fixture::*;
-use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
-use ringback::schedule::{DeadPage, Entry, Found, Limits, Registered, ScheduleError};
+use ringback::schedule::{
+    CHANGE_LEASE_MS, DeadPage, Entry, Found, Lease, LeasedOne, Limits, Registered, ScheduleError,
+    Settlement,
+};
 
 const ENDS: [State; 3] = [State::Delivered, State::Dead, State::Cancelled];
 
@@ -11,7 +13,7 @@ impl Fixture {
     /// Registers an entry, claims it and ends it so many milliseconds after the start.
     async fn put_ended(&self, id: &str, state: State, ended_ms: i64) -> Entry {
         self.put("shop", id, 0).await;
-        let lease = self.take_lease(id).await;
+        let lease = self.lease_by_hand(id).await;
         self.done(&lease, end(&lease, state, ended_ms)).await;
         ended(&lease, state, ended_ms)
     }
@@ -41,7 +43,8 @@ pub async fn with_a_journal_an_ended_entry_is_forgotten_at_once(
         assert_eq!(fixture.find("1").await, None);
         assert_eq!(fixture.counts().await, Default::default());
         assert_eq!(fixture.dead_ids(None, 9).await, (vec![], None));
-        assert_eq!(fixture.revive("1", Some(due(0))).await, None);
+        let one = fixture.lease_one("1").await;
+        assert!(matches!(one, LeasedOne::Missing), "{one:?}");
         fixture.put("shop", "1", 0).await;
         assert_eq!(fixture.claim_ids(9).await, ["1"], "its key is free");
     }
@@ -128,44 +131,39 @@ pub async fn a_dead_entry_is_kept_whole_until_somebody_decides(
     assert_eq!(fixture.counts().await.dead, 1);
 }
 
-pub async fn a_dead_entry_revives_with_new_progress(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_dead_entry_begins_anew(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(REMEMBERING).await;
     let dead = fixture.put_ended("1", State::Dead, 0).await;
     fixture.turn_to(50);
-    let progress = dead
-        .progress
-        .replay(&dead.notification.ladder, START_MS + 60);
-    let before = fixture.revive("1", Some(progress)).await;
-    assert_eq!(before, Some(dead.clone()));
-    let revived = Entry::scheduled(dead.notification.clone(), progress);
-    assert_eq!(fixture.entry("1").await, revived);
+    let lease = fixture.lease_by_hand("1").await;
+    assert_eq!(lease.entry, dead);
+    fixture.done(&lease, Settlement::Release).await;
+    let replayed = fixture.replay("1", 60).await;
+    assert_eq!(fixture.entry("1").await, replayed);
     assert_eq!(fixture.counts().await.dead, 0);
     assert_eq!(fixture.dead_ids(None, 9).await, (vec![], None));
     let claimed = fixture.claim(9).await;
     assert_eq!(ids(&claimed.leases), [""; 0]);
     assert_eq!(claimed.next_due_ms, Some(START_MS + 60));
-    let again = fixture.revive("1", Some(due(0))).await;
-    assert_eq!(again, Some(revived.clone()), "it is not dead any more");
     fixture.turn_to(60);
-    assert_eq!(fixture.claim_one().await.entry, revived);
+    assert_eq!(fixture.claim_one().await.entry, replayed);
+    assert_eq!(fixture.lane_in_flight("shop").await, 1);
 }
 
 pub async fn a_dead_entry_can_be_given_up(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(REMEMBERING).await;
     let dead = fixture.put_ended("1", State::Dead, 0).await;
     fixture.turn_to(REMEMBER_MS);
-    assert_eq!(fixture.revive("1", None).await, Some(dead));
+    assert_eq!(fixture.entry("1").await, dead);
+    let discarded = fixture.discard("1").await;
     let given_up = fixture.entry("1").await;
+    assert_eq!(given_up, discarded);
     assert_eq!(given_up.state, State::Cancelled);
     assert_eq!(given_up.cause, None);
     assert_eq!(given_up.ended_ms, Some(START_MS + REMEMBER_MS));
     assert!(given_up.notification.body.is_empty());
     assert_eq!(fixture.counts().await, Default::default());
     assert_eq!(fixture.dead_ids(None, 9).await, (vec![], None));
-    for progress in [None, Some(due(0))] {
-        let again = fixture.revive("1", progress).await;
-        assert_eq!(again, Some(given_up.clone()), "nothing more happens");
-    }
     fixture.turn_to(2 * REMEMBER_MS - 1);
     fixture.claim(1).await;
     assert_eq!(fixture.entry("1").await, given_up);
@@ -174,22 +172,66 @@ pub async fn a_dead_entry_can_be_given_up(open: impl AsyncFn(Limits) -> Fixture)
     assert_eq!(fixture.find("1").await, None);
 }
 
-pub async fn only_the_dead_revive(open: impl AsyncFn(Limits) -> Fixture) {
-    let fixture = open(REMEMBERING).await;
-    fixture.put("shop", "waiting", 50).await;
-    fixture.put("shop", "leased", 50).await;
-    fixture.take_lease("leased").await;
-    fixture.put_ended("delivered", State::Delivered, 0).await;
-    fixture.put_ended("cancelled", State::Cancelled, 0).await;
-    for id in ["waiting", "leased", "delivered", "cancelled"] {
-        for progress in [None::<Progress>, Some(due(0))] {
-            let before = fixture.find(id).await;
-            let shown = fixture.revive(id, progress).await;
-            assert_eq!(shown, before.clone().map(|found| found.entry));
-            assert_eq!(fixture.find(id).await, before, "{id}");
+/// Every way in which a lease by hand on an ended entry ends without a change of it.
+async fn give_back(fixture: &Fixture, lease: &Lease, way: &str) {
+    match way {
+        "released" => fixture.done(lease, Settlement::Release).await,
+        "rechecked" => fixture.done(lease, Settlement::Recheck).await,
+        _ => {
+            fixture.turn_to(lease.expires_ms() - START_MS);
+            fixture.claim(1).await;
         }
     }
-    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+}
+
+pub async fn an_ended_entry_that_was_leased_is_put_back_as_it_was(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    for way in ["released", "rechecked", "expired"] {
+        for state in ENDS {
+            let fixture = open(REMEMBERING).await;
+            let before = fixture.put_ended("1", state, 3).await;
+            let counts = fixture.counts().await;
+            let page = fixture.dead(None, 9).await.entries;
+            let lease = fixture.lease_by_hand("1").await;
+            assert_eq!(lease.entry, before, "{way} {state}");
+            let found = fixture.find("1").await.expect("here");
+            assert!(found.in_flight, "{way} {state}");
+            assert_eq!(fixture.dead_ids(None, 9).await.0, [""; 0], "it may change");
+            assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+            assert_eq!(fixture.lane_in_flight("shop").await, 0, "nothing is sent");
+            give_back(&fixture, &lease, way).await;
+            let found = Found {
+                entry: before,
+                in_flight: false,
+            };
+            assert_eq!(fixture.find("1").await, Some(found), "{way}");
+            assert_eq!(fixture.counts().await, counts, "{way} {state}");
+            assert_eq!(fixture.dead(None, 9).await.entries, page, "{way} {state}");
+            assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+            if state != State::Dead {
+                fixture.turn_to(3 + REMEMBER_MS - 1);
+                fixture.claim(1).await;
+                assert!(fixture.find("1").await.is_some(), "{way} {state}: not yet");
+                fixture.turn_to(3 + REMEMBER_MS);
+                fixture.claim(1).await;
+                assert_eq!(fixture.find("1").await, None, "{way} {state}");
+            }
+        }
+    }
+}
+
+pub async fn what_is_leased_is_not_forgotten(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    let before = fixture.put_ended("1", State::Delivered, 3).await;
+    fixture.turn_to(3 + REMEMBER_MS - CHANGE_LEASE_MS + 1);
+    let lease = fixture.lease_by_hand("1").await;
+    fixture.turn_to(3 + REMEMBER_MS);
+    fixture.claim(1).await;
+    assert_eq!(fixture.entry("1").await, before);
+    fixture.done(&lease, Settlement::Release).await;
+    fixture.claim(1).await;
+    assert_eq!(fixture.find("1").await, None);
 }
 
 pub async fn dead_pages_show_the_newest_first(open: impl AsyncFn(Limits) -> Fixture) {
@@ -232,9 +274,9 @@ pub async fn dead_pages_stay_in_place_while_entries_come_and_go(
     let cursor = next.expect("there is more");
     fixture.turn_to(100);
     fixture.put_ended("7", State::Dead, 100).await;
-    fixture.revive("5", None).await;
-    fixture.revive("6", Some(due(0))).await;
-    fixture.revive("3", None).await;
+    fixture.discard("5").await;
+    fixture.replay("6", 0).await;
+    fixture.discard("3").await;
     let (ids, next) = fixture.dead_ids(Some(&cursor), 2).await;
     assert_eq!(ids, ["4", "2"], "after a cursor whose entry is gone");
     let cursor = next.expect("there is more");

@@ -1,21 +1,22 @@
 //! One schedule under test, and short words for what every test does with it.
 
 use bytes::Bytes;
-use ringback::clock::ManualClock;
+use ringback::clock::{Clock as _, ManualClock};
 use ringback::domain::ack::AckRule;
 use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
 use ringback::domain::lane::Lane;
+use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
-    Claimed, Entry, Found, Lease, Limits, Registered, Schedule, ScheduleCounts, Settled,
-    Settlement, Taken,
+    ARRIVAL_MS, Claimed, Entry, Found, Known, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Restored, Schedule, ScheduleCounts, Settled, Settlement,
 };
 use std::any::Any;
 use std::sync::Arc;
@@ -23,8 +24,12 @@ use std::sync::Arc;
 /// Where the clock of a fixture stands at first.
 pub const START_MS: i64 = 1_800_000_000_000;
 
-/// How long a lease lasts in [`LIMITS`].
+/// How long the lease of an attempt lasts in [`LIMITS`].
 pub const LEASE_MS: i64 = 20_000;
+
+/// When the notifications of [`entry`] were accepted: so far ahead of every clock that none is
+/// registered late.
+pub const ACCEPTED_MS: i64 = START_MS + 1_000_000_000_000;
 
 /// How long ended entries are remembered in [`REMEMBERING`].
 pub const REMEMBER_MS: i64 = 600_000;
@@ -118,22 +123,61 @@ impl Fixture {
         assert_eq!(self.settle(lease, settlement).await, Settled::Done);
     }
 
-    pub async fn take(&self, id: &str) -> Taken {
-        self.schedule.take(&key(id)).await.expect("answered")
+    /// Asks for a lease by hand, in a new request.
+    pub async fn lease_one(&self, id: &str) -> LeasedOne {
+        self.ask(&LeaseRequest::new(key(id))).await
     }
 
-    /// Takes an entry that must be free.
-    pub async fn take_lease(&self, id: &str) -> Lease {
-        match self.take(id).await {
-            Taken::Leased(lease) => *lease,
-            taken @ (Taken::InFlight | Taken::Ended(_) | Taken::Missing) => {
-                panic!("{id}: {taken:?}")
-            }
-        }
+    pub async fn ask(&self, request: &LeaseRequest) -> LeasedOne {
+        self.schedule.lease_one(request).await.expect("answered")
     }
 
-    pub async fn advance(&self, id: &str) -> Option<Found> {
-        self.schedule.advance(&key(id)).await.expect("answered")
+    /// Leases by hand what is free.
+    pub async fn lease_by_hand(&self, id: &str) -> Lease {
+        leased(self.lease_one(id).await)
+    }
+
+    /// Leases by hand a key of which nothing is here.
+    pub async fn reserve(&self, id: &str) -> LeaseToken {
+        reserved(self.ask(&known(id)).await)
+    }
+
+    pub async fn end_reservation(&self, lease: &LeaseToken, reservation: Reservation) -> Settled {
+        self.schedule
+            .end_reservation(lease.clone(), reservation)
+            .await
+            .expect("answered")
+    }
+
+    /// Asks for an attempt at once, as an operator does: leased by hand, and put back with that.
+    pub async fn retry(&self, id: &str) {
+        let lease = self.lease_by_hand(id).await;
+        let progress = lease.entry.progress.retry(self.clock.now_ms());
+        self.done(&lease, Settlement::Again(progress)).await;
+    }
+
+    /// Begins a dead one anew, due so many milliseconds after [`START_MS`].
+    pub async fn replay(&self, id: &str, due_ms: i64) -> Entry {
+        let lease = self.lease_by_hand(id).await;
+        let notification = lease.entry.notification.clone();
+        let progress = (lease.entry.progress).replay(&notification.ladder, START_MS + due_ms);
+        self.done(&lease, Settlement::Again(progress)).await;
+        Entry::scheduled(notification, progress)
+    }
+
+    /// Gives a dead one up.
+    pub async fn discard(&self, id: &str) -> Entry {
+        let lease = self.lease_by_hand(id).await;
+        let now_ms = self.clock.now_ms() - START_MS;
+        let (settlement, discarded) = discarded(&lease, now_ms);
+        self.done(&lease, settlement).await;
+        discarded
+    }
+
+    /// Restores entries; says how many were missing, and how many moved.
+    pub async fn restore(&self, entries: &[Entry]) -> (u64, u64) {
+        let Restored { missing, moved } = self.schedule.restore(entries).await.expect("restored");
+        (missing, moved)
     }
 
     pub async fn find(&self, id: &str) -> Option<Found> {
@@ -143,13 +187,6 @@ impl Fixture {
     /// The entry of that id, which must be there.
     pub async fn entry(&self, id: &str) -> Entry {
         self.find(id).await.expect("it is there").entry
-    }
-
-    pub async fn revive(&self, id: &str, progress: Option<Progress>) -> Option<Entry> {
-        self.schedule
-            .revive(&key(id), progress)
-            .await
-            .expect("answered")
     }
 
     pub async fn counts(&self) -> ScheduleCounts {
@@ -171,6 +208,44 @@ impl Fixture {
     pub fn turn_to(&self, after_ms: i64) {
         self.clock.turn_to(START_MS + after_ms);
     }
+}
+
+/// The lease that asking for one brought.
+pub fn leased(one: LeasedOne) -> Lease {
+    match one {
+        LeasedOne::Leased(lease) => *lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The lease on a key alone that asking for one brought.
+pub fn reserved(one: LeasedOne) -> LeaseToken {
+    match one {
+        LeasedOne::Reserved(lease) => lease,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Asks for what the journal knows, pending and accepted long ago.
+pub fn known(id: &str) -> LeaseRequest {
+    accepted(id, START_MS - ARRIVAL_MS - 1)
+}
+
+/// Asks for what the journal knows to have been accepted then.
+pub fn accepted(id: &str, registered_ms: i64) -> LeaseRequest {
+    let mut request = LeaseRequest::new(key(id));
+    request.known = Some(Known {
+        registered_ms,
+        due_ms: Some(START_MS),
+    });
+    request
+}
+
+/// The same lease with another end.
+pub fn with_expiry(lease: &Lease, expiry: Expiry) -> Lease {
+    let mut lease = lease.clone();
+    lease.renewed(expiry);
+    lease
 }
 
 /// The ids of leases, in order.
@@ -198,6 +273,33 @@ pub fn entry(lane: &str, id: &str, due_ms: i64) -> Entry {
     Entry::scheduled(Arc::new(notification(lane, id)), due(due_ms))
 }
 
+/// The same entry, accepted at another instant.
+pub fn accepted_at(entry: Entry, registered_ms: i64) -> Entry {
+    let mut notification = Notification::clone(&entry.notification);
+    notification.registered_ms = registered_ms;
+    Entry {
+        notification: Arc::new(notification),
+        ..entry
+    }
+}
+
+/// The same entry, of which the journal has to be asked.
+pub fn to_verify(entry: Entry) -> Entry {
+    Entry {
+        verify: true,
+        ..entry
+    }
+}
+
+/// The same entry, of which the journal has to be asked, and fenced.
+pub fn to_fence(entry: Entry) -> Entry {
+    Entry {
+        verify: true,
+        fence: true,
+        ..entry
+    }
+}
+
 /// A notification with something in every field.
 pub fn notification(lane: &str, id: &str) -> Notification {
     let mut headers = Headers::default();
@@ -218,7 +320,7 @@ pub fn notification(lane: &str, id: &str) -> Notification {
         *byte = letter;
     }
     registration
-        .accept(WebhookId::from_bytes(webhook_id), START_MS - 5)
+        .accept(WebhookId::from_bytes(webhook_id), ACCEPTED_MS)
         .0
 }
 
@@ -281,4 +383,24 @@ pub fn ended(lease: &Lease, state: State, ended_ms: i64) -> Entry {
         ended_ms: Some(ended_ms),
         ..Entry::scheduled(Arc::new(notification), progress)
     }
+}
+
+/// How a dead one is given up so many milliseconds after [`START_MS`], and how it stands then.
+pub fn discarded(lease: &Lease, now_ms: i64) -> (Settlement, Entry) {
+    let (state, ended_ms) = (State::Cancelled, START_MS + now_ms);
+    let progress = lease.entry.progress;
+    let mut notification = Notification::clone(&lease.entry.notification);
+    notification.body = Bytes::new();
+    let entry = Entry {
+        state,
+        ended_ms: Some(ended_ms),
+        ..Entry::scheduled(Arc::new(notification), progress)
+    };
+    let settlement = Settlement::End {
+        state,
+        cause: None,
+        progress,
+        ended_ms,
+    };
+    (settlement, entry)
 }

@@ -6,11 +6,14 @@ use super::redis::{command, options};
 use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::{RedisServer, connect, fresh_database};
 use redis::Value;
-use ringback::clock::{ManualClock, SystemClock};
+use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::domain::state::State;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::{Found, Reason, Shared};
-use ringback::schedule::{Lease, Registered, Schedule, ScheduleError, Settled, Taken};
+use ringback::schedule::{
+    ARRIVAL_MS, CHANGE_LEASE_MS, Known, Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered,
+    Reservation, Schedule, ScheduleError, Settled, Settlement,
+};
 use std::sync::Arc;
 
 const CLEAR: &str = include_str!("../../../src/schedule/redis/lua/clear.lua");
@@ -83,9 +86,9 @@ async fn put(schedule: &RedisSchedule, lane: &str, id: &str) {
     assert_eq!(registered.expect("registered"), Registered::Created);
 }
 
-async fn renewed(schedule: &RedisSchedule, lease: &Lease) -> i64 {
+async fn renewed(schedule: &RedisSchedule, lease: &Lease) -> Lease {
     let renewed = schedule.renew(lease).await.expect("answered");
-    renewed.expect("it is its own still")
+    with_expiry(lease, renewed.expect("it is its own still"))
 }
 
 async fn asked(schedule: &RedisSchedule) {
@@ -93,8 +96,8 @@ async fn asked(schedule: &RedisSchedule) {
     assert_eq!(found, Found::ToFill(Reason::Asked));
 }
 
-const FIXED: [&str; 8] = [
-    "jobs", "lanes", "leases", "inflight", "dead", "ended", "marks", "rebuild",
+const FIXED: [&str; 9] = [
+    "jobs", "lanes", "leases", "changing", "dead", "ended", "marks", "epoch", "rebuild",
 ];
 
 #[tokio::test]
@@ -111,11 +114,11 @@ async fn nothing_is_left_of_many_lanes_that_were_full() {
     }
     asked(&schedule).await;
     let mut connection = connect(&scene.options.url).await;
-    let left: usize = (redis::cmd("HLEN").arg("{rb:0}:inflight"))
+    let left: Vec<String> = (redis::cmd("KEYS").arg("{rb:0}:lea*"))
         .query_async(&mut connection)
         .await
-        .expect("a number");
-    assert_eq!(left, 0, "lanes that count leases nobody has");
+        .expect("names");
+    assert_eq!(left, [""; 0], "lanes that count leases nobody has");
 }
 
 #[tokio::test]
@@ -126,8 +129,8 @@ async fn a_call_to_empty_that_comes_late_does_nothing() {
     put(&schedule, "shop", "1").await;
     let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
     put(&schedule, "shop", "2").await;
-    let filler = scene.filler().await;
-    let late = ["{rb:0}:lane:", &filler, "10000", "0", "256"];
+    let (filler, generation) = (scene.filler().await, scene.generation().await);
+    let late = ["{rb:0}:", &filler, "10000", &generation, "256"];
     for _ in 0..3 {
         scene.call(CLEAR, &FIXED, &late).await;
     }
@@ -173,13 +176,11 @@ async fn an_instance_that_found_it_being_emptied_does_nothing_with_it() {
     let scene = Scene::new();
     let first = scene.ready().await;
     put(&first, "shop", "delivered since").await;
-    // As another instance leaves it that has found it wanting, and has not emptied it yet.
+    // As another instance leaves it that was asked to empty it, and has not done so yet.
     let url = &scene.options.url;
-    let generation = scene.generation().await;
-    command(url, redis::cmd("DEL").arg("{rb:0}:marks")).await;
     let mut state = redis::cmd("HSET");
-    state.arg("{rb:0}:marks").arg("generation").arg(generation);
-    command(url, state.arg("state").arg("clearing")).await;
+    state.arg("{rb:0}:marks").arg("state").arg("clearing");
+    command(url, &state).await;
     command(url, &redis::Cmd::set("{rb:0}:rebuild", "another")).await;
     let started = scene.instance();
     let refused = |result: Result<(), ScheduleError>| {
@@ -238,16 +239,19 @@ async fn a_claim_repeated_gives_no_more_than_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_registration_that_comes_late_has_the_journal_asked() {
+async fn a_registration_that_redis_carries_out_late_has_the_journal_asked() {
     let redis = RedisServer::start(&[]);
     let mut scene = Scene::at(redis.url(0));
     scene.options.time = Time::Server;
     let clock = Arc::new(SystemClock);
-    let schedule = RedisSchedule::open(&scene.options, clock).expect("a url");
+    let schedule = RedisSchedule::open(&scene.options, clock.clone()).expect("a url");
     schedule.look(false).await.expect("looked");
-    put(&schedule, "shop", "prompt").await;
+    let in_time = || accepted_at(entry("shop", "in time", 0), clock.now_ms() + 60_000);
+    schedule.register(in_time()).await.expect("registered");
     redis.pause().await;
-    let late = schedule.register(entry("shop", "late", 0)).await;
+    // In time still when it is sent, and not any more when its caller gives up.
+    let almost_late = accepted_at(entry("shop", "late", 0), clock.now_ms() - PROMPT_MS + 1_000);
+    let late = schedule.register(almost_late).await;
     assert!(
         matches!(late, Err(ScheduleError::Unavailable(_))),
         "{late:?}"
@@ -255,7 +259,7 @@ async fn a_registration_that_comes_late_has_the_journal_asked() {
     redis.resume();
     // It has been carried out by the time that the next one has.
     put(&schedule, "shop", "next").await;
-    for (id, verify) in [("prompt", false), ("late", true), ("next", false)] {
+    for (id, verify) in [("in time", false), ("late", true), ("next", false)] {
         let found = schedule.find(&key(id)).await.expect("answered");
         assert_eq!(found.expect("it is there").entry.verify, verify, "{id}");
     }
@@ -270,23 +274,15 @@ async fn a_renewal_whose_reply_was_lost_can_be_repeated() {
     put(&schedule, "shop", "1").await;
     let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
     // The server knows the script from now on.
-    let lease = Lease {
-        expires_ms: renewed(&schedule, &lease).await,
-        ..lease
-    };
+    let lease = renewed(&schedule, &lease).await;
     scene.clock.turn_to(START_MS + LEASE_MS - 2_000);
-    let fence = lease.expires_ms.to_string();
+    let fence = lease.expiry().to_string();
     proxy.cut(Cut::To(fence.into_bytes()), 0, 1);
-    let lease = Lease {
-        expires_ms: renewed(&schedule, &lease).await,
-        ..lease
-    };
+    let lease = renewed(&schedule, &lease).await;
     proxy.has_cut().await;
     scene.clock.turn_to(START_MS + LEASE_MS);
-    assert!(matches!(
-        schedule.take(&key("1")).await.expect("answered"),
-        Taken::InFlight
-    ));
+    let one = schedule.lease_one(&LeaseRequest::new(key("1"))).await;
+    assert!(matches!(one, Ok(LeasedOne::InFlight)), "{one:?}");
     let settled = schedule.settle(lease.clone(), again(&lease, 0)).await;
     assert_eq!(settled.expect("answered"), Settled::Done);
 }
@@ -330,4 +326,113 @@ async fn a_registration_sent_again_when_its_entry_is_forgotten_has_the_journal_a
         return;
     }
     panic!("no registration was sent again in time");
+}
+
+#[tokio::test]
+async fn a_lease_by_hand_whose_reply_was_lost_is_given_again() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.address());
+    let scene = Scene::at(format!("redis://{}/0", proxy.address()));
+    let schedule = scene.ready().await;
+    put(&schedule, "shop", "here").await;
+    // The server knows the script from now on.
+    let missing = schedule.lease_one(&LeaseRequest::new(key("x"))).await;
+    assert!(matches!(missing, Ok(LeasedOne::Missing)), "{missing:?}");
+    for request in [known("here"), known("nowhere")] {
+        let name = request.key.to_string();
+        proxy.cut(Cut::To(name.into_bytes()), 0, 1);
+        // The call is sent again by itself.
+        let one = schedule.lease_one(&request).await.expect("answered");
+        proxy.has_cut().await;
+        let expiry = match &one {
+            LeasedOne::Leased(lease) => lease.expiry(),
+            LeasedOne::Reserved(lease) => lease.expiry(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(expiry.at_ms, START_MS + CHANGE_LEASE_MS);
+    }
+    let counts = schedule.counts().await.expect("counted");
+    assert_eq!((counts.pending, counts.in_flight), (1, 2), "no lease twice");
+}
+
+#[tokio::test]
+async fn a_lease_by_hand_that_its_caller_gave_up_is_given_to_the_same_request() {
+    let redis = RedisServer::start(&[]);
+    let scene = Scene::at(redis.url(0));
+    let (schedule, other) = (scene.ready().await, scene.ready().await);
+    put(&schedule, "shop", "here").await;
+    // The server knows the script from now on.
+    let missing = schedule.lease_one(&LeaseRequest::new(key("x"))).await;
+    assert!(matches!(missing, Ok(LeasedOne::Missing)), "{missing:?}");
+    for id in ["here", "nowhere"] {
+        let request = known(id);
+        redis.pause().await;
+        let given_up = schedule.lease_one(&request).await;
+        assert!(
+            matches!(given_up, Err(ScheduleError::Unavailable(_))),
+            "{given_up:?}"
+        );
+        redis.resume();
+        // It has been carried out by the time that its own server has asked for something else.
+        schedule.check().await.expect("it works");
+        let another = other.lease_one(&known(id)).await;
+        assert!(matches!(another, Ok(LeasedOne::Changing)), "{another:?}");
+        match schedule.lease_one(&request).await.expect("answered") {
+            LeasedOne::Leased(lease) => {
+                let settled = schedule.settle(*lease, Settlement::Release).await;
+                assert_eq!(settled.expect("answered"), Settled::Done);
+            }
+            LeasedOne::Reserved(lease) => {
+                let settled = schedule.end_reservation(lease, Reservation::Forget).await;
+                assert_eq!(settled.expect("answered"), Settled::Done);
+            }
+            other => panic!("{other:?}"),
+        }
+        let another = other.lease_one(&known(id)).await.expect("answered");
+        assert!(
+            matches!(another, LeasedOne::Leased(_) | LeasedOne::Reserved(_)),
+            "{another:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
+    let mut scene = Scene::new();
+    scene.options.time = Time::Server;
+    let open = |clock: Arc<dyn Clock>| RedisSchedule::open(&scene.options, clock).expect("a url");
+    let (prompt, now_ms) = (open(Arc::new(SystemClock)), SystemClock.now_ms());
+    prompt.look(false).await.expect("looked");
+    let entry = accepted_at(entry("shop", "here", 0), now_ms + 60_000);
+    prompt.register(entry).await.expect("registered");
+    let mut nowhere = known("nowhere");
+    nowhere.known = nowhere.known.map(|known| Known {
+        registered_ms: now_ms - ARRIVAL_MS - 1,
+        ..known
+    });
+    for request in [known("here"), nowhere] {
+        // Until its first reply it takes Redis for ten seconds behind, so it sends what Redis gets
+        // ten seconds later.
+        let slow = open(Arc::new(ManualClock::at(SystemClock.now_ms() - 10_000)));
+        slow.look(false).await.expect("looked");
+        let late = slow.lease_one(&request).await;
+        assert!(
+            matches!(late, Err(ScheduleError::Unavailable(_))),
+            "{late:?}"
+        );
+        let counts = prompt.counts().await.expect("counted");
+        assert_eq!(counts.in_flight, 0, "{}", request.key);
+        let one = slow.lease_one(&request).await.expect("answered");
+        match one {
+            LeasedOne::Leased(lease) => {
+                let settled = slow.settle(*lease, Settlement::Release).await;
+                assert_eq!(settled.expect("answered"), Settled::Done);
+            }
+            LeasedOne::Reserved(lease) => {
+                let settled = slow.end_reservation(lease, Reservation::Forget).await;
+                assert_eq!(settled.expect("answered"), Settled::Done);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
 }

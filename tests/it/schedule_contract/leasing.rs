@@ -2,14 +2,16 @@
 //! fence: a settlement whose lease is not the one in force changes nothing.
 
 use super::fixture::*;
+use ringback::domain::lease::Expiry;
 use ringback::domain::state::State;
 use ringback::schedule::{Entry, Found, Lease, Limits, Settled, Settlement};
 use std::collections::HashSet;
 
 /// Every way to settle a lease.
-const WAYS: [fn(&Lease) -> Settlement; 5] = [
+const WAYS: [fn(&Lease) -> Settlement; 6] = [
     |lease| again(lease, 70),
     |_| Settlement::Release,
+    |_| Settlement::Recheck,
     |lease| end(lease, State::Delivered, 0),
     |lease| end(lease, State::Dead, 0),
     |lease| end(lease, State::Cancelled, 0),
@@ -37,8 +39,8 @@ pub async fn a_lease_expires_after_its_time_and_not_before(open: impl AsyncFn(Li
     let entry = fixture.put("shop", "1", 0).await;
     fixture.turn_to(5);
     let first = fixture.claim_one().await;
-    assert_eq!(first.expires_ms, START_MS + 5 + LEASE_MS);
-    assert!(first.entry.interrupted_ms.is_none() && !first.entry.verify);
+    assert_eq!(first.expires_ms(), START_MS + 5 + LEASE_MS);
+    assert_eq!(first.entry, entry);
     fixture.turn_to(5 + LEASE_MS - 1);
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
     fixture.turn_to(5 + LEASE_MS);
@@ -49,7 +51,7 @@ pub async fn a_lease_expires_after_its_time_and_not_before(open: impl AsyncFn(Li
         ..entry
     };
     assert_eq!(second.entry, returned);
-    assert_eq!(second.expires_ms, START_MS + 5 + 2 * LEASE_MS);
+    assert_eq!(second.expires_ms(), START_MS + 5 + 2 * LEASE_MS);
     assert_eq!(fixture.lane_in_flight("shop").await, 1);
 }
 
@@ -101,17 +103,18 @@ pub async fn a_renewed_lease_begins_anew(open: impl AsyncFn(Limits) -> Fixture) 
     let first = fixture.claim_one().await;
     fixture.turn_to(LEASE_MS - 1);
     let renewed = fixture.schedule.renew(&first).await.expect("answered");
-    assert_eq!(renewed, Some(START_MS + 2 * LEASE_MS - 1));
+    let expected = Expiry {
+        at_ms: START_MS + 2 * LEASE_MS - 1,
+        number: first.expiry().number,
+    };
+    assert_eq!(renewed, Some(expected), "with its own number");
     fixture.turn_to(2 * LEASE_MS - 2);
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
     assert_eq!(
         fixture.settle(&first, Settlement::Release).await,
         Settled::Lost
     );
-    let second = Lease {
-        expires_ms: renewed.expect("it was in force"),
-        ..first
-    };
+    let second = with_expiry(&first, expected);
     fixture.done(&second, again(&second, 0)).await;
     assert_eq!(fixture.lane_in_flight("shop").await, 0);
 }
@@ -163,16 +166,19 @@ pub async fn release_puts_it_back_as_it_was(open: impl AsyncFn(Limits) -> Fixtur
     assert_eq!(fixture.claim_ids(9).await, ["2", "1"], "still due longest");
 }
 
-pub async fn recheck_puts_it_back_to_be_verified(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn recheck_puts_it_back_to_be_fenced(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let entry = fixture.put("shop", "1", 0).await;
     let lease = fixture.claim_one().await;
     fixture.done(&lease, Settlement::Recheck).await;
-    let rechecked = Entry {
-        verify: true,
-        ..entry
-    };
-    assert_eq!(fixture.claim_one().await.entry, rechecked);
+    let lease = fixture.claim_one().await;
+    assert_eq!(lease.entry, to_fence(entry));
+    fixture.done(&lease, Settlement::Release).await;
+    let lease = fixture.claim_one().await;
+    assert!(lease.entry.verify && lease.entry.fence, "released");
+    fixture.done(&lease, again(&lease, 0)).await;
+    let lease = fixture.claim_one().await;
+    assert!(!lease.entry.verify && !lease.entry.fence, "settled");
 }
 
 pub async fn a_settlement_after_the_lease_was_returned_changes_nothing(
@@ -238,17 +244,46 @@ pub async fn a_settlement_needs_the_very_expiry(open: impl AsyncFn(Limits) -> Fi
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 0).await;
     let lease = fixture.claim_one().await;
-    for expires_ms in [lease.expires_ms - 1, lease.expires_ms + 1, 0, i64::MAX] {
-        let forged = Lease {
-            expires_ms,
-            ..lease.clone()
-        };
+    let Expiry { at_ms, number } = lease.expiry();
+    let others = [
+        (at_ms - 1, number),
+        (at_ms + 1, number),
+        (at_ms, (number + 1) % Expiry::NUMBERS),
+        (at_ms, (number + Expiry::NUMBERS - 1) % Expiry::NUMBERS),
+        (0, number),
+        (i64::MAX, number),
+    ];
+    for (at_ms, number) in others {
+        let forged = with_expiry(&lease, Expiry { at_ms, number });
         for way in WAYS {
             assert_eq!(fixture.settle(&forged, way(&forged)).await, Settled::Lost);
         }
     }
     assert!(fixture.find("1").await.expect("here").in_flight);
     fixture.done(&lease, again(&lease, 0)).await;
+}
+
+pub async fn leases_of_one_millisecond_are_told_apart(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(REMEMBERING).await;
+    fixture.put("shop", "1", 0).await;
+    let mut earlier: Vec<Lease> = Vec::new();
+    for turn in 0..20 {
+        // By turns for an attempt and by hand; where their times differ, the expiries do anyhow.
+        let lease = match turn % 3 {
+            2 => fixture.lease_by_hand("1").await,
+            _ => fixture.claim_one().await,
+        };
+        for lost in &earlier {
+            assert_ne!(lost.expiry(), lease.expiry());
+            for way in WAYS {
+                assert_eq!(fixture.settle(lost, way(lost)).await, Settled::Lost);
+            }
+            let renewed = fixture.schedule.renew(lost).await.expect("answered");
+            assert_eq!(renewed, None);
+        }
+        fixture.done(&lease, Settlement::Release).await;
+        earlier.push(lease);
+    }
 }
 
 pub async fn of_concurrent_settlements_one_is_done(open: impl AsyncFn(Limits) -> Fixture) {

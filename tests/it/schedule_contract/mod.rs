@@ -4,7 +4,9 @@
 //! An implementation takes part with a line `schedule_contract!(name, fixture, cases)`: `fixture`
 //! opens a fresh schedule with the given limits, `cases` is how many sequences the model tries.
 
+mod by_hand;
 mod claiming;
+mod damage;
 mod ending;
 mod fairness;
 mod fixture;
@@ -13,11 +15,12 @@ mod leasing;
 mod losing;
 mod memory;
 mod model;
+mod owning;
 mod redis;
 mod registering;
+mod reserving;
 mod restoring;
 mod steps;
-mod taking;
 mod waking;
 
 /// Puts the whole contract to one implementation.
@@ -34,6 +37,7 @@ macro_rules! schedule_contract {
                     of_concurrent_registrations_one_creates,
                     what_was_never_registered_is_missing,
                     counts_follow_every_change,
+                    a_registration_that_comes_late_has_the_journal_asked,
                     a_working_schedule_says_so,
                 }
                 claiming {
@@ -59,29 +63,57 @@ macro_rules! schedule_contract {
                     a_lost_lease_is_not_renewed,
                     again_puts_it_back_with_new_progress,
                     release_puts_it_back_as_it_was,
-                    recheck_puts_it_back_to_be_verified,
+                    recheck_puts_it_back_to_be_fenced,
                     a_settlement_after_the_lease_was_returned_changes_nothing,
                     a_lease_that_expired_unnoticed_still_settles,
                     settling_twice_changes_nothing_the_second_time,
                     a_settlement_needs_the_very_expiry,
+                    leases_of_one_millisecond_are_told_apart,
                     of_concurrent_settlements_one_is_done,
                     another_instance_can_settle,
                     many_expired_leases_all_come_back,
                 }
-                taking {
-                    take_leases_an_entry_due_or_not,
-                    take_disregards_the_cap_and_counts_as_a_lease,
-                    take_finds_an_attempt_under_way,
-                    take_finds_an_ended_entry,
-                    what_was_taken_early_waits_again_for_its_time,
-                    of_concurrent_takes_one_gets_the_lease,
-                    advance_makes_a_waiting_entry_due_at_once,
-                    advance_leaves_a_due_or_leased_entry_alone,
-                    advance_shows_an_ended_entry,
+                by_hand {
+                    an_entry_is_leased_by_hand_due_or_not,
+                    a_lease_by_hand_disregards_the_cap_and_counts,
+                    a_leased_entry_is_nobody_elses,
+                    an_attempt_that_expired_is_returned_to_whoever_asks,
+                    of_many_that_expired_any_can_be_leased,
+                    a_lease_by_hand_that_expired_has_the_journal_fenced,
+                    an_interruption_outlasts_a_lease_by_hand_that_expires,
+                    a_lease_by_hand_that_expired_unnoticed_still_settles,
+                    a_request_made_again_gets_its_lease_again,
+                    a_request_made_again_too_late_finds_what_others_find,
+                    what_has_ended_is_leased_where_it_is_remembered,
+                    what_was_leased_early_waits_again_for_its_time,
+                    of_concurrent_requests_one_gets_the_lease,
+                    another_instance_can_settle_a_change,
+                    a_retry_makes_a_waiting_entry_due_at_once,
+                    a_retry_leaves_a_due_entry_where_it_is,
+                }
+                reserving {
+                    what_is_not_here_is_reserved_if_the_journal_knows_it,
+                    a_reserved_key_is_nobody_elses,
+                    a_reservation_asked_for_again_is_given_again,
+                    what_is_put_in_under_a_reservation_waits,
+                    forget_drops_what_was_put_in,
+                    put_replaces_what_was_put_in,
+                    what_waited_for_a_change_of_unknown_end_is_fenced,
+                    what_comes_after_a_change_of_unknown_end_is_fenced,
+                    what_is_fenced_once_is_not_fenced_again,
+                    a_change_of_unknown_end_is_told_to_the_next_but_one,
+                    a_change_of_known_end_ends_the_doubt,
+                    a_reservation_that_expired_unnoticed_still_settles,
+                    a_reservation_is_ended_once_by_its_own_lease,
+                    a_request_made_again_gets_what_was_put_in,
+                    of_concurrent_requests_one_reserves,
+                    of_concurrent_a_registration_waits_or_is_leased,
+                    many_reservations_end_and_expire,
                 }
                 restoring {
                     what_is_missing_is_put_back,
                     what_stands_elsewhere_is_moved,
+                    what_is_moved_keeps_what_it_is_marked_with,
                     what_is_leased_or_right_is_left_alone,
                     any_number_is_restored,
                     what_is_put_back_comes_at_its_time,
@@ -98,9 +130,10 @@ macro_rules! schedule_contract {
                     a_delivered_or_cancelled_entry_is_forgotten_after_its_time,
                     many_ended_entries_are_forgotten_in_the_end,
                     a_dead_entry_is_kept_whole_until_somebody_decides,
-                    a_dead_entry_revives_with_new_progress,
+                    a_dead_entry_begins_anew,
                     a_dead_entry_can_be_given_up,
-                    only_the_dead_revive,
+                    an_ended_entry_that_was_leased_is_put_back_as_it_was,
+                    what_is_leased_is_not_forgotten,
                     dead_pages_show_the_newest_first,
                     dead_pages_stay_in_place_while_entries_come_and_go,
                     dead_pages_show_all_of_one_instant,
@@ -121,8 +154,9 @@ macro_rules! schedule_contract {
                     what_becomes_claimable_again_rings,
                     a_place_in_a_full_lane_rings,
                     an_attempt_by_hand_rings,
-                    a_revived_entry_rings,
-                    a_lease_taken_by_hand_rings_for_its_expiry,
+                    a_dead_entry_that_begins_anew_rings,
+                    a_lease_by_hand_rings_for_its_expiry,
+                    what_waited_for_a_reservation_rings,
                     a_claim_does_not_ring,
                 }
             );

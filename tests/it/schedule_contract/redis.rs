@@ -2,12 +2,13 @@
 
 use super::fixture::*;
 use crate::support::redis::{RedisServer, connect, fresh_database};
+use crate::support::within;
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
-use ringback::schedule::shared::{Found, Reason, Shared};
-use ringback::schedule::{Limits, ScheduleError, Settlement};
+use ringback::schedule::shared::{Found, Peeked, Reason, Shared};
+use ringback::schedule::{Limits, Reservation, ScheduleError, Settlement};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub fn options(url: String, limits: Limits) -> Options {
         limits,
         time: Time::Clock,
         owner: NO_JOURNAL.into(),
+        signing: None,
     }
 }
 
@@ -83,8 +85,9 @@ async fn a_full_server_refuses_what_is_new_and_drains() {
         .await;
     fixture.done(&under_way[1], again(&under_way[1], 5)).await;
     fixture.done(&under_way[2], Settlement::Release).await;
-    let taken = fixture.take_lease("19").await;
-    fixture.done(&taken, end(&taken, State::Cancelled, 1)).await;
+    let by_hand = fixture.lease_by_hand("19").await;
+    let settlement = end(&by_hand, State::Cancelled, 1);
+    fixture.done(&by_hand, settlement).await;
     // Leases that have run out are returned all the same, and everything is claimed.
     fixture.turn_to(LEASE_MS);
     let claimed: BTreeSet<_> = ids(&fixture.claim_all(18).await).into_iter().collect();
@@ -179,14 +182,16 @@ async fn a_schedule_of_another_owner_is_refused() {
     };
     let found = look("journal-1", 1).await.expect("it is empty");
     assert_eq!(found, Found::ToFill(Reason::New));
-    for (owner, partitions) in [("journal-2", 1), (NO_JOURNAL, 1), ("journal-1", 2)] {
+    for (owner, partitions, why) in [
+        ("journal-2", 1, "belongs to journal journal-1"),
+        (NO_JOURNAL, 1, "belongs to journal journal-1"),
+        ("journal-1", 2, "has 1 partitions"),
+    ] {
         let refused = look(owner, partitions)
             .await
             .expect_err("it is not its own");
-        assert!(
-            refused.to_string().contains("belongs to journal journal-1"),
-            "{refused}"
-        );
+        assert!(matches!(refused, ScheduleError::Foreign(_)), "{refused:?}");
+        assert!(refused.to_string().contains(why), "{refused}");
     }
 }
 
@@ -200,28 +205,20 @@ fn documented_rights() -> Vec<String> {
     words.map(ToString::to_string).collect()
 }
 
-#[tokio::test]
-async fn a_check_fails_where_a_key_was_overwritten() {
-    let url = fresh_database();
-    let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(())).await;
-    for name in ["jobs", "lanes", "leases", "inflight", "dead", "ended"] {
-        fixture.schedule.check().await.expect("it works");
-        let key = format!("{{rb:0}}:{name}");
-        command(&url, redis::cmd("SET").arg(&key).arg("x")).await;
-        assert!(fixture.schedule.check().await.is_err(), "{key}");
-        command(&url, redis::cmd("DEL").arg(&key)).await;
-    }
-}
-
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn the_documented_rights_suffice() {
-    let server = RedisServer::start(&[]);
-    let mut user = redis::cmd("ACL");
-    command(
-        &server.url(0),
-        user.arg("SETUSER").arg("ringback").arg(documented_rights()),
-    )
-    .await;
+    let rights = documented_rights();
+    let user = [
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--user",
+        "ringback",
+    ]
+    .into_iter();
+    let arguments: Vec<&str> = user.chain(rights.iter().map(String::as_str)).collect();
+    let server = RedisServer::start(&arguments);
     let url = server
         .url(0)
         .replace("redis://", "redis://ringback:PASSWORD@");
@@ -231,10 +228,14 @@ async fn the_documented_rights_suffice() {
     };
     let fixture = open_with(&options, Box::new(())).await;
     fixture.put_many("shop", 6, 0).await;
-    fixture.advance("shop-0005").await;
-    let dead = fixture.take_lease("shop-0004").await;
+    fixture.retry("shop-0005").await;
+    let dead = fixture.lease_by_hand("shop-0004").await;
     fixture.done(&dead, end(&dead, State::Dead, 1)).await;
-    fixture.revive("shop-0004", Some(due(7))).await;
+    fixture.replay("shop-0004", 7).await;
+    let reserved = fixture.reserve("none").await;
+    fixture
+        .end_reservation(&reserved, Reservation::Recheck)
+        .await;
     let leases = fixture.claim_all(3).await;
     fixture.done(&leases[0], again(&leases[0], 5)).await;
     fixture
@@ -256,6 +257,37 @@ async fn the_documented_rights_suffice() {
     assert_eq!(asked, Found::ToFill(Reason::Asked));
     let entries = [entry("shop", "1", 0)];
     schedule.restore(&entries).await.expect("restored");
+    shared.repair(None, 5).await.expect("repaired");
     assert!(shared.proceed().await.expect("heard"));
     assert!(shared.finish().await.expect("heard"));
+    assert_eq!(shared.peek().await.expect("answered"), Peeked::Whole);
+    // What is written down once Redis was started anew is within them too.
+    let _server = server.restart(async {}).await;
+    schedule.claim(1).await.expect("claimed");
+    within("the restart", shared.lost()).await;
+    let found = shared.look(false).await.expect("looked");
+    assert_eq!(found, Found::ToFill(Reason::Restarted));
+    assert!(shared.finish().await.expect("heard"));
+    shared.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_that_cannot_be_written_down_is_found_all_the_same() {
+    let mut rights = documented_rights();
+    rights.retain(|right| right != "+eval");
+    let user = ["--appendonly", "yes", "--user", "ringback"].into_iter();
+    let arguments: Vec<&str> = user.chain(rights.iter().map(String::as_str)).collect();
+    let server = RedisServer::start(&arguments);
+    let url = (server.url(0)).replace("redis://", "redis://ringback:PASSWORD@");
+    let options = Options {
+        owner: "journal-1".into(),
+        ..options(url, LIMITS)
+    };
+    let fixture = open_with(&options, Box::new(())).await;
+    let shared = fixture.schedule.shared().expect("it outlives us");
+    let _server = server.restart(async {}).await;
+    fixture.claim(1).await;
+    within("the restart", shared.lost()).await;
+    let found = shared.look(false).await.expect("looked");
+    assert_eq!(found, Found::ToFill(Reason::Restarted));
 }

@@ -7,7 +7,9 @@ use ringback::domain::ladder::{CustomLadder, Ladder};
 use ringback::domain::lane::Lane;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, Found, Limits, Registered, ScheduleCounts, Settled, Taken};
+use ringback::schedule::{
+    Entry, Found, LeasedOne, Limits, PROMPT_MS, Registered, ScheduleCounts, Settled, Settlement,
+};
 use std::sync::Arc;
 
 pub async fn an_entry_is_found_as_it_was_registered(open: impl AsyncFn(Limits) -> Fixture) {
@@ -127,10 +129,8 @@ pub async fn what_was_never_registered_is_missing(open: impl AsyncFn(Limits) -> 
     let mut stranger = lease.clone();
     stranger.entry.notification = Arc::new(notification("shop", "2"));
     assert_eq!(fixture.find("2").await, None);
-    assert_eq!(fixture.advance("2").await, None);
-    assert_eq!(fixture.revive("2", None).await, None);
-    assert_eq!(fixture.revive("2", Some(due(0))).await, None);
-    assert!(matches!(fixture.take("2").await, Taken::Missing));
+    let one = fixture.lease_one("2").await;
+    assert!(matches!(one, LeasedOne::Missing), "{one:?}");
     let settled = fixture.settle(&stranger, again(&stranger, 0)).await;
     assert_eq!(settled, Settled::Lost);
     assert_eq!(fixture.lane_in_flight("elsewhere").await, 0);
@@ -160,9 +160,11 @@ pub async fn counts_follow_every_change(open: impl AsyncFn(Limits) -> Fixture) {
     check(5, 0, 0).await;
     let leases = fixture.claim(9).await.leases;
     check(5, 4, 0).await;
-    let taken = fixture.take_lease("later").await;
+    let by_hand = fixture.lease_by_hand("later").await;
     check(5, 5, 0).await;
-    fixture.done(&taken, end(&taken, State::Cancelled, 0)).await;
+    fixture
+        .done(&by_hand, end(&by_hand, State::Cancelled, 0))
+        .await;
     check(4, 4, 0).await;
     fixture
         .done(&leases[0], end(&leases[0], State::Delivered, 0))
@@ -173,7 +175,9 @@ pub async fn counts_follow_every_change(open: impl AsyncFn(Limits) -> Fixture) {
     check(2, 2, 1).await;
     fixture.done(&leases[2], again(&leases[2], 10)).await;
     check(2, 1, 1).await;
-    fixture.revive("2", Some(due(0))).await;
+    let dead = fixture.lease_by_hand("2").await;
+    check(3, 2, 0).await;
+    fixture.done(&dead, Settlement::Again(due(0))).await;
     check(3, 1, 0).await;
     fixture.turn_to(LEASE_MS);
     fixture.claim(1).await;
@@ -191,4 +195,26 @@ pub async fn a_working_schedule_says_so(open: impl AsyncFn(Limits) -> Fixture) {
     assert_eq!(fixture.schedule.clock().now_ms(), START_MS);
     fixture.turn_to(77);
     assert_eq!(fixture.schedule.clock().now_ms(), START_MS + 77);
+}
+
+pub async fn a_registration_that_comes_late_has_the_journal_asked(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    for (id, late_ms, late) in [
+        ("before its time", -1, false),
+        ("at once", 0, false),
+        ("prompt", PROMPT_MS, false),
+        ("late", PROMPT_MS + 1, true),
+        ("very late", 100 * PROMPT_MS, true),
+    ] {
+        let accepted = accepted_at(entry("shop", id, 0), START_MS - late_ms);
+        let registered = fixture.register(accepted.clone()).await;
+        assert_eq!(registered, Registered::Created, "{id}");
+        let expected = Entry {
+            verify: late,
+            ..accepted
+        };
+        assert_eq!(fixture.entry(id).await, expected);
+    }
 }

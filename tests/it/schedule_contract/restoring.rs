@@ -4,15 +4,10 @@ use super::fixture::*;
 use ringback::domain::key::Key;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, Holding, Limits, Restored, Scanned, ScheduleError};
+use ringback::schedule::{Entry, Holding, Limits, Scanned, ScheduleError, Settlement};
 use std::collections::BTreeMap;
 
 impl Fixture {
-    async fn restore(&self, entries: &[Entry]) -> (u64, u64) {
-        let Restored { missing, moved } = self.schedule.restore(entries).await.expect("restored");
-        (missing, moved)
-    }
-
     async fn holding(&self, id: &str) -> Option<Holding> {
         let held = self.schedule.holds(&[key(id)]).await.expect("answered");
         assert_eq!(held.len(), 1);
@@ -34,13 +29,6 @@ impl Fixture {
     }
 }
 
-fn verified(entry: Entry) -> Entry {
-    Entry {
-        verify: true,
-        ..entry
-    }
-}
-
 fn waiting(progress: Progress) -> Holding {
     Holding {
         state: State::Scheduled,
@@ -52,7 +40,7 @@ fn waiting(progress: Progress) -> Holding {
 pub async fn what_is_missing_is_put_back(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let here = fixture.put("shop", "1", 0).await;
-    let missing = verified(entry("shop", "2", 0));
+    let missing = to_verify(entry("shop", "2", 0));
     let restored = fixture.restore(&[here.clone(), missing.clone()]).await;
     assert_eq!(restored, (1, 0));
     assert_eq!(fixture.entry("1").await, here);
@@ -66,7 +54,7 @@ pub async fn what_stands_elsewhere_is_moved(open: impl AsyncFn(Limits) -> Fixtur
     fixture.put("shop", "late", 50_000).await;
     fixture.put("shop", "early", 0).await;
     let (sooner, later) = (entry("shop", "late", 10), entry("shop", "early", 60_000));
-    let entries = [verified(sooner), verified(later)];
+    let entries = [to_verify(sooner), to_verify(later)];
     assert_eq!(fixture.restore(&entries).await, (0, 2));
     assert_eq!(fixture.restore(&entries).await, (0, 0));
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
@@ -77,14 +65,46 @@ pub async fn what_stands_elsewhere_is_moved(open: impl AsyncFn(Limits) -> Fixtur
     assert!(fixture.entry("early").await.verify);
 }
 
+pub async fn what_is_moved_keeps_what_it_is_marked_with(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1 rechecked", 0).await;
+    fixture.put("shop", "2 interrupted", 0).await;
+    fixture.put("shop", "plain", 50).await;
+    fixture
+        .register(to_verify(entry("shop", "to verify", 50)))
+        .await;
+    let lease = fixture.claim_one().await;
+    fixture.done(&lease, Settlement::Recheck).await;
+    let lease = fixture.lease_by_hand("1 rechecked").await;
+    assert_eq!(fixture.claim_ids(9).await, ["2 interrupted"]);
+    fixture.done(&lease, Settlement::Release).await;
+    fixture.turn_to(LEASE_MS);
+    fixture.claim(0).await;
+    let moved = |id: &str| entry("shop", id, 70_000);
+    let interrupted = Entry {
+        interrupted_ms: Some(START_MS),
+        ..to_verify(moved("2 interrupted"))
+    };
+    for expected in [
+        to_fence(moved("1 rechecked")),
+        interrupted,
+        moved("plain"),
+        to_verify(moved("to verify")),
+    ] {
+        let id = expected.notification.key.id();
+        assert_eq!(fixture.restore(&[moved(id)]).await, (0, 1), "{id}");
+        assert_eq!(fixture.entry(id).await, expected);
+    }
+}
+
 pub async fn what_is_leased_or_right_is_left_alone(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let waits = fixture.put("shop", "waits", 5_000).await;
     fixture.put("shop", "leased", 0).await;
     let lease = fixture.claim_one().await;
     let entries = [
-        verified(waits.clone()),
-        verified(entry("shop", "leased", 9_000)),
+        to_verify(waits.clone()),
+        to_verify(entry("shop", "leased", 9_000)),
     ];
     assert_eq!(fixture.restore(&entries).await, (0, 0));
     assert_eq!(fixture.entry("waits").await, waits);
@@ -138,7 +158,7 @@ pub async fn what_is_held_is_told_in_order(open: impl AsyncFn(Limits) -> Fixture
     for number in 0..600 {
         fixture.put("shop", &number.to_string(), 7).await;
     }
-    fixture.take_lease("0").await;
+    fixture.lease_by_hand("0").await;
     let keys: Vec<Key> = (0..700).rev().map(|id: i32| key(&id.to_string())).collect();
     let held = fixture.schedule.holds(&keys).await.expect("answered");
     assert_eq!(held.len(), keys.len());
@@ -160,7 +180,7 @@ pub async fn a_scan_shows_everything_that_stays(open: impl AsyncFn(Limits) -> Fi
         let lane = format!("lane-{}", number % 3);
         fixture.put(&lane, &format!("{number:04}"), number).await;
     }
-    let lease = fixture.take_lease("0007").await;
+    let lease = fixture.lease_by_hand("0007").await;
     let all = fixture.scan(50).await;
     assert_eq!(all.len(), 600);
     assert!(all[&key("0007")].in_flight);
@@ -174,7 +194,7 @@ pub async fn a_scan_shows_everything_that_stays(open: impl AsyncFn(Limits) -> Fi
         let page = fixture.schedule.scan(cursor.as_deref(), 50).await;
         let Scanned { holdings, next } = page.expect("answered");
         seen.extend(holdings);
-        let gone = fixture.take_lease(&format!("{turn:04}")).await;
+        let gone = fixture.lease_by_hand(&format!("{turn:04}")).await;
         fixture.done(&gone, end(&gone, State::Delivered, 1)).await;
         fixture.put("new", &format!("new-{turn}"), 0).await;
         turn = (turn + 1).min(6);

@@ -4,10 +4,11 @@
 
 use proptest::prelude::*;
 use ringback::domain::state::State;
+use ringback::schedule::CHANGE_LEASE_MS;
 
 /// Keys in all; they take the lanes in turn.
 pub const KEYS: usize = 36;
-/// How long a lease lasts, in milliseconds.
+/// How long the lease of an attempt lasts, in milliseconds.
 pub const SHORT_LEASE_MS: i64 = 1_000;
 /// How long ended entries are remembered, if they are, in milliseconds.
 pub const SHORT_MEMORY_MS: i64 = 3_000;
@@ -16,23 +17,51 @@ pub const SHORT_MEMORY_MS: i64 = 3_000;
 pub enum How {
     Again(i64),
     Release,
+    Recheck,
     End(State),
+}
+
+/// How a reservation is ended.
+#[derive(Debug, Clone, Copy)]
+pub enum Ending {
+    Put(i64),
+    Forget,
+    Recheck,
+}
+
+/// What whoever asks for a lease by hand has learnt in the journal.
+#[derive(Debug, Clone, Copy)]
+pub enum Knows {
+    Nothing,
+    /// It was accepted a moment ago.
+    JustAccepted,
+    /// It was accepted long ago.
+    LongAccepted,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub enum Step {
-    /// Registers some keys in a row, all due in so many milliseconds.
-    Register(usize, usize, i64),
+    /// Registers some keys in a row, all due in so many milliseconds; late or not.
+    Register(usize, usize, i64, bool),
     Turn(i64),
     Claim(usize),
     /// Settles one of the leases in force.
     Settle(usize, How),
     /// Settles one of all leases there ever were.
     SettleAny(usize, How),
-    Take(usize),
-    Advance(usize),
+    /// Renews the lease of an attempt that is in force.
+    Renew(usize),
+    /// Asks for a lease by hand.
+    LeaseOne(usize, Knows),
+    /// Makes one of the latest such requests again.
+    AskAgain(usize),
+    /// Ends one of the reservations in force.
+    EndReservation(usize, Ending),
+    /// Ends one of all reservations there ever were.
+    EndAnyReservation(usize, Ending),
+    /// Restores a key, due in so many milliseconds.
+    Restore(usize, i64),
     Find(usize),
-    Revive(usize, Option<i64>),
     Dead(usize),
 }
 
@@ -46,29 +75,53 @@ pub fn step() -> impl Strategy<Value = Step> {
         Just(SHORT_LEASE_MS),
         0..2_500_i64,
         Just(SHORT_MEMORY_MS),
+        Just(CHANGE_LEASE_MS - 1),
+        Just(CHANGE_LEASE_MS),
     ];
     let how = || {
         prop_oneof![
             wait().prop_map(How::Again),
             Just(How::Release),
+            Just(How::Recheck),
             Just(How::End(State::Delivered)),
             Just(How::End(State::Dead)),
             Just(How::End(State::Cancelled)),
         ]
     };
     let picked = || 0..1_000_usize;
+    let knows = prop_oneof![
+        2 => Just(Knows::Nothing),
+        1 => Just(Knows::JustAccepted),
+        4 => Just(Knows::LongAccepted),
+    ];
+    let ending = || {
+        prop_oneof![
+            wait().prop_map(Ending::Put),
+            Just(Ending::Forget),
+            Just(Ending::Recheck),
+        ]
+    };
+    let registering = (
+        key.clone(),
+        1..12_usize,
+        wait(),
+        proptest::bool::weighted(0.2),
+    );
     prop_oneof![
-        4 => (key.clone(), 1..12_usize, wait()).prop_map(|(key, many, in_ms)| {
-            Step::Register(key, many, in_ms)
+        4 => registering.prop_map(|(key, many, in_ms, late)| {
+            Step::Register(key, many, in_ms, late)
         }),
         4 => turn.prop_map(Step::Turn),
         6 => prop_oneof![Just(1_usize), 1..9_usize, Just(40)].prop_map(Step::Claim),
         6 => (picked(), how()).prop_map(|(picked, how)| Step::Settle(picked, how)),
         2 => (picked(), how()).prop_map(|(picked, how)| Step::SettleAny(picked, how)),
-        1 => key.clone().prop_map(Step::Take),
-        1 => key.clone().prop_map(Step::Advance),
-        1 => key.clone().prop_map(Step::Find),
-        1 => (key, proptest::option::of(wait())).prop_map(|(key, in_ms)| Step::Revive(key, in_ms)),
+        1 => picked().prop_map(Step::Renew),
+        4 => (key.clone(), knows).prop_map(|(key, knows)| Step::LeaseOne(key, knows)),
+        2 => (0..6_usize).prop_map(Step::AskAgain),
+        2 => (picked(), ending()).prop_map(|(picked, how)| Step::EndReservation(picked, how)),
+        1 => (picked(), ending()).prop_map(|(picked, how)| Step::EndAnyReservation(picked, how)),
+        2 => (key.clone(), wait()).prop_map(|(key, in_ms)| Step::Restore(key, in_ms)),
+        1 => key.prop_map(Step::Find),
         1 => (1..5_usize).prop_map(Step::Dead),
     ]
 }

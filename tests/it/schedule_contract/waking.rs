@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use ringback::domain::state::State;
-use ringback::schedule::{Limits, Settlement};
+use ringback::schedule::{CHANGE_LEASE_MS, Limits, Reservation, Settlement};
 use std::time::Duration;
 
 /// Far longer than any ring takes; only a failing test waits so long.
@@ -78,26 +78,48 @@ pub async fn an_attempt_by_hand_rings(open: impl AsyncFn(Limits) -> Fixture) {
     fixture.put("shop", "1", 5_000).await;
     fixture.turn_to(5);
     fixture.sleep().await;
-    fixture.advance("1").await;
-    fixture.rung(5, "advance").await;
+    fixture.retry("1").await;
+    fixture.rung(5, "retry").await;
 }
 
-pub async fn a_revived_entry_rings(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_dead_entry_that_begins_anew_rings(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(REMEMBERING).await;
     fixture.put("shop", "1", 0).await;
     let lease = fixture.claim_one().await;
     fixture.done(&lease, end(&lease, State::Dead, 0)).await;
     fixture.sleep().await;
-    fixture.revive("1", Some(due(50))).await;
-    fixture.rung(50, "revive").await;
+    let lease = fixture.lease_by_hand("1").await;
+    fixture.sleep().await;
+    let settlement = Settlement::Again(due(50));
+    fixture.done(&lease, settlement).await;
+    fixture.rung(50, "again").await;
 }
 
-pub async fn a_lease_taken_by_hand_rings_for_its_expiry(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_lease_by_hand_rings_for_its_expiry(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 10 * LEASE_MS).await;
     fixture.sleep().await;
-    fixture.take_lease("1").await;
-    fixture.rung(LEASE_MS, "take").await;
+    fixture.lease_by_hand("1").await;
+    fixture.rung(CHANGE_LEASE_MS, "an entry").await;
+    let fixture = open(LIMITS).await;
+    fixture.sleep().await;
+    fixture.reserve("1").await;
+    fixture.rung(CHANGE_LEASE_MS, "a key alone").await;
+}
+
+pub async fn what_waited_for_a_reservation_rings(open: impl AsyncFn(Limits) -> Fixture) {
+    let ends: [fn() -> Reservation; 2] = [
+        || Reservation::Recheck,
+        || Reservation::Put(Box::new(entry("shop", "1", 50))),
+    ];
+    for end in ends {
+        let fixture = open(LIMITS).await;
+        let lease = fixture.reserve("1").await;
+        fixture.put("shop", "1", 50).await;
+        fixture.sleep().await;
+        fixture.end_reservation(&lease, end()).await;
+        fixture.rung(50, "the end of it").await;
+    }
 }
 
 pub async fn a_claim_does_not_ring(open: impl AsyncFn(Limits) -> Fixture) {

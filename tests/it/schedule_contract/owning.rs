@@ -1,0 +1,243 @@
+//! Whose schedule it is, who works with it, and what is known of that when a part of it is lost.
+
+use super::fixture::*;
+use super::redis::{command, options};
+use crate::support::redis::fresh_database;
+use redis::Cmd;
+use ringback::clock::ManualClock;
+use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
+use ringback::schedule::shared::{Found, Peeked, Reason, Shared};
+use ringback::schedule::{Schedule, ScheduleError};
+use std::sync::Arc;
+
+/// How long after its last claim an instance is taken to be alive, in milliseconds.
+const ALIVE_MS: i64 = 30_000;
+
+const EPOCH: &str = "{rb:0}:epoch";
+const MARKS: &str = "{rb:0}:marks";
+
+struct Scene {
+    url: String,
+    clock: ManualClock,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            url: fresh_database(),
+            clock: ManualClock::at(START_MS),
+        }
+    }
+
+    fn instance(&self, owner: &str, signing: Option<&str>) -> RedisSchedule {
+        let options = Options {
+            owner: owner.into(),
+            signing: signing.map(ToString::to_string),
+            ..options(self.url.clone(), LIMITS)
+        };
+        RedisSchedule::open(&options, Arc::new(self.clock.clone())).expect("a url")
+    }
+
+    fn of_journal(&self) -> RedisSchedule {
+        self.instance("journal-1", None)
+    }
+
+    fn signing(&self, with: &str) -> RedisSchedule {
+        self.instance("journal-1", Some(with))
+    }
+
+    /// An instance that has filled an empty schedule.
+    async fn filled(&self) -> RedisSchedule {
+        let schedule = self.of_journal();
+        assert_eq!(look(&schedule).await, Found::ToFill(Reason::New));
+        assert!(schedule.finish().await.expect("heard"));
+        schedule
+    }
+
+    async fn lose(&self, key: &str) {
+        command(&self.url, &Cmd::del(key)).await;
+    }
+}
+
+async fn look(schedule: &RedisSchedule) -> Found {
+    schedule.look(false).await.expect("looked")
+}
+
+async fn refused(schedule: &RedisSchedule, why: &str) {
+    let refused = schedule.look(false).await;
+    match refused {
+        Err(ScheduleError::Foreign(text)) => assert!(text.contains(why), "{text}"),
+        other => panic!("{why}: {other:?}"),
+    }
+}
+
+async fn put(schedule: &RedisSchedule, id: &str) {
+    let registered = schedule.register(entry("shop", id, 0)).await;
+    registered.expect("registered");
+}
+
+#[tokio::test]
+async fn the_owner_is_known_while_either_note_of_it_is_there() {
+    for lost in [EPOCH, MARKS] {
+        let scene = Scene::new();
+        let schedule = scene.filled().await;
+        put(&schedule, "1").await;
+        scene.lose(lost).await;
+        refused(
+            &scene.instance("journal-2", None),
+            "belongs to journal journal-1",
+        )
+        .await;
+        let peeked = scene.instance(NO_JOURNAL, None).peek().await;
+        assert!(matches!(peeked, Err(ScheduleError::Foreign(_))), "{lost}");
+        // A server of its own that starts sees to what it finds.
+        let started = scene.of_journal();
+        let found = look(&started).await;
+        let expected = match lost {
+            EPOCH => Found::Whole,
+            _ => Found::ToFill(Reason::Lost),
+        };
+        assert_eq!(found, expected, "{lost}");
+        // Either way, both notes are there again.
+        for other in [EPOCH, MARKS] {
+            if other != lost {
+                scene.lose(other).await;
+            }
+        }
+        refused(
+            &scene.instance("journal-2", None),
+            "belongs to journal journal-1",
+        )
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_at_work_notes_the_owner_again() {
+    let scene = Scene::new();
+    let schedule = scene.filled().await;
+    scene.lose(EPOCH).await;
+    schedule.claim(0).await.expect("claimed");
+    scene.lose(MARKS).await;
+    refused(
+        &scene.instance("journal-2", None),
+        "belongs to journal journal-1",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn what_says_of_nobody_whose_it_is_is_taken_by_whoever_knows_it() {
+    let scene = Scene::new();
+    let schedule = scene.filled().await;
+    put(&schedule, "1").await;
+    for lost in [EPOCH, MARKS] {
+        scene.lose(lost).await;
+    }
+    let started = scene.of_journal();
+    assert_eq!(look(&started).await, Found::Unowned);
+    assert_eq!(started.peek().await.expect("answered"), Peeked::New);
+    assert_eq!(look(&started).await, Found::Unowned, "it is not touched");
+    assert!(matches!(
+        started.claim(9).await,
+        Err(ScheduleError::Rebuilding)
+    ));
+    let scanned = started.scan(None, 9).await.expect("a page");
+    assert_eq!(scanned.holdings.len(), 1, "it can be compared");
+    // Found to be its journal's.
+    started.adopt();
+    assert_eq!(look(&started).await, Found::ToFill(Reason::Lost));
+    assert!(started.finish().await.expect("heard"));
+    assert_eq!(ids(&started.claim(9).await.expect("claimed").leases), ["1"]);
+}
+
+#[tokio::test]
+async fn who_has_worked_with_it_before_needs_no_proof() {
+    for journaled in [false, true] {
+        let scene = Scene::new();
+        let schedule = match journaled {
+            true => scene.filled().await,
+            false => {
+                let schedule = scene.instance(NO_JOURNAL, None);
+                assert_eq!(look(&schedule).await, Found::Whole, "new, and whole");
+                schedule
+            }
+        };
+        put(&schedule, "1").await;
+        for lost in [EPOCH, MARKS] {
+            scene.lose(lost).await;
+        }
+        let found = match journaled {
+            true => look(&schedule).await,
+            // Nobody else could have it.
+            false => look(&scene.instance(NO_JOURNAL, None)).await,
+        };
+        assert_eq!(found, Found::ToFill(Reason::Lost), "{journaled}");
+    }
+}
+
+#[tokio::test]
+async fn peeking_touches_nothing() {
+    let scene = Scene::new();
+    let (schedule, beside) = (scene.of_journal(), scene.of_journal());
+    let peek = async || beside.peek().await.expect("answered");
+    assert_eq!(peek().await, Peeked::New);
+    assert_eq!(peek().await, Peeked::New);
+    assert_eq!(look(&schedule).await, Found::ToFill(Reason::New));
+    assert_eq!(peek().await, Peeked::Filling);
+    assert!(schedule.finish().await.expect("heard"));
+    assert_eq!(peek().await, Peeked::Whole);
+    put(&schedule, "1").await;
+    let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
+    scene.lose(&lane).await;
+    schedule.claim(1).await.expect("claimed");
+    assert_eq!(
+        peek().await,
+        Peeked::Filling,
+        "somebody has yet to see to it"
+    );
+    let found = look(&schedule).await;
+    assert_eq!(found, Found::ToFill(Reason::Damaged), "nobody has");
+}
+
+#[tokio::test]
+async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
+    let scene = Scene::new();
+    let one = scene.signing("one");
+    assert_eq!(look(&one).await, Found::ToFill(Reason::New));
+    assert!(one.finish().await.expect("heard"));
+    let same = scene.signing("one");
+    assert_eq!(look(&same).await, Found::Whole);
+    let silent = scene.of_journal();
+    assert_eq!(look(&silent).await, Found::Whole, "it signs nothing");
+    refused(&scene.signing("other"), "sign with another secret").await;
+    scene.clock.turn_to(START_MS + ALIVE_MS - 1);
+    same.claim(0).await.expect("claimed");
+    scene.clock.turn_to(START_MS + 2 * ALIVE_MS - 2);
+    refused(&scene.signing("other"), "sign with another secret").await;
+    // As if the last of them had died.
+    scene.clock.turn_to(START_MS + 2 * ALIVE_MS - 1);
+    let other = scene.signing("other");
+    assert_eq!(look(&other).await, Found::Whole);
+    refused(&scene.signing("one"), "sign with another secret").await;
+}
+
+#[tokio::test]
+async fn once_all_others_have_stopped_the_secret_can_be_changed() {
+    let scene = Scene::new();
+    let one = scene.signing("one");
+    assert_eq!(look(&one).await, Found::ToFill(Reason::New));
+    assert!(one.finish().await.expect("heard"));
+    let same = scene.signing("one");
+    assert_eq!(look(&same).await, Found::Whole);
+    one.leave().await;
+    refused(&scene.signing("other"), "sign with another secret").await;
+    same.leave().await;
+    let other = scene.signing("other");
+    assert_eq!(look(&other).await, Found::Whole);
+    assert_eq!(
+        look(&other).await,
+        Found::Whole,
+        "it does not hinder itself"
+    );
+}
