@@ -35,9 +35,15 @@ struct Asked {
 /// What one try came to.
 enum Tried {
     /// This is the answer.
-    Answered(Result<Snapshot, ServiceError>),
+    Answered(Box<Result<Snapshot, ServiceError>>),
     /// The lease was lost before the change was written down; nothing changed.
     LeaseLost,
+}
+
+impl Tried {
+    fn answered(answer: Result<Snapshot, ServiceError>) -> Self {
+        Self::Answered(Box::new(answer))
+    }
 }
 
 impl Service {
@@ -130,14 +136,14 @@ impl Service {
                     self.try_journal(recorder, asked, held, *before).await
                 }
                 (None, _, Held::Entry(lease)) => {
-                    Tried::Answered(self.change_remembered(asked, *lease).await)
+                    Tried::answered(self.change_remembered(asked, *lease).await)
                 }
                 (None, _, Held::Key(_)) | (Some(_), None, _) => {
-                    Tried::Answered(Err(ServiceError::Missing))
+                    Tried::answered(Err(ServiceError::Missing))
                 }
             };
             match tried {
-                Tried::Answered(answer) => return answer,
+                Tried::Answered(answer) => return *answer,
                 Tried::LeaseLost if started.elapsed() <= LEASE_PATIENCE => {}
                 Tried::LeaseLost => return Err(ServiceError::Unsettled),
             }
@@ -174,7 +180,7 @@ impl Service {
             && let Err(error) = self.note_interruption(recorder, lease, &before).await
         {
             self.release(held).await;
-            return Tried::Answered(Err(error));
+            return Tried::answered(Err(error));
         }
         let changing = Changing {
             lease: held.token(),
@@ -205,7 +211,7 @@ impl Service {
                     }
                     Err(error) => {
                         self.recheck(held).await;
-                        return Tried::Answered(Err(error.into()));
+                        return Tried::answered(Err(error.into()));
                     }
                 }
             }
@@ -215,12 +221,12 @@ impl Service {
             }
             Ok(ChangeResult::Missing) => {
                 self.release(held).await;
-                return Tried::Answered(Err(ServiceError::Missing));
+                return Tried::answered(Err(ServiceError::Missing));
             }
             Err(error) => {
                 // The journal may have carried it out all the same, or may do so yet.
                 self.recheck(held).await;
-                return Tried::Answered(Err(error.into()));
+                return Tried::answered(Err(error.into()));
             }
         };
         let settled = self.conform(journal, held, &after).await;
@@ -228,11 +234,11 @@ impl Service {
             // What has ended is never sent again: the lease keeps it back, and once that has expired
             // the journal is asked.
             (_, State::Delivered | State::Dead | State::Cancelled)
-            | (Ok(Settled::Done), State::Scheduled) => Tried::Answered(answer),
+            | (Ok(Settled::Done), State::Scheduled) => Tried::answered(answer),
             // The journal has it; what comes back from a lost lease is brought there by whoever claims
             // it, and by the reconciler.
-            (Ok(Settled::Lost), State::Scheduled) => Tried::Answered(answer),
-            (Err(error), State::Scheduled) => Tried::Answered(Err(error)),
+            (Ok(Settled::Lost), State::Scheduled) => Tried::answered(answer),
+            (Err(error), State::Scheduled) => Tried::answered(Err(error)),
         }
     }
 

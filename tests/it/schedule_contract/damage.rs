@@ -252,7 +252,7 @@ async fn what_comes_under_a_reservation_that_was_lost_is_fenced() {
         scene.command(&["DEL", "{rb:0}:leases"]).await;
         let entry = entry("shop", "1", 0);
         if restored {
-            assert_eq!(fixture.restore(&[entry.clone()]).await, (1, 0));
+            assert_eq!(fixture.restore(std::slice::from_ref(&entry)).await, (1, 0));
         } else {
             fixture.register(entry.clone()).await;
         }
@@ -266,7 +266,8 @@ async fn what_comes_under_a_reservation_that_was_lost_is_fenced() {
 
 #[tokio::test]
 async fn what_is_settled_is_not_lost_with_its_envelope() {
-    let ways: [(fn(&Lease) -> Settlement, fn(&Lease) -> Entry); 5] = [
+    type Way = (fn(&Lease) -> Settlement, fn(&Lease) -> Entry);
+    let ways: [Way; 5] = [
         (
             |lease| again(lease, 70),
             |lease| Entry::scheduled(lease.entry.notification.clone(), next_step(lease, 70)),
@@ -400,7 +401,7 @@ async fn one_damaged_entry_costs_those_that_are_claimed_beside_it_nothing() {
         assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
         // The journal has it.
         let lost = to_verify(entry("shop", "shop-0003", 0));
-        assert_eq!(fixture.restore(&[lost.clone()]).await, (1, 0));
+        assert_eq!(fixture.restore(std::slice::from_ref(&lost)).await, (1, 0));
         assert_eq!(fixture.claim_one().await.entry, lost);
         assert_eq!(scene.repaired().await, 0);
     }
