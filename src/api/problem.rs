@@ -138,6 +138,10 @@ impl Problem {
                 subject: Some(Subject::of(&snapshot)),
                 ..Self::new(Kind::State, detail)
             },
+            ServiceError::Full(_) => Self::new(
+                Kind::Full,
+                format!("{detail}; nothing was done, so send it again later"),
+            ),
             ServiceError::Unsettled => Self::new(Kind::Unavailable, detail),
             ServiceError::NoJournal => Self::new(Kind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
@@ -236,7 +240,7 @@ impl Problem {
     /// Whether the same request may well succeed in a second.
     fn soon(&self) -> bool {
         match self.kind {
-            Kind::Busy | Kind::Unavailable => true,
+            Kind::Busy | Kind::Full | Kind::Unavailable => true,
             // An attempt is under way, and ends by itself.
             Kind::State => self
                 .subject

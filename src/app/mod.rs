@@ -46,6 +46,9 @@ const MOST_DESCRIPTORS: u64 = 65_536;
 /// How long stopping may take beyond the time for the attempts under way: recording and settling
 /// them, and closing the stores.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
+/// The bodies that are read for attempts take as much as this part of what the schedule may: beside it,
+/// since they are in use and not waiting.
+const BODIES_READ: usize = 4;
 /// Most requests handled at once.
 const MOST_REQUESTS: usize = 1_024;
 
@@ -122,7 +125,8 @@ impl App {
             config.delivery.concurrency,
             health.clone(),
             meters.clone(),
-        );
+        )
+        .with_body_memory(config.schedule.memory_bytes / BODIES_READ);
         let broken = CancellationToken::new();
         let watch = |part, work| {
             let watching = watched(part, work, stop.clone(), broken.clone());
@@ -283,16 +287,28 @@ async fn open_schedule(
         return Ok(schedule);
     }
     let limits = stores::limits(config, journal.is_some());
-    let schedule = Arc::new(MemorySchedule::new(clock, limits));
-    if let Some(journal) = journal {
-        let filled = fill(Arc::clone(journal), schedule.as_ref()).await?;
-        let pending = filled.read;
-        tracing::info!(
-            pending,
-            "the schedule is in memory, filled from the journal"
+    let Some(journal) = journal else {
+        return Ok(Arc::new(MemorySchedule::new(clock, limits)));
+    };
+    let schedule = MemorySchedule::over_journal(clock, limits, config.schedule.memory_bytes);
+    let filled = fill(Arc::clone(journal), &schedule).await?;
+    let pending = filled.read;
+    tracing::info!(
+        pending,
+        "the schedule is in memory, filled from the journal"
+    );
+    if let Some(memory) = schedule.memory()
+        && memory.taken >= memory.limit
+    {
+        let (taken, limit) = (memory.taken, memory.limit);
+        tracing::warn!(
+            taken,
+            limit,
+            "what is pending takes more memory than schedule-memory allows; \
+             new registrations are refused until enough of it is delivered"
         );
     }
-    Ok(schedule)
+    Ok(Arc::new(schedule))
 }
 
 fn retention(config: &ServeConfig) -> Retention {

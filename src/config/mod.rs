@@ -69,6 +69,8 @@ pub struct ApiConfig {
 pub struct ScheduleConfig {
     /// The Redis server that holds it; `None`: it is held in memory.
     pub redis: Option<RedisUrl>,
+    /// What it may take of memory where it is held there, in bytes.
+    pub memory_bytes: usize,
     /// Into how many parts it is divided in Redis.
     pub partitions: u16,
     /// Most attempts under way at once in one lane.
@@ -174,6 +176,7 @@ impl ServeConfig {
             },
             schedule: ScheduleConfig {
                 redis: None,
+                memory_bytes: 512 * 1024 * 1024,
                 partitions: 1,
                 lane_concurrency: 16,
                 keep_ended: Duration::from_secs(600),
@@ -353,6 +356,11 @@ mod tests {
         check("keep-records", ["1d", "36500d"], ["23h59m59s", "36500d1ms"]);
         check("keep-dead", ["1d", "forever"], ["23h59m59s", "for ever"]);
         check("largest-body", ["1", "8MiB"], ["0", "8388609"]);
+        check(
+            "schedule-memory",
+            ["1MiB", "1024GiB"],
+            ["1048575", "1025GiB"],
+        );
         check("largest-body", ["8388608", "1KiB"], ["1KB", "9MiB"]);
     }
 

@@ -53,6 +53,8 @@ const SHORTEST_KEPT_PAYLOAD: Duration = Duration::from_secs(60);
 /// forgotten and the schedule still holds counts as accepted and is delivered.
 const SHORTEST_KEPT_RECORD: Duration = Duration::from_secs(86_400);
 const LONGEST_KEPT: Duration = Duration::from_secs(36_500 * 86_400);
+const SMALLEST_MEMORY: usize = 1024 * 1024;
+const LARGEST_MEMORY: usize = 1024 * 1024 * 1024 * 1024;
 const MOST_ATTEMPTS_AT_ONCE: usize = 10_000;
 
 /// Every setting of `serve`.
@@ -217,6 +219,17 @@ pub static ALL: &[Setting] = &[
                 &mut draft.config.schedule.partitions,
                 values::number(text, 1..=64),
             )
+        },
+    },
+    Setting {
+        name: "schedule-memory",
+        value: "BYTES",
+        default: "512MiB",
+        help: "What the schedule in memory may take; when that is used up, registrations are refused",
+        arity: Arity::One,
+        set: |draft, text| {
+            let most = values::bytes(text, SMALLEST_MEMORY..=LARGEST_MEMORY);
+            put(&mut draft.config.schedule.memory_bytes, most)
         },
     },
     Setting {

@@ -286,6 +286,8 @@ pub(super) fn bytes(text: &str, range: RangeInclusive<usize>) -> Result<usize, S
         (digits, 1024)
     } else if let Some(digits) = text.strip_suffix("MiB") {
         (digits, 1024 * 1024)
+    } else if let Some(digits) = text.strip_suffix("GiB") {
+        (digits, 1024 * 1024 * 1024)
     } else {
         (text, 1)
     };

@@ -80,9 +80,17 @@ impl Courier {
         self.timeout
     }
 
-    /// Delivers a notification once. `number` is the attempt's, `now_ms` the time that is signed.
-    pub async fn deliver(&self, notification: &Notification, number: u32, now_ms: i64) -> Answer {
-        match tokio::time::timeout(self.timeout, self.call(notification, number, now_ms)).await {
+    /// Delivers a notification once, with this body. `number` is the attempt's, `now_ms` the time
+    /// that is signed.
+    pub async fn deliver(
+        &self,
+        notification: &Notification,
+        body: &Bytes,
+        number: u32,
+        now_ms: i64,
+    ) -> Answer {
+        let call = self.call(notification, body, number, now_ms);
+        match tokio::time::timeout(self.timeout, call).await {
             Ok(answer) => answer,
             Err(_) => {
                 let limit = duration::display_ms(self.timeout.as_millis().try_into().unwrap_or(0));
@@ -94,7 +102,13 @@ impl Courier {
         }
     }
 
-    async fn call(&self, notification: &Notification, number: u32, now_ms: i64) -> Answer {
+    async fn call(
+        &self,
+        notification: &Notification,
+        body: &Bytes,
+        number: u32,
+        now_ms: i64,
+    ) -> Answer {
         let Some(url) = notification.destination.url() else {
             return without_answer(Outcome::Blocked, "the URL cannot be read".to_string());
         };
@@ -110,7 +124,7 @@ impl Courier {
         }
         let origin = &url[..Position::BeforePath];
         let request = || {
-            let request = self.request(&url, notification, number, now_ms);
+            let request = self.request(&url, notification, body, number, now_ms);
             request.map_err(|error| {
                 without_answer(Outcome::Blocked, format!("it cannot be sent: {error}"))
             })
@@ -140,6 +154,7 @@ impl Courier {
         &self,
         url: &Url,
         notification: &Notification,
+        body: &Bytes,
         number: u32,
         now_ms: i64,
     ) -> Result<Request<Full<Bytes>>, http::Error> {
@@ -148,23 +163,22 @@ impl Courier {
         let mut request = Request::post(path);
         if let Some(headers) = request.headers_mut() {
             headers.insert(HOST, HeaderValue::from_str(host)?);
-            self.put_headers(headers, notification, number, now_ms)?;
+            self.put_headers(headers, notification, body, number, now_ms)?;
         }
-        request.body(Full::new(notification.body.clone()))
+        request.body(Full::new(body.clone()))
     }
 
     fn put_headers(
         &self,
         headers: &mut HeaderMap,
         notification: &Notification,
+        body: &Bytes,
         number: u32,
         now_ms: i64,
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
         let timestamp_s = now_ms.div_euclid(1_000);
-        let signature = self
-            .secret
-            .sign(&webhook_id, timestamp_s, &notification.body);
+        let signature = self.secret.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
         headers.reserve(8 + own.len());
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));

@@ -4,6 +4,7 @@
 //! only the safety net. A permit is taken before a lease is claimed and goes back when the errand
 //! is over, so attempts under way are bounded and nothing is claimed that cannot start at once.
 
+use super::bodies::BodyRoom;
 use super::courier::Courier;
 use super::errand::Errands;
 use super::under_way::UnderWay;
@@ -76,6 +77,7 @@ impl Dispatcher {
             hurry: CancellationToken::new(),
             give_up: CancellationToken::new(),
             health: health.clone(),
+            body_room: BodyRoom::default(),
             meters,
         });
         Self {
@@ -92,6 +94,17 @@ impl Dispatcher {
     #[must_use]
     pub fn errands(&self) -> Arc<Errands> {
         self.errands.clone()
+    }
+
+    /// Lets the bodies that are read from the journal for attempts take so many bytes together.
+    ///
+    /// # Panics
+    /// If it runs already.
+    #[must_use]
+    pub fn with_body_memory(mut self, bytes: usize) -> Self {
+        let errands = Arc::get_mut(&mut self.errands);
+        errands.expect("invariant: nothing runs yet").body_room = BodyRoom::of(bytes);
+        self
     }
 
     /// Runs until `stop.drain` is cancelled, then lets the attempts under way end, interrupts those

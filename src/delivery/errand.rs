@@ -12,6 +12,7 @@
 //! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
 //! change is refused.
 
+use super::bodies::{BodyRoom, Found};
 use super::courier::Courier;
 use super::failure::without_answer;
 use super::under_way::UnderWay;
@@ -46,6 +47,8 @@ pub struct Errands {
     pub(super) give_up: CancellationToken,
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
+    /// Bounds what is read of bodies for attempts.
+    pub(super) body_room: BodyRoom,
     /// Counts what is done.
     pub(super) meters: Arc<Meters>,
 }
@@ -68,6 +71,14 @@ impl Errands {
             return;
         };
         let latest_start_ms = lease.expires_ms() - millis(self.courier.timeout());
+        let body = match self.body(&lease, latest_start_ms).await {
+            Found::AtHand(body) => body,
+            Found::NoRoom => {
+                self.release(lease).await;
+                return;
+            }
+            Found::Nowhere => return,
+        };
         // It was due when it was leased, by the schedule's clock; ours may be a little behind.
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
         let started_ms = self.clock.now_ms().max(leased_ms);
@@ -81,13 +92,19 @@ impl Errands {
         // Receivers compare the timestamp with their own clocks, so it is ours and not Redis's.
         let signed_ms = self.machine_clock.now_ms();
         let measured = Instant::now();
+        let number = before.next_number();
+        let calling = self
+            .courier
+            .deliver(&notification, &body.bytes, number, signed_ms);
         let mut answer = tokio::select! {
-            answer = self.courier.deliver(&notification, before.next_number(), signed_ms) => answer,
+            answer = calling => answer,
             () = self.hurry.cancelled() => without_answer(
                 Outcome::Interrupted,
                 "the dispatcher was stopped before an answer came".to_string(),
             ),
         };
+        // Recording and settling may take long, and need it no more.
+        drop(body);
         if !before.next_is_by_hand() && is_recovery(&before, started_ms) {
             mark_recovery(&mut answer);
         }

@@ -6,6 +6,7 @@
 //! may be called. What an answer means is not decided here but in `domain::decision`.
 
 mod aftermath;
+mod bodies;
 mod connector;
 pub mod courier;
 pub mod dispatcher;

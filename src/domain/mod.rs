@@ -21,6 +21,7 @@
 
 pub mod ack;
 pub mod attempt;
+pub mod body;
 pub mod change;
 pub mod decision;
 pub mod destination;

@@ -1,6 +1,7 @@
 //! What is registered and what is delivered.
 
 use crate::domain::ack::AckRule;
+use crate::domain::body::Body;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
@@ -62,8 +63,8 @@ pub struct Notification {
     pub destination: Destination,
     /// The lane it waits in.
     pub lane: Lane,
-    /// The bytes to deliver.
-    pub body: Bytes,
+    /// The bytes to deliver, or where they are.
+    pub body: Body,
     /// Their type.
     pub content_type: String,
     /// The caller's own headers.
@@ -97,7 +98,7 @@ impl Registration {
             webhook_id,
             lane,
             destination: self.destination,
-            body: self.body,
+            body: self.body.into(),
             content_type: self.content_type,
             headers: self.headers,
             ladder: self.ladder,

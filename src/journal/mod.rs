@@ -37,6 +37,7 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use async_trait::async_trait;
+use bytes::Bytes;
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -72,7 +73,7 @@ impl Actor {
 /// A notification to be kept.
 #[derive(Debug, Clone)]
 pub struct Registering {
-    /// The notification.
+    /// The notification, with its body.
     pub notification: Arc<Notification>,
     /// The start of its first series; further only if the journal had forgotten it.
     pub progress: Progress,
@@ -295,10 +296,26 @@ pub struct Page {
     pub next: Option<Cursor>,
 }
 
+/// Whether pending notifications are read with their bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bodies {
+    /// They are.
+    Read,
+    /// It is only read how long they are.
+    Left,
+}
+
+/// The body of a notification that is to be kept. Only what was just accepted, or what a shared
+/// schedule held, is registered, and both have it.
+fn body_of(notification: &Notification) -> &Bytes {
+    let body = notification.body.here();
+    body.expect("invariant: what is registered has its body at hand")
+}
+
 /// A pending notification as the schedule needs it.
 #[derive(Debug, Clone)]
 pub struct Pending {
-    /// The notification, with its body.
+    /// The notification; with its body, unless that was not asked for.
     pub notification: Arc<Notification>,
     /// How far it has come.
     pub progress: Progress,
@@ -403,6 +420,18 @@ pub trait Journal: Send + Sync + 'static {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
+
+    /// The same without their bodies, for a schedule that reads them when they are due. A page has as
+    /// many as there are, however large the bodies.
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
+
+    /// The bodies of these, in order; `None` for each that is not here. The caller bounds how much
+    /// they come to.
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError>;
 
     /// A page of a list. One that was hard to gather may come short or empty, but with a cursor.
     async fn list(

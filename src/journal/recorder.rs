@@ -8,6 +8,7 @@ use super::{Journal, JournalError, Journaled, Recorded, Recording, Registering};
 use crate::batch::{BatchLimits, Batcher};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
+use bytes::Bytes;
 use std::sync::Arc;
 
 const REGISTRATIONS: BatchLimits = BatchLimits {
@@ -21,6 +22,12 @@ const RECORDINGS: BatchLimits = BatchLimits {
     queue: 4_096,
 };
 
+/// Bodies that are read together.
+const BODIES: BatchLimits = BatchLimits {
+    requests: 256,
+    bytes: 4 * 1024 * 1024,
+    queue: 16_384,
+};
 const LOOK_UPS: BatchLimits = BatchLimits {
     requests: 256,
     bytes: usize::MAX,
@@ -33,6 +40,13 @@ pub struct Recorder {
     registrations: Batcher<Registering, Result<Journaled, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
+    bodies: Batcher<Wanted, Result<Option<Bytes>, JournalError>>,
+}
+
+/// A body that is wanted.
+struct Wanted {
+    key: Key,
+    len: usize,
 }
 
 impl Recorder {
@@ -51,11 +65,16 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| look_up(journal.clone(), batch)
         });
+        let bodies = Batcher::start(BODIES, |wanted: &Wanted| wanted.len, {
+            let journal = journal.clone();
+            move |batch| read_bodies(journal.clone(), batch)
+        });
         Self {
             journal,
             registrations,
             recordings,
             look_ups,
+            bodies,
         }
     }
 
@@ -97,6 +116,17 @@ impl Recorder {
             .await
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
+
+    /// The body of one notification, which has so many bytes; `None` if it is not here.
+    ///
+    /// # Errors
+    /// Whatever the journal says of the batch it went in.
+    pub async fn body(&self, key: Key, len: usize) -> Result<Option<Bytes>, JournalError> {
+        self.bodies
+            .call(Wanted { key, len })
+            .await
+            .unwrap_or_else(|lost| Err(gone(lost)))
+    }
 }
 
 fn gone(lost: crate::batch::BatchLost) -> JournalError {
@@ -104,7 +134,7 @@ fn gone(lost: crate::batch::BatchLost) -> JournalError {
 }
 
 fn weigh_registering(registering: &Registering) -> usize {
-    registering.notification.body.len() + 512
+    registering.notification.body.held_len() + 512
 }
 
 fn weigh_recording(recording: &Recording) -> usize {
@@ -152,6 +182,22 @@ async fn look_up(
     let mut replies = Vec::with_capacity(batch.len());
     for one in batch.chunks(1) {
         replies.extend(spread(journal.standing(one).await, 1));
+    }
+    replies
+}
+
+async fn read_bodies(
+    journal: Arc<dyn Journal>,
+    batch: Vec<Wanted>,
+) -> Vec<Result<Option<Bytes>, JournalError>> {
+    let keys: Vec<Key> = batch.into_iter().map(|wanted| wanted.key).collect();
+    let all = journal.bodies(&keys).await;
+    if !is_spoilt(&all, keys.len()) {
+        return spread(all, keys.len());
+    }
+    let mut replies = Vec::with_capacity(keys.len());
+    for one in keys.chunks(1) {
+        replies.extend(spread(journal.bodies(one).await, 1));
     }
     replies
 }

@@ -10,6 +10,7 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::health::{Ended, Health, Store, Work};
 use async_trait::async_trait;
+use bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -113,6 +114,19 @@ impl Journal for WatchedJournal {
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         self.watch(Work::Browse, self.journal.pending_page(cursor, limit))
             .await
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let reading = self.journal.pending_page_without_bodies(cursor, limit);
+        self.watch(Work::Browse, reading).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        self.watch(Work::Read, self.journal.bodies(keys)).await
     }
 
     async fn list(

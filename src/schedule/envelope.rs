@@ -69,6 +69,9 @@ pub struct BadEnvelope {
 }
 
 /// Writes an entry. With `body` false, the body is left out: the entry is only remembered.
+///
+/// # Panics
+/// If the body is to be written and is not here.
 #[must_use]
 pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let notification = &entry.notification;
@@ -88,9 +91,10 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let lane = notification.lane.as_str().as_bytes();
     let lane_len = u16::try_from(lane.len()).expect("invariant: a lane is shorter than its URL");
     let body = if body {
-        notification.body.as_ref()
+        let body = notification.body.here();
+        body.expect("invariant: an envelope is written with its body at hand")
     } else {
-        &[]
+        &[][..]
     };
     let mut bytes = Vec::with_capacity(room_without_body(notification) + body.len());
     bytes.extend_from_slice(&encode_header(entry));
@@ -105,7 +109,7 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
 /// About how many bytes an entry takes, its body included.
 #[must_use]
 pub fn room(entry: &Entry) -> usize {
-    room_without_body(&entry.notification) + entry.notification.body.len()
+    room_without_body(&entry.notification) + entry.notification.body.held_len()
 }
 
 fn room_without_body(notification: &Notification) -> usize {
@@ -171,7 +175,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         webhook_id: WebhookId::from_bytes(fixed.webhook_id),
         destination: Destination::from_stored(fixed.url),
         lane: Lane::from_name(lane),
-        body: bytes.slice_ref(body),
+        body: bytes.slice_ref(body).into(),
         content_type: fixed.content_type.to_string(),
         headers: Headers::from_stored(
             (fixed.headers.into_iter())

@@ -20,6 +20,7 @@
 pub mod envelope;
 pub mod memory;
 pub mod redis;
+pub mod room;
 pub mod shared;
 pub mod wake;
 pub mod watched;
@@ -32,6 +33,7 @@ use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use async_trait::async_trait;
+use room::{Full, MemoryUse, Room};
 use shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +60,8 @@ pub const CHANGE_LEASE_MS: i64 = 8_000;
 /// What the schedule holds of one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What to deliver. Of an ended entry that is only remembered, the body is empty.
+    /// What to deliver. Its body may be left to the journal, if there is one. Of an ended entry that
+    /// is only remembered, the body is empty.
     pub notification: Arc<Notification>,
     /// How far it has come.
     pub progress: Progress,
@@ -361,6 +364,20 @@ pub trait Schedule: Send + Sync + 'static {
 
     /// The settings it was opened with.
     fn limits(&self) -> Limits;
+
+    /// Takes room for an entry that is about to be registered; to be asked before anything of it is
+    /// written down, and kept until it is in. There is always room where others hold the entries.
+    ///
+    /// # Errors
+    /// [`Full`] if the entries take all the memory that they may.
+    fn admit(&self, _notification: &Notification) -> Result<Room, Full> {
+        Ok(Room::boundless())
+    }
+
+    /// How much of this process's memory the entries take; `None` where others hold them.
+    fn memory(&self) -> Option<MemoryUse> {
+        None
+    }
 
     /// Adds an entry, unless one of its key is here.
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError>;

@@ -1,6 +1,7 @@
 //! A schedule whose calls tell [`crate::health`] how it is doing. Changes nothing of what is asked
 //! and answered.
 
+use super::room::{Full, MemoryUse, Room};
 use super::shared::Shared;
 use super::wake::Wake;
 use super::{
@@ -11,6 +12,7 @@ use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::notification::Notification;
 use crate::health::{Ended, Health, Store, Work};
 use async_trait::async_trait;
 use std::future::Future;
@@ -75,6 +77,14 @@ impl Schedule for WatchedSchedule {
 
     fn limits(&self) -> Limits {
         self.schedule.limits()
+    }
+
+    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
+        self.schedule.admit(notification)
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        self.schedule.memory()
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {

@@ -2,7 +2,7 @@
 
 use super::Service;
 use crate::health::StoreState;
-use crate::telemetry::meters::{Journaled, Reading, Scheduled, StoreReading};
+use crate::telemetry::meters::{Journaled, Reading, ScheduleMemory, Scheduled, StoreReading};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,9 +55,15 @@ impl Service {
                 failed_calls: self.health.failed_calls(*store),
             }
         });
+        let memory = self.schedule.memory().map(|memory| ScheduleMemory {
+            taken: memory.taken,
+            bodies: memory.bodies,
+            limit: memory.limit,
+        });
         let reading = Reading {
             journal,
             schedule,
+            memory,
             stores: up.collect(),
         };
         let text: Arc<str> = self.meters.text(reading).into();

@@ -24,6 +24,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::health::{Health, Report, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
+use crate::schedule::room::Full;
 use crate::schedule::{self, Entry, Found, LeaseRequest, Schedule, ScheduleError};
 use crate::telemetry::meters::Meters;
 use locks::KeyLocks;
@@ -78,6 +79,9 @@ pub enum ServiceError {
     /// A list was asked for, and no journal keeps one.
     #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
     NoJournal,
+    /// Too much is pending; nothing was done. Asking again helps once something was delivered.
+    #[error(transparent)]
+    Full(#[from] Full),
     /// The cursor is not one that a list gave.
     #[error("the cursor is not one that a list of this server gave")]
     BadCursor,

@@ -2,6 +2,7 @@
 
 use super::timeouts::in_time;
 use super::{PATIENCE, Service, ServiceError, snapshot_of};
+use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -24,7 +25,8 @@ impl Service {
     /// Registers a notification. Once this has answered, it will not be lost.
     ///
     /// # Errors
-    /// [`ServiceError::Mismatch`] if the key is taken by other content. If a store fails, the same
+    /// [`ServiceError::Mismatch`] if the key is taken by other content; [`ServiceError::Full`] if too
+    /// much is pending, and then nothing of it was written down. If a store fails, the same
     /// registration may and should be sent again: it leads to one notification.
     pub async fn register(
         &self,
@@ -37,8 +39,12 @@ impl Service {
         let _lock = self.locks.lock(&notification.key).await?;
         let fresh = Snapshot::of_new(&notification, progress);
         let entry = Entry::scheduled(notification.clone(), progress);
-        let mut known = match &self.recorder {
-            Some(recorder) => {
+        // Kept until it is in the schedule.
+        let room = self.schedule.admit(&notification);
+        let mut known = match (&self.recorder, room) {
+            // What is known already takes no more.
+            (_, Err(full)) => self.known(&notification.key).await?.ok_or(full)?,
+            (Some(recorder), Ok(_room)) => {
                 let registering = Registering {
                     notification,
                     progress,
@@ -54,7 +60,7 @@ impl Service {
                     Journaled::Existing(snapshot) => *snapshot,
                 }
             }
-            None => match self.schedule_new(entry).await? {
+            (None, Ok(_room)) => match self.schedule_new(entry).await? {
                 Registered::Created => return Ok(Intake::Created(fresh)),
                 Registered::Existing(found) => snapshot_of(*found),
             },
@@ -66,6 +72,14 @@ impl Service {
             known.in_flight = self.ensure_scheduled(journal, &known.key).await?;
         }
         Ok(Intake::Existing(known))
+    }
+
+    /// How a notification stands, if it was registered before; without its attempts.
+    async fn known(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
+        match &self.recorder {
+            Some(recorder) => Ok(in_time(recorder.standing(key.clone())).await?),
+            None => Ok(in_time(self.schedule.find(key)).await?.map(snapshot_of)),
+        }
     }
 
     /// Puts a new entry into the schedule. One that has lost what it held takes entries again as soon

@@ -61,6 +61,17 @@ pub struct Scheduled {
     pub in_flight: u64,
 }
 
+/// How much memory the schedule takes, where it is in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleMemory {
+    /// All its entries with the bodies held, in bytes.
+    pub taken: usize,
+    /// Of these, the bodies.
+    pub bodies: usize,
+    /// What registrations may bring it to, in bytes.
+    pub limit: usize,
+}
+
 /// What is read from the stores when somebody asks. What could not be read is left out.
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
@@ -68,6 +79,8 @@ pub struct Reading {
     pub journal: Option<Journaled>,
     /// From the schedule.
     pub schedule: Option<Scheduled>,
+    /// What the schedule takes of this process's memory.
+    pub memory: Option<ScheduleMemory>,
     /// How each store is doing.
     pub stores: Vec<StoreReading>,
 }
@@ -222,6 +235,27 @@ impl Collector for LastReading {
             ];
             gauges(&mut encoder, "schedule_entries", help, states)?;
         }
+        if let Some(memory) = &reading.memory {
+            let taken = [
+                (
+                    ("of", "entries"),
+                    memory.taken.saturating_sub(memory.bodies),
+                ),
+                (("of", "bodies"), memory.bodies),
+            ];
+            let help =
+                "Memory that the schedule takes in this process, about: entries, bodies held";
+            byte_gauges(&mut encoder, "schedule_memory", help, &taken)?;
+            let help = "Memory that the schedule may take in this process before registrations are refused";
+            let unit = Unit::Bytes;
+            let metric = encoder.encode_descriptor(
+                "schedule_memory_limit",
+                help,
+                Some(&unit),
+                MetricType::Gauge,
+            )?;
+            gauge(memory.limit as u64).encode(metric)?;
+        }
         let help = "Whether a store does all that is asked of it (1) or not (0)";
         let up = |store: &StoreReading| (("store", store.name), u64::from(store.up));
         gauges(
@@ -250,6 +284,20 @@ fn gauges(
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (label, many) in samples {
         gauge(many).encode(metric.encode_family(&[label])?)?;
+    }
+    Ok(())
+}
+
+fn byte_gauges(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    samples: &[((&'static str, &'static str), usize)],
+) -> fmt::Result {
+    let mut metric =
+        encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?;
+    for (label, bytes) in samples {
+        gauge(*bytes as u64).encode(metric.encode_family(&[*label])?)?;
     }
     Ok(())
 }
@@ -302,6 +350,11 @@ mod tests {
                 set_aside: 2,
             }),
             schedule: None,
+            memory: Some(ScheduleMemory {
+                taken: 1_500,
+                bodies: 500,
+                limit: 4_000,
+            }),
             stores: vec![
                 StoreReading {
                     name: "journal",
@@ -325,6 +378,9 @@ mod tests {
             r#"ringback_attempt_lateness_seconds_bucket{le="0.002"} 1"#,
             r#"ringback_attempt_lateness_seconds_bucket{le="+Inf"} 2"#,
             "ringback_errands_under_way 1",
+            r#"ringback_schedule_memory_bytes{of="entries"} 1000"#,
+            r#"ringback_schedule_memory_bytes{of="bodies"} 500"#,
+            "ringback_schedule_memory_limit_bytes 4000",
             "ringback_registered 10",
             r#"ringback_notifications{state="pending"} 4"#,
             r#"ringback_notifications{state="cancelled"} 1"#,

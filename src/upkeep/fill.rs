@@ -25,6 +25,7 @@ pub struct Filling<'schedule> {
     journal: Arc<dyn Journal>,
     schedule: &'schedule dyn Schedule,
     verify: bool,
+    bodies: Bodies,
     reading: Option<Reading>,
     /// Read, and not yet put in.
     page: Option<Page>,
@@ -41,6 +42,15 @@ pub struct Filled {
     pub read: u64,
     /// What had to be put into the schedule.
     pub restored: Restored,
+}
+
+/// Whether bodies are put in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Bodies {
+    /// They are: the schedule is where attempts find them.
+    Put,
+    /// They stay in the journal alone.
+    Left,
 }
 
 struct Page {
@@ -64,6 +74,10 @@ impl<'schedule> Filling<'schedule> {
             journal,
             schedule,
             verify,
+            bodies: match schedule.shared() {
+                Some(_) => Bodies::Put,
+                None => Bodies::Left,
+            },
             reading: None,
             page: None,
             cursor: None,
@@ -106,7 +120,8 @@ impl<'schedule> Filling<'schedule> {
 
     async fn next_page(&mut self) -> Result<Page, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
-            Reading::start(Arc::clone(&self.journal), self.cursor, self.verify)
+            let journal = Arc::clone(&self.journal);
+            Reading::start(journal, self.cursor, self.verify, self.bodies)
         });
         match reading.pages.recv().await {
             Some(Ok(page)) => {
@@ -134,11 +149,16 @@ impl<'schedule> Filling<'schedule> {
 }
 
 impl Reading {
-    fn start(journal: Arc<dyn Journal>, mut cursor: Option<Cursor>, verify: bool) -> Self {
+    fn start(
+        journal: Arc<dyn Journal>,
+        mut cursor: Option<Cursor>,
+        verify: bool,
+        bodies: Bodies,
+    ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let task = tokio::spawn(async move {
             loop {
-                let page = read(journal.as_ref(), cursor, verify).await;
+                let page = read(journal.as_ref(), cursor, verify, bodies).await;
                 cursor = page.as_ref().map_or(None, |page| page.next);
                 if sender.send(page).await.is_err() || cursor.is_none() {
                     return;
@@ -156,8 +176,12 @@ async fn read(
     journal: &dyn Journal,
     cursor: Option<Cursor>,
     verify: bool,
+    bodies: Bodies,
 ) -> Result<Page, JournalError> {
-    let (pending, next) = journal.pending_page(cursor, PAGE).await?;
+    let (pending, next) = match bodies {
+        Bodies::Put => journal.pending_page(cursor, PAGE).await?,
+        Bodies::Left => journal.pending_page_without_bodies(cursor, PAGE).await?,
+    };
     let entry = |pending: Pending| Entry {
         verify,
         ..Entry::scheduled(pending.notification, pending.progress)
@@ -168,7 +192,8 @@ async fn read(
     })
 }
 
-/// Puts every pending notification into a schedule that nobody works with yet.
+/// Puts every pending notification into a schedule that nobody works with yet. If that is in memory,
+/// the bodies stay in the journal: together they may be more than there is memory.
 ///
 /// # Errors
 /// [`UpkeepError`] if a store fails half-way.

@@ -216,6 +216,13 @@ async fn adopt(
         return Ok(Done::default());
     };
     let is_pending = lease.entry.state == State::Scheduled;
+    if is_pending && lease.entry.notification.body.here().is_none() {
+        // Its body was left to the journal, which has lost it. The journal is asked before each
+        // attempt, and that is logged too.
+        tracing::error!(notification = %key, "the journal has lost a notification and its body");
+        schedule.settle(lease, Settlement::Recheck).await?;
+        return Ok(Done::default());
+    }
     let registering = Registering {
         notification: lease.entry.notification.clone(),
         progress: lease.entry.progress,

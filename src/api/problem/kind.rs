@@ -37,6 +37,8 @@ pub enum Kind {
     NoJournal,
     /// Too many requests are under way.
     Busy,
+    /// Too much is pending.
+    Full,
     /// A store is out of reach.
     Unavailable,
 }
@@ -141,6 +143,11 @@ impl Kind {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "urn:ringback:problem:busy",
                 "Too many requests are under way",
+            ),
+            Self::Full => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "urn:ringback:problem:full",
+                "Too much is pending",
             ),
             Self::Unavailable => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -27,13 +27,14 @@ mod statements;
 mod upkeep;
 
 use super::{
-    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
     JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
     Recording, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
+use bytes::Bytes;
 use connections::Connections;
 pub use open::Sharing;
 use sqlx::postgres::PgConnection;
@@ -116,8 +117,31 @@ impl Journal for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let call = pending::PendingPage { cursor, limit };
+        let bodies = Bodies::Read;
+        let call = pending::PendingPage {
+            cursor,
+            limit,
+            bodies,
+        };
         self.connections.read(&call).await
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let bodies = Bodies::Left;
+        let call = pending::PendingPage {
+            cursor,
+            limit,
+            bodies,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        self.connections.read(&pending::FindBodies(keys)).await
     }
 
     async fn list(

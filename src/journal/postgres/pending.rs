@@ -4,10 +4,13 @@ use super::connections::Call;
 use super::error::Failure;
 use super::read::limit_of;
 use super::rows::{Fields, Reader, notification_of, payload_columns, stored_columns};
-use crate::journal::{Cursor, Pending};
+use crate::domain::key::Key;
+use crate::journal::{Bodies, Cursor, Pending};
 use async_trait::async_trait;
+use bytes::Bytes;
 use sqlx::Row as _;
-use sqlx::postgres::PgConnection;
+use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use std::collections::HashMap;
 use tokio::task::coop::consume_budget;
 
 /// A page ends once its bodies come to this much.
@@ -46,10 +49,65 @@ const PAGE: &str = concat!(
      ORDER BY s.next_due_ms, s.notification"
 );
 
+/// The same stretch without the bodies: PostgreSQL knows the length of a long one without reading it.
+const PAGE_WITHOUT_BODIES: &str = concat!(
+    "SELECT ",
+    stored_columns!(),
+    ", n.ack, n.content_type, p.headers, p.len, s.next_due_ms, EXISTS (
+        SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+     ) AS set_aside
+     FROM (
+        SELECT * FROM standings
+        WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
+        ORDER BY next_due_ms, notification LIMIT $3
+     ) AS s
+     LEFT JOIN LATERAL (
+        SELECT headers, octet_length(body) AS len FROM payloads
+        WHERE notification = s.notification OFFSET 0
+     ) AS p ON TRUE
+     CROSS JOIN LATERAL ",
+    notification_of!("s.notification"),
+    " ORDER BY s.next_due_ms, s.notification"
+);
+
+const BODIES: &str = "
+    SELECT n.topic, n.id, p.body
+    FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
+    CROSS JOIN LATERAL (
+        SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
+    ) AS n
+    CROSS JOIN LATERAL (
+        SELECT body FROM payloads WHERE notification = n.row_id OFFSET 0
+    ) AS p";
+
+/// See [`crate::journal::Journal::bodies`].
+pub(super) struct FindBodies<'call>(pub(super) &'call [Key]);
+
+#[async_trait]
+impl Call for FindBodies<'_> {
+    type Reply = Vec<Option<Bytes>>;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+        let found = sqlx::query(BODIES)
+            .bind(self.0.iter().map(Key::topic).bind_iter())
+            .bind(self.0.iter().map(Key::id).bind_iter())
+            .fetch_all(connection)
+            .await?;
+        let mut known: HashMap<Key, Bytes> = HashMap::with_capacity(found.len());
+        for row in &found {
+            let mut fields = Fields::of(row);
+            let key = fields.key()?;
+            known.insert(key, Bytes::copy_from_slice(fields.take()?));
+        }
+        Ok(self.0.iter().map(|key| known.get(key).cloned()).collect())
+    }
+}
+
 /// See [`crate::journal::Journal::pending_page`].
 pub(super) struct PendingPage {
     pub(super) cursor: Option<Cursor>,
     pub(super) limit: usize,
+    pub(super) bodies: Bodies,
 }
 
 #[async_trait]
@@ -61,13 +119,19 @@ impl Call for PendingPage {
             at_ms: i64::MIN,
             row: i64::MIN,
         });
-        let found = sqlx::query(PAGE)
+        let page = match self.bodies {
+            Bodies::Read => sqlx::query(PAGE),
+            Bodies::Left => sqlx::query(PAGE_WITHOUT_BODIES),
+        };
+        let page = page
             .bind(after.at_ms)
             .bind(after.row)
-            .bind(limit_of(self.limit))
-            .bind(PAGE_BYTES)
-            .fetch_all(connection)
-            .await?;
+            .bind(limit_of(self.limit));
+        let page = match self.bodies {
+            Bodies::Read => page.bind(PAGE_BYTES),
+            Bodies::Left => page,
+        };
+        let found = page.fetch_all(connection).await?;
         let mut reader = Reader::default();
         let mut page = Vec::with_capacity(found.len());
         let mut cursor = None;
@@ -80,7 +144,7 @@ impl Call for PendingPage {
             if row.try_get("set_aside")? {
                 continue;
             }
-            match reader.pending(&mut Fields::of(row)) {
+            match reader.pending(&mut Fields::of(row), self.bodies) {
                 Ok(pending) => page.push(pending),
                 // The others must not wait for it.
                 Err(error) => tracing::error!(

@@ -8,8 +8,8 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{
-    JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending, Transition,
-    history,
+    Bodies, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending,
+    Transition, history,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -192,7 +192,8 @@ impl Call for FindPending<'_> {
         .bind(self.0.id())
         .fetch_optional(connection)
         .await?;
-        let pending = found.map(|row| Reader::default().pending(&mut Fields::of(&row)));
+        let pending =
+            found.map(|row| Reader::default().pending(&mut Fields::of(&row), Bodies::Read));
         Ok(pending.transpose()?)
     }
 }

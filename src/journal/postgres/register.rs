@@ -16,7 +16,7 @@ use super::statements::update_standings;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Journaled, Registering};
+use crate::journal::{Journaled, Registering, body_of};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -172,7 +172,7 @@ impl Register<'_> {
             .bind(each!(one => one.progress.first_due_ms))
             .bind(each!(one => one.progress.deadline_ms))
             .bind(each!(one => headers(one)))
-            .bind(each!(one => one.notification.body.as_ref()))
+            .bind(each!(one => body_of(&one.notification).as_ref()))
             .bind(
                 places
                     .iter()

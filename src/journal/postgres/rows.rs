@@ -3,6 +3,7 @@
 use super::error::Failure;
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::body::Body;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
@@ -13,7 +14,8 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
-use crate::journal::{JournalError, Pending, Transition};
+use crate::journal::{Bodies, JournalError, Pending, Transition};
+use bytes::Bytes;
 use sqlx::postgres::PgRow;
 use sqlx::{Decode, Postgres, Row as _, Type};
 use std::collections::HashMap;
@@ -179,7 +181,11 @@ impl Reader {
     }
 
     /// Reads [`stored_columns`], then [`payload_columns`].
-    pub(super) fn pending(&mut self, fields: &mut Fields<'_>) -> Result<Pending, JournalError> {
+    pub(super) fn pending(
+        &mut self,
+        fields: &mut Fields<'_>,
+        bodies: Bodies,
+    ) -> Result<Pending, JournalError> {
         let Stored { snapshot, .. } = self.stored(fields)?;
         let ack = fields.read("ack rule", |name| AckRule::by_name(name).ok())?;
         let content_type = fields.take()?;
@@ -196,14 +202,20 @@ impl Reader {
                 )));
             }
         };
-        let body: Vec<u8> = fields.take()?;
+        let body = match bodies {
+            Bodies::Read => Bytes::from(fields.take::<Vec<u8>>()?).into(),
+            Bodies::Left => {
+                let len: i32 = fields.take()?;
+                Body::InJournal(usize::try_from(len).map_err(|_| corrupt("length", &len))?)
+            }
+        };
         let progress = snapshot.progress;
         let notification = Notification {
             key: snapshot.key,
             webhook_id: snapshot.webhook_id,
             destination: snapshot.destination,
             lane: snapshot.lane,
-            body: body.into(),
+            body,
             content_type,
             headers,
             ladder: snapshot.ladder,

@@ -19,13 +19,14 @@ mod write;
 mod writer;
 
 use super::{
-    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
     JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
     Recording, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
+use bytes::Bytes;
 use sqlx::SqlitePool;
 use std::fs::File;
 use std::sync::Arc;
@@ -128,7 +129,19 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        read::pending_page(&self.readers, cursor, limit).await
+        read::pending_page(&self.readers, cursor, limit, Bodies::Read).await
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        read::pending_page(&self.readers, cursor, limit, Bodies::Left).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        read::bodies(&self.readers, keys).await
     }
 
     async fn list(

@@ -5,9 +5,10 @@ use super::rows::{self, Fields, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{
-    Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending,
-    Transition, history,
+    Bodies, Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN,
+    Pending, Transition, history,
 };
+use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
@@ -56,6 +57,17 @@ pub(super) async fn standing(
     let known = rows::load(&mut reading, &wanted).await?;
     let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
     Ok(keys.iter().map(stands).collect())
+}
+
+/// The bodies of these, in order.
+pub(super) async fn bodies(
+    readers: &SqlitePool,
+    keys: &[Key],
+) -> Result<Vec<Option<Bytes>>, JournalError> {
+    let mut reading = readers.acquire().await.map_err(failed)?;
+    let wanted: Vec<&Key> = keys.iter().collect();
+    let known = rows::bodies(&mut reading, &wanted).await?;
+    Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
 }
 
 pub(super) async fn transitions(
@@ -115,7 +127,7 @@ pub(super) async fn pending(
     .fetch_optional(readers)
     .await
     .map_err(failed)?;
-    let pending = found.map(|row| rows::pending(&mut Fields::of(&row)));
+    let pending = found.map(|row| rows::pending(&mut Fields::of(&row), Bodies::Read));
     pending.transpose()
 }
 
@@ -124,13 +136,14 @@ pub(super) async fn pending_page(
     readers: &SqlitePool,
     mut cursor: Option<Cursor>,
     limit: usize,
+    bodies: Bodies,
 ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
     let mut reading = readers.begin().await.map_err(failed)?;
     let mut page = Vec::new();
     let (mut looked_at, mut bytes) = (0, 0);
     while looked_at < limit && bytes < PAGE_BYTES {
         let wanted = STRETCH.min(limit - looked_at);
-        let found = pending_stretch(&mut reading, cursor, wanted).await?;
+        let found = pending_stretch(&mut reading, cursor, wanted, bodies).await?;
         for row in &found {
             cursor = Some(Cursor {
                 at_ms: row.try_get("next_due_ms").map_err(failed)?,
@@ -140,8 +153,8 @@ pub(super) async fn pending_page(
             if row.try_get("set_aside").map_err(failed)? {
                 continue;
             }
-            let pending = rows::pending(&mut Fields::of(row))?;
-            bytes += pending.notification.body.len();
+            let pending = rows::pending(&mut Fields::of(row), bodies)?;
+            bytes += pending.notification.body.held_len();
             page.push(pending);
         }
         looked_at += found.len();
@@ -154,12 +167,12 @@ pub(super) async fn pending_page(
 }
 
 macro_rules! pending_where {
-    ($which:literal) => {
+    ($which:literal $(, $bodies:ident)?) => {
         concat!(
             "SELECT ",
             stored_columns!(),
             ", ",
-            payload_columns!(),
+            payload_columns!($($bodies)?),
             ", n.next_due_ms, EXISTS (
                 SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
               ) AS set_aside
@@ -173,6 +186,8 @@ macro_rules! pending_where {
 }
 const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?");
 const DUE_AFTER: &str = pending_where!("n.next_due_ms > ?");
+const DUE_WITH_LEFT: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
+const DUE_AFTER_LEFT: &str = pending_where!("n.next_due_ms > ?", without_bodies);
 
 /// Two searches: SQLite does not search an index by a pair whose second part is the row number, and
 /// would read through all that are due at the same instant again on every page. A million
@@ -181,10 +196,15 @@ async fn pending_stretch(
     connection: &mut SqliteConnection,
     cursor: Option<Cursor>,
     wanted: usize,
+    bodies: Bodies,
 ) -> Result<Vec<SqliteRow>, JournalError> {
+    let (due_with, due_after) = match bodies {
+        Bodies::Read => (DUE_WITH, DUE_AFTER),
+        Bodies::Left => (DUE_WITH_LEFT, DUE_AFTER_LEFT),
+    };
     let mut found = Vec::new();
     if let Some(cursor) = cursor {
-        found = sqlx::query(DUE_WITH)
+        found = sqlx::query(due_with)
             .bind(cursor.at_ms)
             .bind(cursor.row)
             .bind(limit_of(wanted))
@@ -193,7 +213,7 @@ async fn pending_stretch(
             .map_err(failed)?;
     }
     if found.len() < wanted {
-        let mut later = sqlx::query(DUE_AFTER)
+        let mut later = sqlx::query(due_after)
             .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
             .bind(limit_of(wanted - found.len()))
             .fetch_all(connection)

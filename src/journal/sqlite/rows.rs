@@ -3,6 +3,7 @@
 use super::bulk::Bulk;
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::body::Body;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
@@ -13,7 +14,8 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
-use crate::journal::{JournalError, Pending, Transition};
+use crate::journal::{Bodies, JournalError, Pending, Transition};
+use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Decode, Row as _, Sqlite, SqliteConnection, Type};
 use std::collections::HashMap;
@@ -27,10 +29,14 @@ macro_rules! stored_columns {
          n.retry_at_ms, n.clamped, n.registered_ms, n.ended_ms, n.fence"
     };
 }
-/// What [`pending`] reads besides, of a table called `p` too.
+/// What [`Reader::pending`] reads besides, of a table called `p` too. SQLite knows the length of a
+/// body without reading it.
 macro_rules! payload_columns {
     () => {
         "n.ack, n.content_type, p.headers, p.body"
+    };
+    (without_bodies) => {
+        "n.ack, n.content_type, p.headers, length(p.body)"
     };
 }
 pub(super) use {payload_columns, stored_columns};
@@ -57,6 +63,36 @@ static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
         ),
     )
 });
+
+static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH wanted (topic, id) AS (",
+        2,
+        ") SELECT n.topic, n.id, p.body
+          FROM wanted
+          CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id
+          CROSS JOIN payloads AS p ON p.notification = n.row_id",
+    )
+});
+
+/// Finds the bodies of these keys.
+pub(super) async fn bodies(
+    connection: &mut SqliteConnection,
+    keys: &[&Key],
+) -> Result<HashMap<Key, Bytes>, JournalError> {
+    let rows = BODIES
+        .fetch(connection, keys, |statement, key| {
+            statement.bind(key.topic()).bind(key.id())
+        })
+        .await?;
+    rows.iter()
+        .map(|row| {
+            let mut fields = Fields::of(row);
+            let key = fields.key()?;
+            Ok((key, Bytes::copy_from_slice(fields.take()?)))
+        })
+        .collect()
+}
 
 /// Finds the notifications of these keys.
 pub(super) async fn load(
@@ -183,7 +219,7 @@ pub(super) fn stored(fields: &mut Fields<'_>) -> Result<Stored, JournalError> {
 }
 
 /// Reads [`stored_columns`], then [`payload_columns`].
-pub(super) fn pending(fields: &mut Fields<'_>) -> Result<Pending, JournalError> {
+pub(super) fn pending(fields: &mut Fields<'_>, bodies: Bodies) -> Result<Pending, JournalError> {
     let Stored { snapshot, .. } = stored(fields)?;
     let ack = fields.read("ack rule", |name| AckRule::by_name(name).ok())?;
     let content_type = fields.take()?;
@@ -199,14 +235,20 @@ pub(super) fn pending(fields: &mut Fields<'_>) -> Result<Pending, JournalError> 
             )));
         }
     };
-    let body: Vec<u8> = fields.take()?;
+    let body = match bodies {
+        Bodies::Read => Bytes::from(fields.take::<Vec<u8>>()?).into(),
+        Bodies::Left => {
+            let len: i64 = fields.take()?;
+            Body::InJournal(usize::try_from(len).map_err(|_| corrupt("length", &len))?)
+        }
+    };
     let progress = snapshot.progress;
     let notification = Notification {
         key: snapshot.key,
         webhook_id: snapshot.webhook_id,
         destination: snapshot.destination,
         lane: snapshot.lane,
-        body: body.into(),
+        body,
         content_type,
         headers,
         ladder: snapshot.ladder,

@@ -7,7 +7,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::effect::Line;
-use crate::journal::{Actor, JournalError};
+use crate::journal::{Actor, JournalError, body_of};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
 
@@ -188,7 +188,7 @@ fn bind_payload(
     statement
         .bind(stored.row_id)
         .bind(headers)
-        .bind(notification.body.as_ref())
+        .bind(body_of(notification).as_ref())
 }
 
 fn bind_attempt(statement: Statement, row: &AttemptRow<'_>) -> Statement {

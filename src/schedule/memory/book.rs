@@ -6,12 +6,14 @@
 use super::ended::Ended;
 use super::lanes::Lanes;
 use super::named::{Named, Timed};
+use crate::domain::body::Body;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
+use crate::schedule::room::Ledger;
 use crate::schedule::{
     ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest,
     LeasedOne, Limits, PROMPT_MS, Registered, Reservation, Restored, Scanned, ScheduleCounts,
@@ -26,6 +28,34 @@ use std::sync::Arc;
 const MOST_RETURNED: usize = 256;
 /// Most ended entries that one claim forgets.
 const MOST_FORGOTTEN: usize = 256;
+
+/// A body is held for a first attempt that is due within this, in milliseconds.
+const SOON_MS: i64 = 5_000;
+
+/// Where bodies are while their notifications wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bodies {
+    /// Here: nobody else has them.
+    Held,
+    /// In a journal; here as well if they are needed soon and there is room.
+    Journaled,
+}
+
+impl Bodies {
+    /// Leaves a body to the journal, if there is one.
+    fn leave(self, notification: &mut Arc<Notification>) {
+        match (self, &notification.body) {
+            (Self::Journaled, Body::Here(bytes)) => {
+                let body = Body::InJournal(bytes.len());
+                *notification = Arc::new(Notification {
+                    body,
+                    ..Notification::clone(notification)
+                });
+            }
+            (Self::Held, _) | (Self::Journaled, Body::InJournal(_)) => {}
+        }
+    }
+}
 
 /// One entry with what the schedule knows beside it.
 #[derive(Debug)]
@@ -67,6 +97,8 @@ struct End {
 #[derive(Debug)]
 pub(super) struct Book {
     limits: Limits,
+    bodies: Bodies,
+    ledger: Arc<Ledger>,
     jobs: HashMap<Named, Job>,
     /// All entries, each in a place that it keeps, to be leafed through.
     places: Slab<Named>,
@@ -85,9 +117,11 @@ pub(super) struct Book {
 }
 
 impl Book {
-    pub(super) fn new(limits: Limits) -> Self {
+    pub(super) fn new(limits: Limits, bodies: Bodies, ledger: Arc<Ledger>) -> Self {
         Self {
             limits,
+            bodies,
+            ledger,
             jobs: HashMap::new(),
             places: Slab::new(),
             lanes: Lanes::new(limits.lane_cap),
@@ -122,17 +156,19 @@ impl Book {
         };
         self.reservations.remove(&(out.expiry.at_ms, key));
         entry.verify = true;
-        let name = self.keep(entry, Some(out));
+        let name = self.keep(entry, Some(out), now_ms);
         let at_ms = out.expiry.at_ms;
         self.leases.insert(Timed { at_ms, name });
     }
 
     fn add(&mut self, entry: Entry, now_ms: i64) {
         self.wait(&entry, now_ms);
-        self.keep(entry, None);
+        self.keep(entry, None, now_ms);
     }
 
-    fn keep(&mut self, entry: Entry, lease: Option<Out>) -> Named {
+    fn keep(&mut self, mut entry: Entry, lease: Option<Out>, now_ms: i64) -> Named {
+        self.lighten(&mut entry, now_ms);
+        self.ledger.add(&entry.notification);
         let name = Named::of(&entry.notification);
         let job = Job {
             entry,
@@ -141,6 +177,16 @@ impl Book {
         };
         self.jobs.insert(name.clone(), job);
         name
+    }
+
+    /// Leaves the body of an entry that comes in to the journal, unless it is needed soon.
+    fn lighten(&self, entry: &mut Entry, now_ms: i64) {
+        let is_first = entry.progress.attempts == 0;
+        let is_soon = entry.progress.next_due_ms() <= now_ms.saturating_add(SOON_MS);
+        let bytes = entry.notification.body.held_len();
+        if !(is_first && is_soon && self.ledger.has_room_for_body(bytes)) {
+            self.bodies.leave(&mut entry.notification);
+        }
     }
 
     pub(super) fn restore(&mut self, entries: &[Entry], now_ms: i64) -> Restored {
@@ -157,6 +203,10 @@ impl Book {
                         && job.entry.progress != entry.progress =>
                 {
                     let due_ms = job.entry.progress.next_due_ms();
+                    let mut entry = entry.clone();
+                    self.bodies.leave(&mut entry.notification);
+                    self.ledger.remove(&job.entry.notification);
+                    self.ledger.add(&entry.notification);
                     let before = std::mem::replace(&mut job.entry, entry.clone());
                     job.entry.verify |= before.verify;
                     job.entry.fence |= before.fence;
@@ -164,7 +214,7 @@ impl Book {
                     let lane = &entry.notification.lane;
                     let name = Named::of(&entry.notification);
                     self.lanes.withdraw(lane, name, due_ms, now_ms);
-                    self.wait(entry, now_ms);
+                    self.wait(&entry, now_ms);
                     restored.moved += 1;
                 }
                 Some(_) => {}
@@ -245,7 +295,11 @@ impl Book {
                 progress,
                 ..
             } => {
-                job.entry = Entry::scheduled(notification.clone(), progress);
+                let mut left = notification.clone();
+                self.bodies.leave(&mut left);
+                self.ledger.remove(&notification);
+                self.ledger.add(&left);
+                job.entry = Entry::scheduled(left, progress);
                 let entry = job.entry.clone();
                 self.wait(&entry, now_ms);
             }
@@ -402,6 +456,7 @@ impl Book {
             let name = Named::of(&job.entry.notification);
             self.leases.remove(&Timed { at_ms, name });
             self.places.remove(job.place);
+            self.ledger.remove(&job.entry.notification);
         } else {
             self.reserved.remove(key);
             self.reservations.remove(&(at_ms, key.clone()));
@@ -584,6 +639,7 @@ impl Book {
                 return;
             };
             if let Some(job) = self.jobs.remove(&key) {
+                self.ledger.remove(&job.entry.notification);
                 self.places.remove(job.place);
             }
         }
@@ -594,6 +650,7 @@ impl Book {
         let Some(mut job) = self.jobs.remove(key) else {
             return;
         };
+        self.ledger.remove(&job.entry.notification);
         let Some(remember_ms) = self.limits.remember_ms else {
             self.places.remove(job.place);
             return;
@@ -612,6 +669,7 @@ impl Book {
             ended_ms: Some(end.ended_ms),
             ..Entry::scheduled(notification.clone(), end.progress)
         };
+        self.ledger.add(&notification);
         let name = Named::of(&notification);
         self.places[job.place] = name.clone();
         self.jobs.insert(name, job);
@@ -629,7 +687,7 @@ fn to_recheck(entry: Entry) -> Entry {
 
 fn without_body(notification: &Notification) -> Arc<Notification> {
     Arc::new(Notification {
-        body: Bytes::new(),
+        body: Bytes::new().into(),
         ..notification.clone()
     })
 }

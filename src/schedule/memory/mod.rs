@@ -5,6 +5,11 @@
 //! call is carried out whole under one lock, which is held for a few steps in sorted sets and never
 //! across a wait; time is read under the lock, so calls see it in the order in which they happen.
 
+//!
+//! Over a journal, a body is held only while its first attempt is due soon and bodies take no more than
+//! half of the limit; any other is left to the journal, where the attempt reads it
+//! ([`crate::domain::body`]). So what is pending takes little, and what is sent at once costs no read.
+
 mod book;
 mod ended;
 mod lanes;
@@ -14,6 +19,8 @@ use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::notification::Notification;
+use crate::schedule::room::{Full, Ledger, MemoryUse, Room};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
     Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
@@ -21,7 +28,7 @@ use crate::schedule::{
     Shared,
 };
 use async_trait::async_trait;
-use book::Book;
+use book::{Bodies, Book};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The schedule of one process.
@@ -30,17 +37,33 @@ pub struct MemorySchedule {
     limits: Limits,
     wake: Wake,
     book: Mutex<Book>,
+    ledger: Arc<Ledger>,
 }
 
+/// What a schedule in memory may take unless configured otherwise, in bytes.
+pub const MEMORY_BYTES: usize = 512 * 1024 * 1024;
+
 impl MemorySchedule {
-    /// An empty schedule that runs by `clock`.
+    /// An empty schedule that runs by `clock`, and holds every body.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
+        Self::with(clock, limits, MEMORY_BYTES, Bodies::Held)
+    }
+
+    /// An empty schedule over a journal, which has every body. Takes about `memory_bytes` at most.
+    #[must_use]
+    pub fn over_journal(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize) -> Self {
+        Self::with(clock, limits, memory_bytes, Bodies::Journaled)
+    }
+
+    fn with(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize, bodies: Bodies) -> Self {
+        let ledger = Ledger::new(memory_bytes);
         Self {
             clock,
             limits,
             wake: Wake::default(),
-            book: Mutex::new(Book::new(limits)),
+            book: Mutex::new(Book::new(limits, bodies, ledger.clone())),
+            ledger,
         }
     }
 
@@ -77,6 +100,14 @@ impl Schedule for MemorySchedule {
 
     fn limits(&self) -> Limits {
         self.limits
+    }
+
+    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
+        self.ledger.admit(notification)
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        Some(self.ledger.memory())
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {

@@ -1,55 +1,26 @@
-//! Notifications filed under their key, without a copy of it.
+//! Notifications filed under their key, without a copy of it and without holding their bodies.
 
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use std::borrow::Borrow;
-use std::cmp::Ordering;
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
-/// A notification that is compared and looked up by its key alone.
-#[derive(Debug, Clone)]
-pub(super) struct Named(Arc<Notification>);
+/// A notification by its name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Named(Key);
 
 impl Named {
-    pub(super) fn of(notification: &Arc<Notification>) -> Self {
-        Self(notification.clone())
+    pub(super) fn of(notification: &Notification) -> Self {
+        Self(notification.key.clone())
     }
 
     pub(super) fn key(&self) -> &Key {
-        &self.0.key
+        &self.0
     }
 }
 
 impl Borrow<Key> for Named {
     fn borrow(&self) -> &Key {
         self.key()
-    }
-}
-
-impl PartialEq for Named {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Named {}
-
-impl Hash for Named {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        self.key().hash(hasher);
-    }
-}
-
-impl Ord for Named {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(other.key())
-    }
-}
-
-impl PartialOrd for Named {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
     }
 }
 

@@ -56,7 +56,7 @@ pub fn registrations(
     connection: Connection,
 ) -> Batcher<Entry, Result<Registered, ScheduleError>> {
     let script = Arc::new(Script::with_common(include_str!("lua/register.lua")));
-    let weigh = |entry: &Entry| entry.notification.body.len() + 512;
+    let weigh = |entry: &Entry| entry.notification.body.held_len() + 512;
     Batcher::start(REGISTRATIONS, weigh, move |batch| {
         let (context, connection, script) = (context.clone(), connection.clone(), script.clone());
         async move {

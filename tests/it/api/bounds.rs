@@ -2,6 +2,7 @@
 
 use super::faulty::{Fault, Faulty};
 use super::{Embedded, NOTIFICATIONS, Reply, order};
+use bytes::Bytes;
 use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::domain::key::Key;
@@ -111,8 +112,8 @@ async fn a_body_in_pieces_is_put_together() {
     let key = Key::new("payment.succeeded", "1").expect("a key");
     let found = embedded.schedule.find(&key).await.expect("works");
     assert_eq!(
-        &found.expect("registered").entry.notification.body[..],
-        b"out_trade_no=1"
+        found.expect("registered").entry.notification.body,
+        Bytes::from_static(b"out_trade_no=1").into()
     );
 }
 

@@ -8,7 +8,9 @@ use ringback::clock::{Clock, ManualClock};
 use ringback::domain::key::Key;
 use ringback::domain::lane::Lane;
 use ringback::domain::lease::{Expiry, LeaseToken};
+use ringback::domain::notification::Notification;
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::room::{Full, MemoryUse, Room};
 use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
@@ -96,6 +98,14 @@ impl Schedule for Faulty {
 
     fn limits(&self) -> Limits {
         self.inner.limits()
+    }
+
+    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
+        self.inner.admit(notification)
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        self.inner.memory()
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {

@@ -1,6 +1,7 @@
 //! Registering one notification.
 
 use super::{Embedded, NOTIFICATIONS, Reply, order};
+use bytes::Bytes;
 use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::domain::key::Key;
@@ -27,7 +28,8 @@ async fn a_registration_is_new_once_and_the_same_afterwards() {
     embedded.clock.advance(5_000);
     assert_eq!(embedded.server.register(&order("1")).await.is(200), fresh);
     let lease = embedded.claim().await;
-    assert_eq!(&lease.entry.notification.body[..], b"out_trade_no=1");
+    let body = Bytes::from_static(b"out_trade_no=1");
+    assert_eq!(lease.entry.notification.body, body.into());
     let again = embedded.server.register(&order("1")).await.is(200);
     assert_eq!(again["state"], "in_flight");
 }
@@ -56,7 +58,8 @@ async fn bodies_arrive_byte_for_byte() {
         let key = Key::new("t", "1").expect("a key");
         let found = embedded.schedule.find(&key).await.expect("works");
         let notification = found.expect("registered").entry.notification;
-        assert_eq!(&notification.body[..], bytes, "{members}");
+        let body = notification.body.here().expect("at hand");
+        assert_eq!(&body[..], bytes, "{members}");
         assert_eq!(notification.content_type, content_type, "{members}");
     }
     let text = "text/plain; charset=utf-8";

@@ -2,16 +2,19 @@
 
 use super::gate::{Gate, Verdict};
 use async_trait::async_trait;
+use bytes::Bytes;
 use ringback::clock::Clock;
 use ringback::domain::key::Key;
 use ringback::domain::lane::Lane;
 use ringback::domain::lease::{Expiry, LeaseToken};
+use ringback::domain::notification::Notification;
 use ringback::domain::snapshot::Snapshot;
 use ringback::journal::{
     AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
     JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
     Recording, Registering, SettingAside, Transition,
 };
+use ringback::schedule::room::{Full, MemoryUse, Room};
 use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
@@ -59,6 +62,14 @@ impl Schedule for GatedSchedule {
 
     fn limits(&self) -> Limits {
         self.inner.limits()
+    }
+
+    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
+        self.inner.admit(notification)
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        self.inner.memory()
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
@@ -244,6 +255,23 @@ impl Journal for GatedJournal {
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         self.inner.pending_page(cursor, limit).await
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        self.inner.pending_page_without_bodies(cursor, limit).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        gated!(
+            self,
+            "journal.bodies",
+            JournalError,
+            self.inner.bodies(keys)
+        )
     }
 
     async fn list(

@@ -10,6 +10,7 @@ use super::samples::{
 use super::{INSTANCE, PostgresStore, SqliteStore, Store};
 use crate::support::postgres::{connect, run};
 use crate::support::within;
+use ringback::domain::body::Body;
 use ringback::domain::change::Change;
 use ringback::domain::key::Key;
 use ringback::domain::snapshot::Snapshot;
@@ -29,7 +30,7 @@ struct Shown {
     list: Vec<Key>,
     found: Vec<Option<Snapshot>>,
     histories: Vec<Vec<Transition>>,
-    bodies: Vec<Option<Vec<u8>>>,
+    bodies: Vec<Option<Body>>,
 }
 
 const IDS: [&str; 6] = [
@@ -86,7 +87,7 @@ async fn shown(journal: &dyn Journal) -> Shown {
         let pending = journal.pending(&key).await.expect("read");
         shown
             .bodies
-            .push(pending.map(|pending| pending.notification.body.to_vec()));
+            .push(pending.map(|pending| pending.notification.body.clone()));
     }
     shown
 }

@@ -375,7 +375,7 @@ pub fn ended(lease: &Lease, state: State, ended_ms: i64) -> Entry {
     };
     let mut notification = Notification::clone(&lease.entry.notification);
     if state != State::Dead {
-        notification.body = Bytes::new();
+        notification.body = Bytes::new().into();
     }
     Entry {
         state,
@@ -390,7 +390,7 @@ pub fn discarded(lease: &Lease, now_ms: i64) -> (Settlement, Entry) {
     let (state, ended_ms) = (State::Cancelled, START_MS + now_ms);
     let progress = lease.entry.progress;
     let mut notification = Notification::clone(&lease.entry.notification);
-    notification.body = Bytes::new();
+    notification.body = Bytes::new().into();
     let entry = Entry {
         state,
         ended_ms: Some(ended_ms),

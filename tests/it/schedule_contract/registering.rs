@@ -58,7 +58,7 @@ pub async fn any_content_survives(open: impl AsyncFn(Limits) -> Fixture) {
     let lanes = ["https://[2001:db8::1]:9443", "http://127.0.0.1:8080"];
     for ((body, id), lane) in bodies.into_iter().zip(strange_ids).zip(lanes) {
         let mut notification = notification("shop", id);
-        notification.body = body;
+        notification.body = body.into();
         notification.destination =
             Destination::parse(&format!("{lane}/notify")).expect("a destination");
         notification.lane = Lane::from_name(lane);
@@ -100,7 +100,7 @@ pub async fn registering_again_shows_what_is_there(open: impl AsyncFn(Limits) ->
 
 fn entry_with_other_content() -> Entry {
     let mut notification = notification("elsewhere", "1");
-    notification.body = Bytes::from_static(b"other");
+    notification.body = Bytes::from_static(b"other").into();
     notification.fingerprint = [9; 16];
     Entry::scheduled(Arc::new(notification), due(-500))
 }

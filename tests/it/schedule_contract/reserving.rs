@@ -169,7 +169,7 @@ pub async fn what_is_put_in_under_a_reservation_waits(open: impl AsyncFn(Limits)
 
 fn with_other_content() -> Entry {
     let mut notification = Notification::clone(&notification("elsewhere", "1"));
-    notification.body = Bytes::from_static(b"other");
+    notification.body = Bytes::from_static(b"other").into();
     Entry::scheduled(Arc::new(notification), due(-500))
 }
 

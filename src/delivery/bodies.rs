@@ -1,0 +1,120 @@
+//! The body of a leased notification: at hand, or read from the journal for this attempt.
+//!
+//! What is read takes memory until the attempt is over, and any number of attempts may be in flight,
+//! so all bodies read together are bounded. An attempt that waits for its turn in vain gives its lease
+//! back: nothing was sent.
+
+use super::errand::Errands;
+use crate::domain::body::Body;
+use crate::health::{Patience, Store};
+use crate::journal::JournalError;
+use crate::schedule::Lease;
+use bytes::Bytes;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// What the bodies read for attempts may take together unless set otherwise, in bytes: what the most
+/// attempts of the default take with the largest bodies of the default.
+const BYTES: usize = 128 * 1024 * 1024;
+/// Bytes that one permit stands for.
+const PERMIT_BYTES: usize = 1024;
+
+/// Room for the bodies that are read for attempts.
+#[derive(Debug)]
+pub(super) struct BodyRoom {
+    permits: Arc<Semaphore>,
+    all: u32,
+}
+
+/// A body, and its room if it was read for this attempt.
+pub(super) struct AtHand {
+    pub(super) bytes: Bytes,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// What looking for a body came to.
+pub(super) enum Found {
+    /// It is at hand.
+    AtHand(AtHand),
+    /// There was no room for it in time, or the process ends; nothing was sent.
+    NoRoom,
+    /// The journal cannot give it. Not to be settled: to drop the notification would lose it, and to
+    /// release it would bring it back at once. It comes back when the lease expires.
+    Nowhere,
+}
+
+impl BodyRoom {
+    pub(super) fn of(bytes: usize) -> Self {
+        let permits = (bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        let all = u32::try_from(permits).unwrap_or(u32::MAX);
+        Self {
+            permits: Arc::new(Semaphore::new(all as usize)),
+            all,
+        }
+    }
+
+    /// Room for so many bytes; all there is, if they are more.
+    async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let wanted = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
+        let taking = self
+            .permits
+            .clone()
+            .acquire_many_owned(wanted.min(self.all));
+        // Fails only when closed, and nobody closes it.
+        taking.await.ok()
+    }
+}
+
+impl Default for BodyRoom {
+    fn default() -> Self {
+        Self::of(BYTES)
+    }
+}
+
+impl Errands {
+    /// Finds the body of a leased notification. `latest_start_ms` is when the attempt must have begun.
+    pub(super) async fn body(&self, lease: &Lease, latest_start_ms: i64) -> Found {
+        let notification = &lease.entry.notification;
+        let key = &notification.key;
+        let len = match &notification.body {
+            Body::Here(bytes) => {
+                return Found::AtHand(AtHand {
+                    bytes: bytes.clone(),
+                    _room: None,
+                });
+            }
+            Body::InJournal(len) => *len,
+        };
+        let Some(recorder) = &self.recorder else {
+            tracing::error!(notification = %key, "its body was left to a journal, and there is none");
+            return Found::Nowhere;
+        };
+        let room = tokio::select! {
+            biased;
+            room = self.body_room.take(len) => room,
+            () = self.clock.sleep_until(latest_start_ms) => return Found::NoRoom,
+            () = self.hurry.cancelled() => return Found::NoRoom,
+        };
+        let mut patience = Patience::new(&self.health, Store::Journal);
+        loop {
+            match recorder.body(key.clone(), len).await {
+                Ok(Some(bytes)) => return Found::AtHand(AtHand { bytes, _room: room }),
+                Ok(None) => {
+                    tracing::error!(notification = %key, "the journal has no body of a pending notification");
+                    return Found::Nowhere;
+                }
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    tracing::error!(notification = %key, %error, "a body cannot be read");
+                    return Found::Nowhere;
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    tracing::debug!(notification = %key, %error, "reading a body waits");
+                    let waiting = self.give_up.run_until_cancelled(patience.wait());
+                    if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {
+                        return Found::NoRoom;
+                    }
+                }
+            }
+        }
+    }
+}
