@@ -198,6 +198,15 @@ impl Ladder {
         }
     }
 
+    /// About how many bytes it takes in memory for itself; named ladders are shared by all.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        match self.0.name {
+            Some(_) => 0,
+            None => size_of::<Steps>() + size_of_val(self.0.intervals_ms.as_slice()),
+        }
+    }
+
     /// The name of a named ladder.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {

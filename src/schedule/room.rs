@@ -138,6 +138,7 @@ fn frame_bytes(notification: &Notification) -> usize {
         lane,
         content_type,
         headers,
+        ladder,
         ..
     } = notification;
     ENTRY_BYTES
@@ -145,6 +146,7 @@ fn frame_bytes(notification: &Notification) -> usize {
         + destination.as_str().len()
         + lane.as_str().len()
         + content_type.len()
+        + ladder.own_bytes()
         + headers.bytes()
         + HEADER_BYTES * headers.pairs().len()
 }

@@ -14,6 +14,8 @@ mod book;
 mod ended;
 mod lanes;
 mod named;
+#[cfg(test)]
+mod tests;
 
 use crate::clock::Clock;
 use crate::domain::key::Key;

@@ -12,6 +12,7 @@ mod ladder;
 mod lifecycle;
 mod losing;
 mod lost_keys;
+mod memory_bound;
 mod metrics;
 mod outages;
 mod process;

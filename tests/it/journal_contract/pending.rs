@@ -5,8 +5,10 @@ use super::samples::{
     START_MS, apply, delivery, do_change, failure, keep, key, refusal, registering, registering_at,
     registration,
 };
+use bytes::Bytes;
+use ringback::domain::body::Body;
 use ringback::domain::change::Change;
-use ringback::domain::notification::{Registration, Start};
+use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::journal::{Journal, Pending};
 
 /// Every page, until one comes without a cursor.
@@ -123,4 +125,64 @@ pub async fn large_bodies_make_pages_shorter_and_leave_nothing_out(store: &dyn S
     let sizes: Vec<usize> = pages.iter().map(Vec::len).collect();
     assert_eq!(sizes.iter().sum::<usize>(), 200);
     assert!(sizes.iter().all(|size| *size <= 128), "{sizes:?}");
+}
+
+pub async fn pages_without_bodies_are_the_same_but_for_them(store: &dyn Store) {
+    let journal = store.open().await;
+    for number in 0..150_i64 {
+        let len = if number == 7 {
+            256 * 1024
+        } else {
+            usize::try_from(number).expect("small")
+        };
+        let given = Registration {
+            body: vec![7; len].into(),
+            start: Start::After(1_000 * (number % 3)),
+            ..registration(key(&format!("{number:03}")))
+        };
+        keep(&*journal, registering_at(given, START_MS)).await;
+    }
+    for limit in [7, 64, 1_000] {
+        let (mut cursor, mut other_cursor) = (None, None);
+        loop {
+            let (whole, next) = journal.pending_page(cursor, limit).await.expect("read");
+            let reading = journal.pending_page_without_bodies(other_cursor, limit);
+            let (without, other_next) = reading.await.expect("read");
+            assert_eq!(next, other_next);
+            assert_eq!(whole.len(), without.len());
+            for (whole, without) in whole.iter().zip(&without) {
+                assert_eq!(whole.progress, without.progress);
+                let mut expected = Notification::clone(&whole.notification);
+                expected.body = Body::InJournal(expected.body.len());
+                assert_eq!(*without.notification, expected);
+            }
+            (cursor, other_cursor) = (next, other_next);
+            if next.is_none() {
+                break;
+            }
+        }
+    }
+}
+
+pub async fn bodies_are_read_by_their_keys(store: &dyn Store) {
+    let journal = store.open().await;
+    let body = |number: u8| Bytes::from(vec![number; 3_000 * usize::from(number)]);
+    for number in 0..80_u8 {
+        let given = Registration {
+            body: body(number),
+            ..registration(key(&number.to_string()))
+        };
+        keep(&*journal, registering_at(given, START_MS)).await;
+    }
+    let mut keys: Vec<_> = (0..80_u8)
+        .rev()
+        .map(|number| key(&number.to_string()))
+        .collect();
+    keys.insert(3, key("unknown"));
+    keys.push(key("5"));
+    let mut expected: Vec<_> = (0..80_u8).rev().map(|number| Some(body(number))).collect();
+    expected.insert(3, None);
+    expected.push(Some(body(5)));
+    assert!(journal.bodies(&keys).await.expect("read") == expected);
+    assert!(journal.bodies(&[]).await.expect("read").is_empty());
 }

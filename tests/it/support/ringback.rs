@@ -125,14 +125,20 @@ impl Server {
 
     /// Stops it and starts it again on what it left behind.
     pub async fn restart(self) -> Self {
+        self.restart_as(|_| {}).await
+    }
+
+    /// Likewise, with changes to its configuration.
+    pub async fn restart_as(self, change: impl FnOnce(&mut ServeConfig)) -> Self {
         let Self {
             app,
-            config,
+            mut config,
             clock,
             dir,
             ..
         } = self;
         within("the server to stop", app.stop()).await;
+        change(&mut config);
         Self::open(config, clock, dir).await
     }
 

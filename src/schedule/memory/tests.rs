@@ -1,0 +1,183 @@
+//! Where bodies are, and what the entries are counted for. What every schedule promises is tested in
+//! `tests/it/schedule_contract`.
+
+use super::*;
+use crate::clock::ManualClock;
+use crate::domain::ack::AckRule;
+use crate::domain::body::Body;
+use crate::domain::destination::Destination;
+use crate::domain::headers::Headers;
+use crate::domain::ladder::Ladder;
+use crate::domain::notification::{Registration, Start};
+use crate::domain::state::State;
+use crate::domain::webhook_id::WebhookId;
+use bytes::Bytes;
+
+const LIMITS: Limits = Limits {
+    lane_cap: 100,
+    lease_ms: 15_000,
+    remember_ms: None,
+};
+const BODY: &[u8] = &[7; 1_000];
+
+fn schedule(memory_bytes: usize) -> (ManualClock, MemorySchedule) {
+    let clock = ManualClock::at(0);
+    let schedule = MemorySchedule::over_journal(Arc::new(clock.clone()), LIMITS, memory_bytes);
+    (clock, schedule)
+}
+
+fn entry(id: &str, start_ms: i64) -> Entry {
+    let registration = Registration {
+        key: Key::new("t", id).expect("a key"),
+        destination: Destination::parse("https://shop.example/").expect("a destination"),
+        body: Bytes::from_static(BODY),
+        content_type: "text/plain".to_string(),
+        headers: Headers::default(),
+        start: Start::After(start_ms),
+        ladder: Ladder::standard(),
+        ack: AckRule::Success,
+    };
+    let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0);
+    Entry::scheduled(Arc::new(notification), progress)
+}
+
+async fn claim_one(schedule: &MemorySchedule) -> Lease {
+    let claimed = schedule.claim(10).await.expect("claimed").leases;
+    let [lease] = <[Lease; 1]>::try_from(claimed).expect("one");
+    lease
+}
+
+fn body(lease: &Lease) -> &Body {
+    &lease.entry.notification.body
+}
+
+fn bodies_held(schedule: &MemorySchedule) -> usize {
+    schedule.memory().expect("in memory").bodies
+}
+
+#[tokio::test]
+async fn a_body_is_held_for_a_first_attempt_that_is_due_soon() {
+    for (start_ms, held) in [(0, true), (5_000, true), (5_001, false)] {
+        let (clock, schedule) = schedule(1_000_000);
+        schedule.register(entry("1", start_ms)).await.expect("new");
+        assert_eq!(bodies_held(&schedule), if held { 1_000 } else { 0 });
+        clock.advance(start_ms);
+        let lease = claim_one(&schedule).await;
+        let expected = match held {
+            true => Bytes::from_static(BODY).into(),
+            false => Body::InJournal(1_000),
+        };
+        assert_eq!(*body(&lease), expected, "{start_ms}");
+    }
+}
+
+#[tokio::test]
+async fn no_body_is_held_for_a_later_attempt() {
+    let (clock, schedule) = schedule(1_000_000);
+    schedule.register(entry("1", 0)).await.expect("new");
+    let lease = claim_one(&schedule).await;
+    let mut progress = lease.entry.progress;
+    progress.attempts = 1;
+    let again = Settlement::Again(progress);
+    schedule.settle(lease, again).await.expect("settled");
+    assert_eq!(bodies_held(&schedule), 0);
+    let lease = claim_one(&schedule).await;
+    assert_eq!(*body(&lease), Body::InJournal(1_000));
+    // One that is given back keeps what it has.
+    schedule
+        .settle(lease, Settlement::Release)
+        .await
+        .expect("settled");
+    clock.advance(1);
+    assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(1_000));
+}
+
+#[tokio::test]
+async fn without_a_journal_every_body_is_held() {
+    let clock = ManualClock::at(0);
+    let schedule = MemorySchedule::new(Arc::new(clock.clone()), LIMITS);
+    schedule.register(entry("1", 60_000)).await.expect("new");
+    clock.advance(60_000);
+    let lease = claim_one(&schedule).await;
+    let again = Settlement::Again(lease.entry.progress);
+    schedule.settle(lease, again).await.expect("settled");
+    let lease = claim_one(&schedule).await;
+    assert_eq!(*body(&lease), Bytes::from_static(BODY).into());
+}
+
+#[tokio::test]
+async fn bodies_take_half_of_the_limit_at_most() {
+    let (_, schedule) = schedule(20_000);
+    for number in 0..11 {
+        let entry = entry(&format!("{number:02}"), 0);
+        schedule.register(entry).await.expect("new");
+        let memory = schedule.memory().expect("in memory");
+        assert!(
+            memory.bodies <= 10_000 && memory.taken <= 20_000,
+            "{memory:?}"
+        );
+    }
+    assert!(bodies_held(&schedule) >= 5_000);
+}
+
+#[tokio::test]
+async fn room_is_promised_once_and_comes_back() {
+    let (_, schedule) = schedule(10_000);
+    let given = entry("1", 60_000);
+    let mut rooms = Vec::new();
+    let full = loop {
+        match schedule.admit(&given.notification) {
+            Ok(room) => rooms.push(room),
+            Err(full) => break full,
+        }
+    };
+    assert_eq!(full.limit, 10_000);
+    assert!((5..20).contains(&rooms.len()), "{}", rooms.len());
+    rooms.pop();
+    let room = schedule
+        .admit(&given.notification)
+        .expect("one was given back");
+    // It is in: what was promised is counted as taken.
+    let before = schedule.memory().expect("in memory").taken;
+    schedule.register(given.clone()).await.expect("new");
+    drop(room);
+    assert_eq!(schedule.memory().expect("in memory").taken, before);
+    drop(rooms);
+    assert!(schedule.memory().expect("in memory").taken > 0);
+
+    // However it leaves.
+    let lease = match schedule
+        .lease_one(&LeaseRequest::new(given.notification.key.clone()))
+        .await
+    {
+        Ok(LeasedOne::Leased(lease)) => *lease,
+        other => panic!("{other:?}"),
+    };
+    let end = Settlement::End {
+        state: State::Cancelled,
+        cause: None,
+        progress: lease.entry.progress,
+        ended_ms: 1,
+    };
+    schedule.settle(lease, end).await.expect("settled");
+    assert_eq!(schedule.memory().expect("in memory").taken, 0);
+}
+
+#[tokio::test]
+async fn what_is_restored_is_counted_and_not_refused() {
+    let (_, schedule) = schedule(1_000);
+    let entries: Vec<Entry> = ["1", "2", "3"].map(|id| entry(id, 60_000)).into();
+    schedule.restore(&entries).await.expect("restored");
+    let taken = schedule.memory().expect("in memory").taken;
+    assert!(taken > 1_000, "{taken}");
+    let moved: Vec<Entry> = entries
+        .into_iter()
+        .map(|mut entry| {
+            entry.progress.due_ms += 5;
+            entry
+        })
+        .collect();
+    assert_eq!(schedule.restore(&moved).await.expect("restored").moved, 3);
+    let memory = schedule.memory().expect("in memory");
+    assert_eq!((memory.taken, memory.bodies), (taken, 0), "counted once");
+}
