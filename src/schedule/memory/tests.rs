@@ -163,6 +163,20 @@ async fn room_is_promised_once_and_comes_back() {
     assert_eq!(schedule.memory().expect("in memory").taken, 0);
 }
 
+#[test]
+fn a_ladder_of_its_own_counts_and_a_named_one_does_not() {
+    use crate::domain::ladder::CustomLadder;
+    assert_eq!(Ladder::standard().own_bytes(), 0);
+    let custom = CustomLadder {
+        intervals: vec!["1m".to_string(); 30],
+        window: None,
+        repeat_last: false,
+        jitter: 0.0,
+    };
+    let custom = Ladder::custom(&custom).expect("a ladder");
+    assert!(custom.own_bytes() >= 30 * 8, "{}", custom.own_bytes());
+}
+
 #[tokio::test]
 async fn what_is_restored_is_counted_and_not_refused() {
     let (_, schedule) = schedule(1_000);
