@@ -11,6 +11,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::notification::{Registration, Start};
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
+use crate::schedule::Known;
 use bytes::Bytes;
 
 const LIMITS: Limits = Limits {
@@ -194,4 +195,35 @@ async fn what_is_restored_is_counted_and_not_refused() {
     assert_eq!(schedule.restore(&moved).await.expect("restored").moved, 3);
     let memory = schedule.memory().expect("in memory");
     assert_eq!((memory.taken, memory.bodies), (taken, 0), "counted once");
+}
+
+#[tokio::test]
+async fn what_arrives_under_a_lease_by_hand_is_counted_once() {
+    let given = entry("1", 0);
+    let (_, plain) = schedule(1_000_000);
+    plain.register(given.clone()).await.expect("new");
+    let one = plain.memory();
+    let (_, empty) = schedule(1_000_000);
+    for (reservation, expected) in [
+        (Reservation::Recheck, one),
+        (Reservation::Put(Box::new(given.clone())), one),
+        (Reservation::Forget, empty.memory()),
+    ] {
+        let (_, schedule) = schedule(1_000_000);
+        let mut request = LeaseRequest::new(given.notification.key.clone());
+        request.known = Some(Known {
+            registered_ms: -10_000,
+            due_ms: None,
+        });
+        let reserved = match schedule.lease_one(&request).await {
+            Ok(LeasedOne::Reserved(reserved)) => reserved,
+            other => panic!("{other:?}"),
+        };
+        schedule.register(given.clone()).await.expect("new");
+        assert_eq!(schedule.memory(), one);
+        let what = format!("{reservation:?}");
+        let ended = schedule.end_reservation(reserved, reservation).await;
+        assert_eq!(ended.expect("answered"), Settled::Done);
+        assert_eq!(schedule.memory(), expected, "{what}");
+    }
 }

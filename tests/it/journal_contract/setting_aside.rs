@@ -33,6 +33,12 @@ async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {
         let (page, next) = journal.pending_page(cursor, limit).await.expect("read");
+        let reading = journal.pending_page_without_bodies(cursor, limit);
+        let (without_bodies, same_next) = reading.await.expect("read");
+        assert_eq!(same_next, next);
+        let same = (page.iter().zip(&without_bodies))
+            .all(|(one, other)| one.notification.key == other.notification.key);
+        assert!(same && page.len() == without_bodies.len());
         found.extend(page.iter().map(|pending| pending.notification.key.clone()));
         match next {
             Some(_) => cursor = next,
