@@ -3,7 +3,10 @@
 KILLS ?= 200
 NOTIFICATIONS ?= 100000
 
-.PHONY: help test kill demo lint format clippy doc bench
+# Orders tried of each pair of operations, state and trouble.
+INTERLEAVINGS ?= 100
+
+.PHONY: help test kill interleavings demo lint format clippy doc bench
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -19,6 +22,10 @@ kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATI
 	$(with_servers) \
 	RINGBACK_KILL_KILLS=$(KILLS) RINGBACK_KILL_NOTIFICATIONS=$(NOTIFICATIONS) $(if $(SEED),RINGBACK_KILL_SEED=$(SEED)) \
 	cargo test --locked --release --test it reliability::kill -- --nocapture --test-threads 1
+
+interleavings: ## Try many orders of two servers' calls; INTERLEAVINGS can be given
+	$(with_servers) RINGBACK_INTERLEAVINGS=$(INTERLEAVINGS) \
+	cargo test --locked --test it interleaving:: -- --nocapture
 
 demo: ## Watch a few notifications being delivered to a pretend merchant
 	cargo run --locked --release -- demo
