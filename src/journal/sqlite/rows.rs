@@ -29,7 +29,7 @@ macro_rules! stored_columns {
          n.retry_at_ms, n.clamped, n.registered_ms, n.ended_ms, n.fence"
     };
 }
-/// What [`Reader::pending`] reads besides, of a table called `p` too. SQLite knows the length of a
+/// What `pending` reads besides, of a table called `p` too. SQLite knows the length of a
 /// body without reading it.
 macro_rules! payload_columns {
     () => {
