@@ -1,15 +1,15 @@
 //! Reads a request's body: how it must be declared, how large it may be, how long it may take.
+//!
+//! A body that is refused is not read to its end; `api::unread` sees to it that the client gets to
+//! know.
 
 use crate::api::problem::{Kind, Problem};
 use axum::body::{Body, HttpBody as _};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use std::time::Duration;
 
-/// A body that is too large is still read to its end, up to so many bytes: a client that is cut
-/// off while it writes sees a broken connection and not the answer that says why.
-const DRAINED_BYTES: u64 = 64 * 1024 * 1024;
 /// Place made for a body at once, whatever length it declares.
 const FIRST_BYTES: usize = 64 * 1024;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -124,13 +124,7 @@ fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
 
 async fn read(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, Problem> {
     not_packed(headers)?;
-    // A client that waits for our consent to send needs no draining, only the answer.
-    let drained_bytes = if headers.contains_key(header::EXPECT) {
-        0
-    } else {
-        DRAINED_BYTES
-    };
-    match tokio::time::timeout(bounds.time, collect(body, bounds.bytes, drained_bytes)).await {
+    match tokio::time::timeout(bounds.time, collect(body, bounds.bytes)).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(
             Kind::Timeout,
@@ -139,52 +133,45 @@ async fn read(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, 
     }
 }
 
-async fn collect(mut body: Body, most: usize, drained_bytes: u64) -> Result<Bytes, Problem> {
+async fn collect(mut body: Body, most: usize) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("a request to this path is at most {most} bytes long");
         Problem::new(Kind::TooLarge, detail)
     };
-    let most_read = drained_bytes.saturating_add(most as u64);
-    let declared = body.size_hint().lower();
-    if declared > most_read || (drained_bytes == 0 && declared > most as u64) {
+    let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if declared > most {
         return Err(too_large());
     }
     let mut only = Bytes::new();
-    let mut gathered = BytesMut::new();
-    let mut length = 0_u64;
+    let mut gathered = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame
             .map_err(|_| Problem::new(Kind::Malformed, "the body broke off before its end"))?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
-        length = length.saturating_add(data.len() as u64);
-        if length > most_read {
+        let length = only.len() + gathered.len() + data.len();
+        if length > most {
             return Err(too_large());
         }
-        if length > most as u64 {
-            only = Bytes::new();
-            gathered = BytesMut::new();
-        } else if length == data.len() as u64 {
+        if length == data.len() {
             // Mostly the first frame is the whole body, and need not be copied.
             only = data;
-        } else {
-            if gathered.is_empty() {
-                let expected = usize::try_from(declared).unwrap_or(most).min(most);
-                gathered.reserve(expected.clamp(only.len(), FIRST_BYTES.max(only.len())));
-                gathered.extend_from_slice(&only);
-                only = Bytes::new();
-            }
-            gathered.extend_from_slice(&data);
+            continue;
         }
-    }
-    if length > most as u64 {
-        return Err(too_large());
+        if length > gathered.capacity() {
+            // Twice as much each time, but no more than will come.
+            let coming = if declared > 0 { declared } else { most };
+            let capacity = length.saturating_mul(2).max(FIRST_BYTES).min(coming);
+            gathered.reserve_exact(capacity.max(length) - gathered.len());
+        }
+        gathered.extend_from_slice(&std::mem::take(&mut only));
+        gathered.extend_from_slice(&data);
     }
     Ok(if gathered.is_empty() {
         only
     } else {
-        gathered.freeze()
+        gathered.into()
     })
 }
 
@@ -192,6 +179,7 @@ async fn collect(mut body: Body, most: usize, drained_bytes: u64) -> Result<Byte
 mod tests {
     use super::*;
     use http::HeaderValue;
+    use std::convert::Infallible;
 
     #[test]
     fn the_body_must_be_declared_as_json_in_utf8() {
@@ -220,16 +208,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_may_be_as_long_as_the_bound_and_no_longer() {
-        async fn check(length: usize, most: usize, drained_bytes: u64, expected: bool) {
+        async fn check(length: usize, most: usize, expected: bool) {
             let body = Body::from(vec![b'x'; length]);
-            let read = collect(body, most, drained_bytes).await;
+            let read = collect(body, most).await;
             assert_eq!(read.map(|read| read.len()).ok(), expected.then_some(length));
         }
-        check(0, 0, 0, true).await;
-        check(10, 10, 0, true).await;
-        check(11, 10, 0, false).await;
-        check(11, 10, 5, false).await;
-        check(16, 10, 5, false).await;
+        check(0, 0, true).await;
+        check(10, 10, true).await;
+        check(11, 10, false).await;
+    }
+
+    #[tokio::test]
+    async fn pieces_are_put_together_in_order() {
+        async fn check(pieces: &[&'static str], most: usize, expected: Option<&str>) {
+            let pieces: Vec<_> = pieces
+                .iter()
+                .map(|piece| Ok::<_, Infallible>(*piece))
+                .collect();
+            let body = Body::from_stream(futures_util::stream::iter(pieces));
+            let read = collect(body, most).await.ok();
+            assert_eq!(read.as_deref(), expected.map(str::as_bytes));
+        }
+        check(&["a", "bc", "d"], 4, Some("abcd")).await;
+        check(&["a", "", "bc", "d"], 4, Some("abcd")).await;
+        check(&["", "a", "b"], 4, Some("ab")).await;
+        check(&["ab", "cd", "e"], 4, None).await;
+        check(&[], 4, Some("")).await;
     }
 
     #[test]

@@ -25,6 +25,7 @@ pub mod registration;
 pub mod rules;
 pub mod server;
 pub mod timeline;
+pub mod unread;
 pub mod view;
 
 use crate::domain::notification::LARGEST_BODY_BYTES;

@@ -2,14 +2,16 @@
 //!
 //! A connection that sends no complete request head in time is closed, so that slow or idle clients
 //! cannot use up the places; there is a bound on connections, and beyond it they wait to be
-//! accepted.
+//! accepted. A client that was answered while it was still sending is given the time to read the answer
+//! ([`crate::api::unread`]).
 
+use crate::api::unread::{Answering, LentStream};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -48,11 +50,16 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         };
         // Without it small answers wait for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let service = TowerToHyperService::new(router.clone());
+        let service = Answering::new(router.clone());
+        let unread = service.unread();
+        let (stream, left) = LentStream::new(stream);
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // A client that breaks off is its own business.
-            let _ = connection.await;
+            // A client that breaks off is its own business. One that is not understood was told so.
+            let not_understood = connection.await.is_err_and(|error| error.is_parse());
+            if not_understood || unread.load(Ordering::Acquire) {
+                left.linger().await;
+            }
             drop(place);
         });
     }

@@ -8,7 +8,10 @@ mod journaled;
 mod lookups;
 mod registrations;
 
+mod unread;
+
 use reqwest::{Client, Method, RequestBuilder, Response};
+use ringback::api::server::serve;
 use ringback::api::{ApiSettings, router};
 use ringback::clock::{Clock, ManualClock};
 use ringback::domain::state::{Cause, State};
@@ -20,6 +23,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 /// 2026-11-20T08:30:00Z.
 const NOW_MS: i64 = 1_795_163_400_000;
@@ -48,9 +52,7 @@ impl Server {
         Self {
             address,
             http: Client::builder().no_proxy().build().expect("a client"),
-            serving: tokio::spawn(async move {
-                axum::serve(listener, router).await.expect("serves");
-            }),
+            serving: tokio::spawn(serve(listener, router, CancellationToken::new())),
         }
     }
 

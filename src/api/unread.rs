@@ -1,0 +1,273 @@
+//! Answers that are given before the request's body was read to its end.
+//!
+//! A server that answers (busy, no key, too large, no such route) and closes while the client is
+//! still sending resets the connection: many clients then report a broken pipe, and not the answer.
+//! So what is left of a small body is read first, and the connection stays open. With a large one the
+//! answer is sent at once, it says that the connection will be closed, and what still arrives
+//! is read and dropped within bounds ([`LeftStream::linger`]).
+
+use axum::Router;
+use axum::body::HttpBody;
+use axum::response::Response;
+use bytes::Bytes;
+use http::{HeaderValue, Request, header};
+use http_body::{Frame, SizeHint};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use std::convert::Infallible;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tower_service::Service as _;
+
+/// Most bytes that are left of a body that is read before the answer is sent.
+const SMALL_BYTES: u64 = 64 * 1024;
+/// Longest time for that.
+const SMALL_TIME: Duration = Duration::from_millis(250);
+/// Most bytes that are read and dropped after the answer: more than the largest body that is
+/// permitted, so that its sender gets to reading.
+const MOST_DROPPED_BYTES: usize = 64 * 1024 * 1024;
+/// Longest time for that.
+const LINGER_TIME: Duration = Duration::from_secs(30);
+/// Longest time without a byte.
+const LINGER_IDLE_TIME: Duration = Duration::from_secs(5);
+/// Bytes that are dropped at once.
+const DROPPED_AT_ONCE: usize = 8 * 1024;
+
+/// A place for something that its borrower gives back when it is dropped.
+type Slot<T> = Arc<Mutex<Option<T>>>;
+
+/// Answers the requests of one connection.
+#[derive(Clone)]
+pub struct Answering {
+    router: Router,
+    unread: Arc<AtomicBool>,
+}
+
+impl Answering {
+    /// Answers by these routes.
+    pub fn new(router: Router) -> Self {
+        Self {
+            router,
+            unread: Arc::default(),
+        }
+    }
+
+    /// Says, when the connection has ended, whether its last answer was sent before all of the body
+    /// was read.
+    pub fn unread(&self) -> Arc<AtomicBool> {
+        self.unread.clone()
+    }
+}
+
+impl hyper::service::Service<Request<Incoming>> for Answering {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (mut router, unread) = (self.router.clone(), self.unread.clone());
+        if request.body().is_end_stream() {
+            return Box::pin(async move { router.call(request).await });
+        }
+        Box::pin(async move {
+            let waits_for_consent = request.headers().contains_key(header::EXPECT);
+            let left = Slot::default();
+            let request = request.map(|body| Lent {
+                body: Some(body),
+                left: left.clone(),
+            });
+            let mut response = router.call(request).await?;
+            let left = take(&left);
+            if let Some(left) = left
+                && (waits_for_consent || !read_small(left).await)
+            {
+                unread.store(true, Ordering::Release);
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok(response)
+        })
+    }
+}
+
+/// A request's body. What was not read of it is left behind when it is dropped.
+struct Lent {
+    body: Option<Incoming>,
+    left: Slot<Incoming>,
+}
+
+impl HttpBody for Lent {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let Some(body) = &mut self.body else {
+            return Poll::Ready(None);
+        };
+        let frame = Pin::new(body).poll_frame(context);
+        if matches!(frame, Poll::Ready(None | Some(Err(_)))) {
+            self.body = None;
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.as_ref().is_none_or(HttpBody::is_end_stream)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let none = SizeHint::with_exact(0);
+        self.body.as_ref().map_or(none, HttpBody::size_hint)
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(body) = self.body.take()
+            && !body.is_end_stream()
+        {
+            put(&self.left, body);
+        }
+    }
+}
+
+/// Reads what is left of a small body; says whether it came to its end.
+async fn read_small(mut body: Incoming) -> bool {
+    let reading = async {
+        let mut bytes = 0;
+        while body.size_hint().lower() + bytes <= SMALL_BYTES {
+            match body.frame().await {
+                None => return true,
+                Some(Err(_)) => return false,
+                Some(Ok(frame)) => {
+                    bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                }
+            }
+        }
+        false
+    };
+    tokio::time::timeout(SMALL_TIME, reading)
+        .await
+        .unwrap_or(false)
+}
+
+/// A connection that is left behind when it is dropped.
+pub struct LentStream {
+    stream: Option<TcpStream>,
+    left: Slot<TcpStream>,
+}
+
+/// Where a [`LentStream`] is left behind.
+pub struct LeftStream(Slot<TcpStream>);
+
+impl LentStream {
+    /// Lends a connection.
+    pub fn new(stream: TcpStream) -> (Self, LeftStream) {
+        let left = Slot::default();
+        let lent = Self {
+            stream: Some(stream),
+            left: left.clone(),
+        };
+        (lent, LeftStream(left))
+    }
+
+    fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
+        let stream = self.get_mut().stream.as_mut();
+        Pin::new(stream.expect("invariant: it is there until it is dropped"))
+    }
+}
+
+impl Drop for LentStream {
+    fn drop(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            put(&self.left, stream);
+        }
+    }
+}
+
+impl LeftStream {
+    /// Reads and drops what the client still sends, within bounds, so that it gets to reading the
+    /// answer that was sent to it.
+    pub async fn linger(self) {
+        let Some(mut stream) = take(&self.0) else {
+            return;
+        };
+        let reading = async {
+            // The end of the answer; who has read it need not send the rest.
+            stream.shutdown().await?;
+            let mut dropped = vec![0; DROPPED_AT_ONCE];
+            let mut bytes = 0;
+            while bytes < MOST_DROPPED_BYTES {
+                let read = stream.read(&mut dropped);
+                match tokio::time::timeout(LINGER_IDLE_TIME, read).await {
+                    Ok(Ok(0)) | Err(_) => break,
+                    Ok(read) => bytes += read?,
+                }
+            }
+            io::Result::Ok(())
+        };
+        // A client that breaks off has been answered as well as can be.
+        let _ = tokio::time::timeout(LINGER_TIME, reading).await;
+    }
+}
+
+impl AsyncRead for LentStream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.stream().poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for LentStream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.stream().poll_write_vectored(context, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream
+            .as_ref()
+            .is_some_and(AsyncWrite::is_write_vectored)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(context)
+    }
+}
+
+/// Nothing panics while it holds the lock.
+fn put<T>(slot: &Slot<T>, value: T) {
+    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+}
+
+fn take<T>(slot: &Slot<T>) -> Option<T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
