@@ -78,9 +78,11 @@ pub async fn register(
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
-    let _place = api.batch_place().await?;
     let (parts, body) = request.into_parts();
-    let text = read_json(&parts.headers, body, api.batch_bounds()).await?;
+    let mut share = api.room.share();
+    let text = read_json(&parts.headers, body, api.batch_bounds(), &mut share).await?;
+    // Not before the body is there: a slow sender would hold the place.
+    let _place = api.batch_place().await?;
     let measure = api.measure();
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
         .into_iter()

@@ -4,6 +4,7 @@
 //! know.
 
 use crate::api::problem::{Kind, Problem};
+use crate::api::room::Share;
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -26,14 +27,15 @@ pub struct Bounds {
 /// Reads a body that must be there and be JSON.
 ///
 /// # Errors
-/// The problem to answer with: not declared as JSON, too large, too slow, not UTF-8.
+/// The problem to answer with: not declared as JSON, too large, too slow, not UTF-8, no room for it.
 pub async fn read_json(
     headers: &HeaderMap,
     body: Body,
     bounds: Bounds,
+    share: &mut Share,
 ) -> Result<JsonText, Problem> {
     declared_json(headers)?;
-    let text = read(headers, body, bounds).await?;
+    let text = read(headers, body, bounds, share).await?;
     if text.is_empty() {
         return Err(Problem::new(
             Kind::Malformed,
@@ -51,8 +53,9 @@ pub async fn read_optional_json(
     headers: &HeaderMap,
     body: Body,
     bounds: Bounds,
+    share: &mut Share,
 ) -> Result<Option<JsonText>, Problem> {
-    let text = read(headers, body, bounds).await?;
+    let text = read(headers, body, bounds, share).await?;
     if text.is_empty() {
         return Ok(None);
     }
@@ -122,9 +125,14 @@ fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-async fn read(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, Problem> {
+async fn read(
+    headers: &HeaderMap,
+    body: Body,
+    bounds: Bounds,
+    share: &mut Share,
+) -> Result<Bytes, Problem> {
     not_packed(headers)?;
-    match tokio::time::timeout(bounds.time, collect(body, bounds.bytes)).await {
+    match tokio::time::timeout(bounds.time, collect(body, bounds.bytes, share)).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(
             Kind::Timeout,
@@ -133,7 +141,7 @@ async fn read(headers: &HeaderMap, body: Body, bounds: Bounds) -> Result<Bytes, 
     }
 }
 
-async fn collect(mut body: Body, most: usize) -> Result<Bytes, Problem> {
+async fn collect(mut body: Body, most: usize, share: &mut Share) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("a request to this path is at most {most} bytes long");
         Problem::new(Kind::TooLarge, detail)
@@ -154,6 +162,7 @@ async fn collect(mut body: Body, most: usize) -> Result<Bytes, Problem> {
         if length > most {
             return Err(too_large());
         }
+        share.take(data.len()).await?;
         if length == data.len() {
             // Mostly the first frame is the whole body, and need not be copied.
             only = data;
@@ -178,6 +187,7 @@ async fn collect(mut body: Body, most: usize) -> Result<Bytes, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::api::room::Room;
     use http::HeaderValue;
     use std::convert::Infallible;
 
@@ -209,8 +219,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_may_be_as_long_as_the_bound_and_no_longer() {
         async fn check(length: usize, most: usize, expected: bool) {
+            let room = Room::new(0, Duration::ZERO);
             let body = Body::from(vec![b'x'; length]);
-            let read = collect(body, most).await;
+            let read = collect(body, most, &mut room.share()).await;
             assert_eq!(read.map(|read| read.len()).ok(), expected.then_some(length));
         }
         check(0, 0, true).await;
@@ -221,12 +232,13 @@ mod tests {
     #[tokio::test]
     async fn pieces_are_put_together_in_order() {
         async fn check(pieces: &[&'static str], most: usize, expected: Option<&str>) {
+            let room = Room::new(0, Duration::ZERO);
             let pieces: Vec<_> = pieces
                 .iter()
                 .map(|piece| Ok::<_, Infallible>(*piece))
                 .collect();
             let body = Body::from_stream(futures_util::stream::iter(pieces));
-            let read = collect(body, most).await.ok();
+            let read = collect(body, most, &mut room.share()).await.ok();
             assert_eq!(read.as_deref(), expected.map(str::as_bytes));
         }
         check(&["a", "bc", "d"], 4, Some("abcd")).await;

@@ -7,7 +7,8 @@
 //! asked.
 //!
 //! Everything that comes in is bounded: requests under way ([`gate`]), the length of a body and the
-//! time it may take ([`body`]), the items of a batch, the items of a page, the faults in an answer.
+//! time it may take ([`body`]), the bytes of all bodies together ([`room`]), the items of a batch, the
+//! items of a page, the faults in an answer.
 
 pub mod auth;
 pub mod batch;
@@ -22,6 +23,7 @@ pub mod notifications;
 pub mod problem;
 pub mod query;
 pub mod registration;
+pub mod room;
 pub mod rules;
 pub mod server;
 pub mod timeline;
@@ -38,6 +40,7 @@ use body::Bounds;
 use gate::Gate;
 use problem::Problem;
 use registration::Measure;
+use room::Room;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,10 +52,13 @@ const BESIDE_BODY_BYTES: usize = 64 * 1024;
 const LONGEST_ESCAPE: usize = 6;
 /// Longest batch request, in bytes, unless a single registration may be longer.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Most batch requests in memory at once; more than that wait for a place.
+/// Most batch requests carried out at once; more than that wait for a place.
 const MOST_BATCHES: usize = 16;
-/// How long they wait.
-const BATCH_PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of all bodies together that have arrived, beside the first
+/// [`FREE_BYTES`](room::FREE_BYTES) of each.
+const ROOM_BYTES: usize = 64 * 1024 * 1024;
+/// How long a request waits for a place, or for room.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The API's settings.
 #[derive(Clone)]
@@ -65,6 +71,10 @@ pub struct ApiSettings {
     pub most_requests: usize,
     /// Longest time for a request's body to arrive.
     pub body_time: Duration,
+    /// Most bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
+    pub room_bytes: usize,
+    /// How long a request waits where too many are under way, or hold too many bytes.
+    pub patience: Duration,
 }
 
 impl Default for ApiSettings {
@@ -74,6 +84,8 @@ impl Default for ApiSettings {
             api_key: None,
             most_requests: 1_024,
             body_time: Duration::from_secs(30),
+            room_bytes: ROOM_BYTES,
+            patience: PATIENCE,
         }
     }
 }
@@ -85,12 +97,16 @@ impl fmt::Debug for ApiSettings {
             api_key,
             most_requests,
             body_time,
+            room_bytes,
+            patience,
         } = self;
         out.debug_struct("ApiSettings")
             .field("largest_body_bytes", largest_body_bytes)
             .field("api_key", &api_key.as_ref().map(|_| "set"))
             .field("most_requests", most_requests)
             .field("body_time", body_time)
+            .field("room_bytes", room_bytes)
+            .field("patience", patience)
             .finish()
     }
 }
@@ -100,6 +116,7 @@ pub struct Api {
     service: Arc<Service>,
     settings: ApiSettings,
     batches: Semaphore,
+    room: Room,
 }
 
 impl Api {
@@ -133,10 +150,10 @@ impl Api {
         }
     }
 
-    /// Waits for a place among the batch requests. Each may fill its bound, so few are admitted;
-    /// they are as fast as the stores, so waiting a little beats refusing.
+    /// Waits for a place among the batch requests. Each gives the stores much to do, so few are
+    /// admitted; they are as fast as the stores, so waiting a little beats refusing.
     async fn batch_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        match tokio::time::timeout(BATCH_PATIENCE, self.batches.acquire()).await {
+        match tokio::time::timeout(self.settings.patience, self.batches.acquire()).await {
             Ok(Ok(place)) => Ok(place),
             // Nobody closes it; a closed one has no place either.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
@@ -148,10 +165,12 @@ impl Api {
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let gate = Gate::of(settings.most_requests);
     let key = ApiKey::new(settings.api_key.as_deref());
+    let room = Room::new(settings.room_bytes, settings.patience);
     let api = Arc::new(Api {
         service,
         settings,
         batches: Semaphore::new(MOST_BATCHES),
+        room,
     });
     let v1 = Router::new()
         .route(

@@ -23,7 +23,9 @@ pub async fn register(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let text = read_json(&parts.headers, body, api.single_bounds()).await?;
+    // Held until the answer: the registration takes as much as its text did.
+    let mut share = api.room.share();
+    let text = read_json(&parts.headers, body, api.single_bounds(), &mut share).await?;
     let registration = registration::parse(text.as_str(), api.measure()).map_err(Problem::unfit)?;
     // The request's own buffer need not outlive the waiting for the stores.
     drop(text);
@@ -89,7 +91,9 @@ pub async fn retry(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    if let Some(text) = read_optional_json(&parts.headers, body, api.small_bounds()).await? {
+    let mut share = api.room.share();
+    let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
+    if let Some(text) = text {
         let mut faults = Faults::default();
         let [] = fields::read(text.as_str(), &[], "", &mut faults).map_err(Problem::unreadable)?;
         if !faults.is_empty() {

@@ -19,6 +19,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Most connections at once.
 const MOST_CONNECTIONS: usize = 4_096;
+/// Bytes of a request that are read at once; also most bytes of its head.
+const MOST_BUFFERED_BYTES: usize = 16 * 1024;
 /// How long a client may take to send a request's head, idle time between requests included.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Wait after a failed accept: most likely the process is out of file descriptors.
@@ -33,6 +35,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MOST_BUFFERED_BYTES)
         .keep_alive(true);
     let accept = async || {
         let place = places.clone().acquire_owned().await;
