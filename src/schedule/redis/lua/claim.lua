@@ -63,19 +63,19 @@ if before and string.sub(before, 1, #number + 1) == number .. ' ' then
   return finish(reply)
 end
 
+local returned_bytes = bytes_left
+local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NEXT_MS, 'WITHSCORES', 'LIMIT', 0, upkeep)
+for i = 1, #expired, 2 do
+  if returned_bytes <= 0 then break end
+  returned_bytes = returned_bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
+end
+
 if remember_ms then
   local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, upkeep)
   if over[1] then
     call('HDEL', JOBS, unpack(over))
     call('ZREM', ENDED, unpack(over))
   end
-end
-
-local returned_bytes = bytes_left
-local expired = call('ZRANGEBYSCORE', LEASES, '-inf', NEXT_MS, 'WITHSCORES', 'LIMIT', 0, upkeep)
-for i = 1, #expired, 2 do
-  if returned_bytes <= 0 then break end
-  returned_bytes = returned_bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
 end
 
 -- Ends the leases of a lane that have expired. They are returned above, unless there were too many or
