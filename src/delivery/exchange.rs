@@ -5,6 +5,7 @@ use super::pool::{Connection, Pool};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use bytes::Bytes;
+use http::header::{CONNECTION, HeaderMap};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -48,10 +49,11 @@ pub async fn exchange(
     };
     connection.meter.body_begins();
     let status = response.status().as_u16();
+    let says_it_closes = says_it_closes(response.headers());
     let read = read(response).await;
     Exchanged::Answered(match read {
         Ok((body, whole)) => {
-            if whole {
+            if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
             ack.judge(status, &body, whole)
@@ -64,6 +66,15 @@ pub async fn exchange(
                 ..not_answered(&error)
             }
         }
+    })
+}
+
+/// Whether the receiver says that it closes the connection after this answer. That it then does so
+/// says nothing about the others.
+fn says_it_closes(headers: &HeaderMap) -> bool {
+    headers.get_all(CONNECTION).iter().any(|value| {
+        let mut options = value.as_bytes().split(|byte| *byte == b',');
+        options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
     })
 }
 

@@ -89,6 +89,25 @@ async fn an_idle_connection_that_was_closed_costs_no_attempt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_end_is_announced_costs_no_other() {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(Stores::Embedded).await;
+    let connection = until_used_again(&server, &mut merchant, "first").await;
+    let answer = "HTTP/1.1 200 OK\r\nConnection: x, Close\r\nContent-Length: 7\r\n\r\nsuccess";
+    merchant.now_does(Reaction::RawThenClose(answer.into()));
+    let call = deliver(&server, &mut merchant, "announced").await;
+    assert_eq!(call.connection, connection);
+    merchant.now_does(Reaction::success());
+    let next = deliver(&server, &mut merchant, "next").await.connection;
+    assert_ne!(next, connection);
+    for number in 0..5 {
+        let call = deliver(&server, &mut merchant, &format!("n{number}")).await;
+        assert_eq!(call.connection, next);
+    }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_merchant_that_closes_after_every_answer_is_called_once_for_each() {
     const MANY: usize = 200;
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess".to_vec();
