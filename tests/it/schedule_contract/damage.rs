@@ -12,8 +12,8 @@ use ringback::domain::state::State;
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
-    Schedule, Settled, Settlement,
+    CHANGE_LEASE_MS, Entry, Lease, LeasedOne, Limits, Registered, Reservation, Schedule, Settled,
+    Settlement,
 };
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use std::sync::Arc;
 const GARBAGE: &str = "no envelope";
 
 /// A schedule of a journal, as two instances see it.
-struct Scene {
+pub struct Scene {
     url: String,
-    clock: ManualClock,
-    schedule: Arc<RedisSchedule>,
-    fixture: Fixture,
+    pub clock: ManualClock,
+    pub schedule: Arc<RedisSchedule>,
+    pub fixture: Fixture,
 }
 
-async fn scene(limits: Limits) -> Scene {
+pub async fn scene(limits: Limits) -> Scene {
     let options = Options {
         owner: "journal-1".into(),
         ..options(fresh_database(), limits)
@@ -57,11 +57,11 @@ async fn scene(limits: Limits) -> Scene {
 }
 
 impl Scene {
-    async fn command(&self, words: &[&str]) {
+    pub async fn command(&self, words: &[&str]) {
         command(&self.url, &cmd(words)).await;
     }
 
-    async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
+    pub async fn ask<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut connection = connect(&self.url).await;
         let asked = cmd(words).query_async(&mut connection).await;
         asked.expect("answered")
@@ -80,7 +80,7 @@ impl Scene {
     }
 
     /// That something was found missing; puts back what is nowhere, and says how much that was.
-    async fn repaired(&self) -> u64 {
+    pub async fn repaired(&self) -> u64 {
         within("the damage", self.schedule.lost()).await;
         let found = self.schedule.look(false).await.expect("looked");
         assert_eq!(found, Found::ToFill(Reason::Damaged));
@@ -93,7 +93,11 @@ impl Scene {
     }
 
     /// Settles leases all at once, so that the schedule makes batches of them.
-    async fn settle_all(&self, leases: &[Lease], how: fn(&Lease) -> Settlement) -> Vec<Settled> {
+    pub async fn settle_all(
+        &self,
+        leases: &[Lease],
+        how: fn(&Lease) -> Settlement,
+    ) -> Vec<Settled> {
         let settle = |lease: &Lease| self.schedule.settle(lease.clone(), how(lease));
         let settled = join_all(leases.iter().map(settle)).await;
         settled
@@ -102,7 +106,7 @@ impl Scene {
             .collect()
     }
 
-    async fn register_all(&self, entries: &[Entry]) -> Vec<Registered> {
+    pub async fn register_all(&self, entries: &[Entry]) -> Vec<Registered> {
         let register = |entry: &Entry| self.schedule.register(entry.clone());
         let registered = join_all(entries.iter().map(register)).await;
         registered
@@ -118,11 +122,11 @@ fn cmd(words: &[&str]) -> Cmd {
     command
 }
 
-fn lane_key(kind: &str, lane: &str) -> String {
+pub fn lane_key(kind: &str, lane: &str) -> String {
     format!("{{rb:0}}:{kind}:{}", lane_of(lane).as_str())
 }
 
-fn by_id(mut leases: Vec<Lease>) -> Vec<Lease> {
+pub fn by_id(mut leases: Vec<Lease>) -> Vec<Lease> {
     leases.sort_by_key(id);
     leases
 }
@@ -176,6 +180,20 @@ async fn a_full_lane_whose_leases_were_lost_and_nobody_settles_goes_on() {
     assert_eq!(leases.len(), 3, "{:?}", ids(&leases));
     assert_eq!(fixture.lane_in_flight("shop").await, 2);
     assert_eq!(fixture.lane_in_flight("idle").await, 1);
+}
+
+#[tokio::test]
+async fn a_lane_that_waits_for_later_gives_lost_leases_back_in_time() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.put("shop", "1", 0).await;
+    fixture.put("shop", "later", 10 * LEASE_MS).await;
+    fixture.claim_one().await;
+    scene.command(&["DEL", "{rb:0}:leases"]).await;
+    let next_ms = fixture.claim(9).await.next_due_ms;
+    assert_eq!(next_ms, Some(START_MS + LEASE_MS));
+    fixture.turn_to(LEASE_MS);
+    assert_eq!(fixture.claim_ids(9).await, ["1"]);
 }
 
 #[tokio::test]
@@ -405,106 +423,4 @@ async fn one_damaged_entry_costs_those_that_are_claimed_beside_it_nothing() {
         assert_eq!(fixture.claim_one().await.entry, lost);
         assert_eq!(scene.repaired().await, 0);
     }
-}
-
-/// What a lane's key of another type does, for each of its two keys.
-async fn with_a_foreign_type(test: impl AsyncFn(&Scene, &str)) {
-    for kind in ["lane", "leased"] {
-        let scene = scene(LIMITS).await;
-        test(&scene, kind).await;
-        let name = lane_key(kind, "shop");
-        let kind_now: String = scene.ask(&["TYPE", &name]).await;
-        assert!(["zset", "none"].contains(&kind_now.as_str()), "{kind_now}");
-    }
-}
-
-#[tokio::test]
-async fn a_lane_of_a_foreign_type_costs_registrations_beside_it_nothing() {
-    with_a_foreign_type(async |scene, kind| {
-        let fixture = &scene.fixture;
-        let name = lane_key(kind, "shop");
-        scene.command(&["SET", &name, "foreign"]).await;
-        let entries = ["a", "shop", "z"].map(|lane| entry(lane, lane, 0));
-        for registered in scene.register_all(&entries).await {
-            assert_eq!(registered, Registered::Created, "{kind}");
-        }
-        let claimed = by_id(fixture.claim_all(3).await);
-        assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_lane_of_a_foreign_type_costs_what_is_restored_beside_it_nothing() {
-    with_a_foreign_type(async |scene, kind| {
-        let fixture = &scene.fixture;
-        let name = lane_key(kind, "shop");
-        scene.command(&["SET", &name, "foreign"]).await;
-        let entries = ["a", "shop", "z"].map(|lane| entry(lane, lane, 0));
-        assert_eq!(fixture.restore(&entries).await, (3, 0), "{kind}");
-        let claimed = by_id(fixture.claim_all(3).await);
-        assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_lane_of_a_foreign_type_costs_what_is_claimed_beside_it_nothing() {
-    with_a_foreign_type(async |scene, kind| {
-        let fixture = &scene.fixture;
-        for lane in ["a", "shop", "z"] {
-            fixture.put(lane, lane, 0).await;
-        }
-        let name = lane_key(kind, "shop");
-        scene.command(&["SET", &name, "foreign"]).await;
-        let mut claimed = fixture.claim_all(2).await;
-        claimed.extend(fixture.claim(9).await.leases);
-        // What waited in a lane that was overwritten is nowhere, until it is put back.
-        let lost = u64::from(kind == "lane");
-        assert_eq!(scene.repaired().await, lost, "{kind}");
-        claimed.extend(fixture.claim(9).await.leases);
-        assert_eq!(ids(&by_id(claimed)), ["a", "shop", "z"], "{kind}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_lane_of_a_foreign_type_costs_what_is_settled_beside_it_nothing() {
-    with_a_foreign_type(async |scene, kind| {
-        let fixture = &scene.fixture;
-        for lane in ["a", "shop", "z"] {
-            fixture.put(lane, lane, 0).await;
-        }
-        let leases = by_id(fixture.claim_all(3).await);
-        let name = lane_key(kind, "shop");
-        scene.command(&["SET", &name, "foreign"]).await;
-        let settled = scene.settle_all(&leases, |lease| again(lease, 50)).await;
-        assert_eq!(settled, [Settled::Done; 3], "{kind}");
-        fixture.turn_to(50);
-        let claimed = by_id(fixture.claim_all(3).await);
-        assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_lane_of_a_foreign_type_holds_up_no_change_by_hand() {
-    with_a_foreign_type(async |scene, kind| {
-        let fixture = &scene.fixture;
-        let entry = fixture.put("shop", "1", 50).await;
-        let name = lane_key(kind, "shop");
-        scene.command(&["SET", &name, "foreign"]).await;
-        let request = LeaseRequest::new(key("1"));
-        let lease = leased(fixture.ask(&request).await);
-        assert_eq!(lease.entry, entry, "{kind}");
-        scene.command(&["SET", &name, "foreign"]).await;
-        fixture.done(&lease, again(&lease, 50)).await;
-        fixture.turn_to(50);
-        assert_eq!(fixture.claim_ids(9).await, ["1"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
-    })
-    .await;
 }

@@ -11,8 +11,7 @@ use ringback::domain::state::State;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Known, Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered,
-    Reservation, Schedule, ScheduleError, Settled, Settlement,
+    Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, Schedule, ScheduleError, Settled,
 };
 use std::sync::Arc;
 
@@ -20,13 +19,13 @@ const CLEAR: &str = include_str!("../../../src/schedule/redis/lua/clear.lua");
 const FINISH: &str = include_str!("../../../src/schedule/redis/lua/finish.lua");
 
 /// A schedule of a journal in one database, and the clock of all its instances.
-struct Scene {
-    options: Options,
+pub struct Scene {
+    pub options: Options,
     clock: ManualClock,
 }
 
 impl Scene {
-    fn at(url: String) -> Self {
+    pub fn at(url: String) -> Self {
         Self {
             options: Options {
                 owner: "journal-1".into(),
@@ -36,7 +35,7 @@ impl Scene {
         }
     }
 
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self::at(fresh_database())
     }
 
@@ -45,7 +44,7 @@ impl Scene {
     }
 
     /// An instance that may work with it.
-    async fn ready(&self) -> RedisSchedule {
+    pub async fn ready(&self) -> RedisSchedule {
         let schedule = self.instance();
         if let Found::ToFill(_) = schedule.look(false).await.expect("looked") {
             assert!(schedule.finish().await.expect("heard"));
@@ -81,7 +80,7 @@ impl Scene {
     }
 }
 
-async fn put(schedule: &RedisSchedule, lane: &str, id: &str) {
+pub async fn put(schedule: &RedisSchedule, lane: &str, id: &str) {
     let registered = schedule.register(entry(lane, id, 0)).await;
     assert_eq!(registered.expect("registered"), Registered::Created);
 }
@@ -326,113 +325,4 @@ async fn a_registration_sent_again_when_its_entry_is_forgotten_has_the_journal_a
         return;
     }
     panic!("no registration was sent again in time");
-}
-
-#[tokio::test]
-async fn a_lease_by_hand_whose_reply_was_lost_is_given_again() {
-    let server = RedisServer::start(&[]);
-    let proxy = Proxy::start(server.address());
-    let scene = Scene::at(format!("redis://{}/0", proxy.address()));
-    let schedule = scene.ready().await;
-    put(&schedule, "shop", "here").await;
-    // The server knows the script from now on.
-    let missing = schedule.lease_one(&LeaseRequest::new(key("x"))).await;
-    assert!(matches!(missing, Ok(LeasedOne::Missing)), "{missing:?}");
-    for request in [known("here"), known("nowhere")] {
-        let name = request.key.to_string();
-        proxy.cut(Cut::To(name.into_bytes()), 0, 1);
-        // The call is sent again by itself.
-        let one = schedule.lease_one(&request).await.expect("answered");
-        proxy.has_cut().await;
-        let expiry = match &one {
-            LeasedOne::Leased(lease) => lease.expiry(),
-            LeasedOne::Reserved(lease) => lease.expiry(),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(expiry.at_ms, START_MS + CHANGE_LEASE_MS);
-    }
-    let counts = schedule.counts().await.expect("counted");
-    assert_eq!((counts.pending, counts.in_flight), (1, 2), "no lease twice");
-}
-
-#[tokio::test]
-async fn a_lease_by_hand_that_its_caller_gave_up_is_given_to_the_same_request() {
-    let redis = RedisServer::start(&[]);
-    let scene = Scene::at(redis.url(0));
-    let (schedule, other) = (scene.ready().await, scene.ready().await);
-    put(&schedule, "shop", "here").await;
-    // The server knows the script from now on.
-    let missing = schedule.lease_one(&LeaseRequest::new(key("x"))).await;
-    assert!(matches!(missing, Ok(LeasedOne::Missing)), "{missing:?}");
-    for id in ["here", "nowhere"] {
-        let request = known(id);
-        redis.pause().await;
-        let given_up = schedule.lease_one(&request).await;
-        assert!(
-            matches!(given_up, Err(ScheduleError::Unavailable(_))),
-            "{given_up:?}"
-        );
-        redis.resume();
-        // It has been carried out by the time that its own server has asked for something else.
-        schedule.check().await.expect("it works");
-        let another = other.lease_one(&known(id)).await;
-        assert!(matches!(another, Ok(LeasedOne::Changing)), "{another:?}");
-        match schedule.lease_one(&request).await.expect("answered") {
-            LeasedOne::Leased(lease) => {
-                let settled = schedule.settle(*lease, Settlement::Release).await;
-                assert_eq!(settled.expect("answered"), Settled::Done);
-            }
-            LeasedOne::Reserved(lease) => {
-                let settled = schedule.end_reservation(lease, Reservation::Forget).await;
-                assert_eq!(settled.expect("answered"), Settled::Done);
-            }
-            other => panic!("{other:?}"),
-        }
-        let another = other.lease_one(&known(id)).await.expect("answered");
-        assert!(
-            matches!(another, LeasedOne::Leased(_) | LeasedOne::Reserved(_)),
-            "{another:?}"
-        );
-    }
-}
-
-#[tokio::test]
-async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
-    let mut scene = Scene::new();
-    scene.options.time = Time::Server;
-    let open = |clock: Arc<dyn Clock>| RedisSchedule::open(&scene.options, clock).expect("a url");
-    let (prompt, now_ms) = (open(Arc::new(SystemClock)), SystemClock.now_ms());
-    prompt.look(false).await.expect("looked");
-    let entry = accepted_at(entry("shop", "here", 0), now_ms + 60_000);
-    prompt.register(entry).await.expect("registered");
-    let mut nowhere = known("nowhere");
-    nowhere.known = nowhere.known.map(|known| Known {
-        registered_ms: now_ms - ARRIVAL_MS - 1,
-        ..known
-    });
-    for request in [known("here"), nowhere] {
-        // Until its first reply it takes Redis for ten seconds behind, so it sends what Redis gets
-        // ten seconds later.
-        let slow = open(Arc::new(ManualClock::at(SystemClock.now_ms() - 10_000)));
-        slow.look(false).await.expect("looked");
-        let late = slow.lease_one(&request).await;
-        assert!(
-            matches!(late, Err(ScheduleError::Unavailable(_))),
-            "{late:?}"
-        );
-        let counts = prompt.counts().await.expect("counted");
-        assert_eq!(counts.in_flight, 0, "{}", request.key);
-        let one = slow.lease_one(&request).await.expect("answered");
-        match one {
-            LeasedOne::Leased(lease) => {
-                let settled = slow.settle(*lease, Settlement::Release).await;
-                assert_eq!(settled.expect("answered"), Settled::Done);
-            }
-            LeasedOne::Reserved(lease) => {
-                let settled = slow.end_reservation(lease, Reservation::Forget).await;
-                assert_eq!(settled.expect("answered"), Settled::Done);
-            }
-            other => panic!("{other:?}"),
-        }
-    }
 }

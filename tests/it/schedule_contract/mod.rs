@@ -7,13 +7,17 @@
 mod by_hand;
 mod claiming;
 mod damage;
+mod doubting;
 mod ending;
 mod fairness;
 mod fixture;
+mod foreign_types;
 mod late;
+mod late_by_hand;
 mod leasing;
 mod losing;
 mod memory;
+mod missing;
 mod model;
 mod owning;
 mod redis;
@@ -98,17 +102,19 @@ macro_rules! schedule_contract {
                     what_is_put_in_under_a_reservation_waits,
                     forget_drops_what_was_put_in,
                     put_replaces_what_was_put_in,
-                    what_waited_for_a_change_of_unknown_end_is_fenced,
-                    what_comes_after_a_change_of_unknown_end_is_fenced,
-                    what_is_fenced_once_is_not_fenced_again,
-                    a_change_of_unknown_end_is_told_to_the_next_but_one,
-                    a_change_of_known_end_ends_the_doubt,
                     a_reservation_that_expired_unnoticed_still_settles,
                     a_reservation_is_ended_once_by_its_own_lease,
                     a_request_made_again_gets_what_was_put_in,
                     of_concurrent_requests_one_reserves,
                     of_concurrent_a_registration_waits_or_is_leased,
                     many_reservations_end_and_expire,
+                }
+                doubting {
+                    what_waited_for_a_change_of_unknown_end_is_fenced,
+                    what_comes_after_a_change_of_unknown_end_is_fenced,
+                    what_is_fenced_once_is_not_fenced_again,
+                    a_change_of_unknown_end_is_told_to_the_next_but_one,
+                    a_change_of_known_end_ends_the_doubt,
                 }
                 restoring {
                     what_is_missing_is_put_back,
@@ -182,4 +188,4 @@ macro_rules! sentences {
 }
 
 schedule_contract!(in_memory, memory::open, 256);
-schedule_contract!(in_redis, redis::open, 24);
+schedule_contract!(in_redis, redis::open, 48);

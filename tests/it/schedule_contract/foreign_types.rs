@@ -1,0 +1,108 @@
+//! A lane's keys in Redis hold another type, written by somebody else: the lane is put right, and the
+//! others never notice.
+
+use super::damage::{Scene, by_id, lane_key, scene};
+use super::fixture::*;
+use ringback::schedule::{LeaseRequest, Registered, Settled};
+
+/// What a lane's key of another type does, for each of its two keys.
+async fn with_a_foreign_type(test: impl AsyncFn(&Scene, &str)) {
+    for kind in ["lane", "leased"] {
+        let scene = scene(LIMITS).await;
+        test(&scene, kind).await;
+        let name = lane_key(kind, "shop");
+        let kind_now: String = scene.ask(&["TYPE", &name]).await;
+        assert!(["zset", "none"].contains(&kind_now.as_str()), "{kind_now}");
+    }
+}
+
+#[tokio::test]
+async fn a_lane_of_a_foreign_type_costs_registrations_beside_it_nothing() {
+    with_a_foreign_type(async |scene, kind| {
+        let fixture = &scene.fixture;
+        let name = lane_key(kind, "shop");
+        scene.command(&["SET", &name, "foreign"]).await;
+        let entries = ["a", "shop", "z"].map(|lane| entry(lane, lane, 0));
+        for registered in scene.register_all(&entries).await {
+            assert_eq!(registered, Registered::Created, "{kind}");
+        }
+        let claimed = by_id(fixture.claim_all(3).await);
+        assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
+        assert_eq!(scene.repaired().await, 0, "{kind}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lane_of_a_foreign_type_costs_what_is_restored_beside_it_nothing() {
+    with_a_foreign_type(async |scene, kind| {
+        let fixture = &scene.fixture;
+        let name = lane_key(kind, "shop");
+        scene.command(&["SET", &name, "foreign"]).await;
+        let entries = ["a", "shop", "z"].map(|lane| entry(lane, lane, 0));
+        assert_eq!(fixture.restore(&entries).await, (3, 0), "{kind}");
+        let claimed = by_id(fixture.claim_all(3).await);
+        assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
+        assert_eq!(scene.repaired().await, 0, "{kind}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lane_of_a_foreign_type_costs_what_is_claimed_beside_it_nothing() {
+    with_a_foreign_type(async |scene, kind| {
+        let fixture = &scene.fixture;
+        for lane in ["a", "shop", "z"] {
+            fixture.put(lane, lane, 0).await;
+        }
+        let name = lane_key(kind, "shop");
+        scene.command(&["SET", &name, "foreign"]).await;
+        let mut claimed = fixture.claim_all(2).await;
+        claimed.extend(fixture.claim(9).await.leases);
+        // What waited in a lane that was overwritten is nowhere, until it is put back.
+        let lost = u64::from(kind == "lane");
+        assert_eq!(scene.repaired().await, lost, "{kind}");
+        claimed.extend(fixture.claim(9).await.leases);
+        assert_eq!(ids(&by_id(claimed)), ["a", "shop", "z"], "{kind}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lane_of_a_foreign_type_costs_what_is_settled_beside_it_nothing() {
+    with_a_foreign_type(async |scene, kind| {
+        let fixture = &scene.fixture;
+        for lane in ["a", "shop", "z"] {
+            fixture.put(lane, lane, 0).await;
+        }
+        let leases = by_id(fixture.claim_all(3).await);
+        let name = lane_key(kind, "shop");
+        scene.command(&["SET", &name, "foreign"]).await;
+        let settled = scene.settle_all(&leases, |lease| again(lease, 50)).await;
+        assert_eq!(settled, [Settled::Done; 3], "{kind}");
+        fixture.turn_to(50);
+        let claimed = by_id(fixture.claim_all(3).await);
+        assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
+        assert_eq!(scene.repaired().await, 0, "{kind}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lane_of_a_foreign_type_holds_up_no_change_by_hand() {
+    with_a_foreign_type(async |scene, kind| {
+        let fixture = &scene.fixture;
+        let entry = fixture.put("shop", "1", 50).await;
+        let name = lane_key(kind, "shop");
+        scene.command(&["SET", &name, "foreign"]).await;
+        let request = LeaseRequest::new(key("1"));
+        let lease = leased(fixture.ask(&request).await);
+        assert_eq!(lease.entry, entry, "{kind}");
+        scene.command(&["SET", &name, "foreign"]).await;
+        fixture.done(&lease, again(&lease, 50)).await;
+        fixture.turn_to(50);
+        assert_eq!(fixture.claim_ids(9).await, ["1"], "{kind}");
+        assert_eq!(scene.repaired().await, 0, "{kind}");
+    })
+    .await;
+}

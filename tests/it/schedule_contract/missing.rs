@@ -1,0 +1,169 @@
+//! A Redis in which something is or may be missing: what is told of it, and who sees to it.
+
+use super::fixture::*;
+use super::losing::{Server, Words, check_refused, look, put};
+use super::redis::command;
+use crate::support::redis::RedisServer;
+use crate::support::within;
+use ringback::clock::ManualClock;
+use ringback::schedule::redis::Options;
+use ringback::schedule::shared::{Found, Reason, Shared};
+use ringback::schedule::{
+    CHANGE_LEASE_MS, Known, LeaseRequest, LeasedOne, Schedule, Settled, Settlement,
+};
+
+#[tokio::test]
+async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is_older() {
+    let server = Server::new();
+    let schedule = server.ready().await;
+    server.clock.turn_to(START_MS + 100);
+    server.flush().await;
+    check_refused(&schedule).await;
+    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    for (id, accepted_ms) in [("before", 99), ("at", 100), ("after", 101)] {
+        let entry = accepted_at(entry(id, id, 0), START_MS + accepted_ms);
+        schedule.register(entry).await.expect("registered");
+    }
+    let claim = async || {
+        let mut leases = schedule.claim(9).await.expect("claimed").leases;
+        leases.sort_by_key(id);
+        let mut marked = Vec::new();
+        for lease in leases {
+            marked.push((id(&lease), lease.entry.verify));
+            let settled = schedule.settle(lease, Settlement::Release).await;
+            assert_eq!(settled.expect("answered"), Settled::Done);
+        }
+        marked
+    };
+    let marked = |verify| {
+        let of = |id: &str, verify| (id.to_string(), verify);
+        [of("after", false), of("at", verify), of("before", verify)]
+    };
+    assert_eq!(claim().await, marked(true));
+    assert!(schedule.finish().await.expect("heard"));
+    assert_eq!(claim().await, marked(false), "it is whole");
+}
+
+#[tokio::test]
+async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
+    let server = Server::new();
+    let schedule = server.ready().await;
+    let lost_ms = 100;
+    server.clock.turn_to(START_MS + lost_ms);
+    server.flush().await;
+    check_refused(&schedule).await;
+    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    for (id, due_ms) in [("due", lost_ms), ("later", lost_ms + 1)] {
+        let entries = [to_verify(entry("shop", id, due_ms))];
+        schedule.restore(&entries).await.expect("restored");
+    }
+    assert!(schedule.finish().await.expect("heard"));
+    let asks = |id: &str, due_ms: Option<i64>| {
+        let mut request = known(id);
+        request.known = request.known.map(|known| Known {
+            due_ms: due_ms.map(|due_ms| START_MS + due_ms),
+            ..known
+        });
+        request
+    };
+    let (due, later) = (
+        LeaseRequest::new(key("due")),
+        LeaseRequest::new(key("later")),
+    );
+    for after_ms in [lost_ms, lost_ms + LEASE_MS - 1] {
+        server.clock.turn_to(START_MS + after_ms);
+        for request in [&due, &asks("due, elsewhere", Some(lost_ms))] {
+            let one = schedule.ask(request).await;
+            assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
+        }
+        for one in [
+            schedule.ask(&asks("later, elsewhere", Some(lost_ms + 1))),
+            schedule.ask(&asks("ended", None)),
+        ] {
+            reserved(one.await);
+        }
+        leased(schedule.ask(&later).await);
+        let one = schedule.ask(&LeaseRequest::new(key("nobody knows"))).await;
+        assert!(matches!(one, LeasedOne::Missing), "{one:?}");
+    }
+    server
+        .clock
+        .turn_to(START_MS + lost_ms + LEASE_MS + CHANGE_LEASE_MS);
+    leased(schedule.ask(&due).await);
+    reserved(schedule.ask(&asks("due, elsewhere", Some(lost_ms))).await);
+}
+
+#[tokio::test]
+async fn a_call_that_finds_something_missing_has_it_compared() {
+    let server = Server::new();
+    let schedule = server.ready().await;
+    for id in ["1", "2"] {
+        put(&schedule, id).await.expect("registered");
+    }
+    let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
+    command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
+    assert!(schedule.claim(9).await.expect("claimed").leases.is_empty());
+    within("the damage", schedule.lost()).await;
+    // Whoever looks first sees to it.
+    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Damaged));
+    let repaired = schedule.repair(None, 9).await.expect("repaired");
+    assert_eq!((repaired.repaired, repaired.next), (2, None));
+    assert!(schedule.finish().await.expect("heard"));
+    assert_eq!(look(&schedule).await, Found::Whole);
+    let mut leases = schedule.claim(9).await.expect("claimed").leases;
+    leases.sort_by_key(id);
+    let expected = ["1", "2"].map(|id| to_fence(entry("shop", id, 0)));
+    let entries: Vec<_> = leases.into_iter().map(|lease| lease.entry).collect();
+    assert_eq!(entries, expected, "a lease on them may have been lost");
+    let repaired = schedule.repair(None, 9).await.expect("repaired");
+    assert_eq!(repaired.repaired, 0, "nothing is nowhere");
+}
+
+#[tokio::test]
+async fn what_is_found_missing_while_it_is_filled_has_it_compared_again() {
+    let server = Server::new();
+    let (one, other) = (server.ready().await, server.ready().await);
+    server.flush().await;
+    check_refused(&one).await;
+    assert_eq!(look(&one).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&other).await, Found::Filling);
+    put(&other, "1").await.expect("registered");
+    let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
+    command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
+    other.claim(9).await.expect("claimed");
+    assert!(one.proceed().await.expect("heard"), "it is at it still");
+    assert!(!one.finish().await.expect("heard"), "there is more to do");
+    assert_eq!(look(&other).await, Found::ToFill(Reason::Damaged));
+    assert_eq!(look(&one).await, Found::Filling);
+    assert!(other.finish().await.expect("heard"));
+    assert_eq!(look(&one).await, Found::Whole);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_started_anew_is_compared() {
+    let redis = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let server = Server {
+        options: Options {
+            url: redis.url(0),
+            ..Server::new().options
+        },
+        clock: ManualClock::at(START_MS),
+    };
+    let (one, other) = (server.ready().await, server.ready().await);
+    put(&one, "1").await.expect("registered");
+    let redis = redis.restart(async {}).await;
+    // It holds everything, and nobody can know.
+    one.claim(0).await.expect("claimed");
+    within("the restart", one.lost()).await;
+    assert_eq!(look(&one).await, Found::ToFill(Reason::Restarted));
+    assert_eq!(look(&other).await, Found::Filling);
+    assert!(one.finish().await.expect("heard"));
+    assert_eq!(look(&other).await, Found::Whole);
+    let _redis = redis.restart(async {}).await;
+    let started = server.instance();
+    let found = look(&started).await;
+    assert_eq!(found, Found::ToFill(Reason::Restarted), "of an earlier run");
+    assert!(started.finish().await.expect("heard"));
+    assert_eq!(look(&started).await, Found::Whole);
+    assert_eq!(started.claim_one().await.entry, entry("shop", "1", 0));
+}
