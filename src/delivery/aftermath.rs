@@ -198,7 +198,7 @@ impl Errands {
                         None if matches!(settlement, Settlement::End { .. })
                             && self.recorder.is_some() =>
                         {
-                            let request = LeaseRequest::new(key.clone());
+                            let request = LeaseRequest::for_repair(key.clone());
                             match self.schedule.lease_one(&request).await {
                                 Ok(LeasedOne::Leased(newest)) => *newest,
                                 // It comes back when its lease expires; the journal is asked then.

@@ -256,6 +256,7 @@ pub struct LeaseRequest {
     pub key: Key,
     /// What the journal knows of it. Needed to lease a key of which nothing is here.
     pub known: Option<Known>,
+    for_repair: bool,
     id: u64,
 }
 
@@ -268,8 +269,25 @@ impl LeaseRequest {
         Self {
             key,
             known: None,
+            for_repair: false,
             id: IDS.fetch_add(1, Ordering::Relaxed),
         }
+    }
+
+    /// A new request of somebody who brings the entry to where the journal stands, and changes nothing
+    /// there. It is never answered [`LeasedOne::MayBeInFlight`].
+    #[must_use]
+    pub fn for_repair(key: Key) -> Self {
+        Self {
+            for_repair: true,
+            ..Self::new(key)
+        }
+    }
+
+    /// Whether it was made for a repair.
+    #[must_use]
+    pub fn is_for_repair(&self) -> bool {
+        self.for_repair
     }
 
     /// Tells this request from any other of this process.

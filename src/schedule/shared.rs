@@ -10,8 +10,8 @@
 //! * A call comes upon something that is missing: an entry, a lane, a lease.
 //!
 //! In each case one instance compares everything with the journal, and puts in what is missing, soonest
-//! due first. The others work with the schedule meanwhile; until it is done, the journal is asked before
-//! anything is sent that was accepted before.
+//! due first. The others work with the schedule meanwhile. The journal is asked before anything is sent
+//! that was accepted before, until it is done and calls whose lease was lost have ended.
 
 use super::ScheduleError;
 use async_trait::async_trait;

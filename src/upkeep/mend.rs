@@ -253,7 +253,10 @@ async fn adopt(
 
 /// Leases what the schedule holds; `None` if that is gone, or somebody has it.
 async fn lease(schedule: &dyn Schedule, key: &Key) -> Result<Option<Lease>, UpkeepError> {
-    match schedule.lease_one(&LeaseRequest::new(key.clone())).await? {
+    match schedule
+        .lease_one(&LeaseRequest::for_repair(key.clone()))
+        .await?
+    {
         LeasedOne::Leased(lease) => Ok(Some(*lease)),
         LeasedOne::Reserved(_)
         | LeasedOne::InFlight

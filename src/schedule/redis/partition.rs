@@ -212,7 +212,8 @@ impl Partition {
             .arg(ARRIVAL_MS)
             .arg(registered_ms.unwrap_or_default())
             .arg(due_ms.unwrap_or_default())
-            .arg(request.id());
+            .arg(request.id())
+            .arg(u8::from(request.is_for_repair()));
         let mut reply = self
             .context
             .run(&self.reads, &self.lease_one, &command)

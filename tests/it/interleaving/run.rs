@@ -1,13 +1,13 @@
-//! One interleaving of two operations, and its account.
+//! One interleaving of two operations.
 
+use super::account::settle_accounts;
 use super::gate::{Gate, Held, Verdict};
 use super::operations::{Answer, Before, Operation, Registered, perform};
-use super::world::{JUDGE, LEASE_MS, Most, World, key, look};
+use super::world::{JUDGE, LEASE_MS, Most, World, look};
 use crate::support::chance::Chance;
-use ringback::domain::attempt::Outcome;
-use ringback::domain::snapshot::Snapshot;
-use ringback::domain::state::State;
 use ringback::schedule::CHANGE_LEASE_MS;
+use std::collections::HashMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -21,6 +21,21 @@ pub enum Trouble {
     Death,
     /// One reply of a store is lost.
     LostReply,
+    /// Redis is killed, and comes back with what it held before one of the calls to it. What failed is
+    /// asked for again.
+    SetBack,
+    /// Likewise, and one of the two servers dies with it, or both.
+    PowerCut,
+}
+
+impl Trouble {
+    /// Whether Redis forgets something.
+    pub fn sets_back(self) -> bool {
+        match self {
+            Self::SetBack | Self::PowerCut => true,
+            Self::Nothing | Self::Death | Self::LostReply => false,
+        }
+    }
 }
 
 /// What is tried.
@@ -43,15 +58,34 @@ struct Actor {
 
 struct Ended {
     server: usize,
-    answer: Answer,
-    /// Where it stands among all that happened.
-    at: u64,
+    answered: Answered,
+}
+
+/// What an operation was answered, and where that stands among all that happened.
+pub type Answered = (Answer, u64);
+
+/// What became of a run.
+#[derive(Default)]
+pub struct Outcome {
+    /// What each operation was answered; `None` if its server died.
+    pub answers: [Option<Answered>; 2],
+    /// The servers that died.
+    pub died: Vec<usize>,
+    /// By the numbers of attempts: calls that were under way, as far as the journal knows, when Redis
+    /// forgot whose lease they had.
+    pub without_lease: HashMap<u32, usize>,
 }
 
 /// Longest wait for a server's next call. It may sleep before it, up to a few hundred milliseconds.
 const LONGEST: Duration = Duration::from_secs(8);
 /// Calls that a server makes without any of the other's until it counts as waiting for it.
 const WAITS: usize = 12;
+/// Longest wait for a further call of a server that is held already.
+const MORE: Duration = Duration::from_millis(3);
+/// How often an operation is asked for while it fails, where Redis is set back.
+const TRIES: usize = 4;
+/// How both servers, and the one who looks afterwards, are shown.
+const NAMES: [&str; 3] = ["A", "B", "C"];
 
 /// How the next call is chosen.
 #[derive(Debug, Clone, Copy)]
@@ -80,6 +114,39 @@ impl Policy {
     }
 }
 
+/// Whether Redis was set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Past {
+    /// It keeps what it holds before the first call to it from this step on.
+    From(u64),
+    /// It has kept it, and is set back after so many steps.
+    Kept(u64),
+    Over,
+}
+
+/// Both servers at work.
+struct Play<'a> {
+    world: &'a Arc<World>,
+    trial: Trial,
+    id: &'a str,
+    chance: Chance,
+    policy: Policy,
+    actors: Vec<Actor>,
+    calls: mpsc::UnboundedReceiver<Held>,
+    ended: mpsc::UnboundedReceiver<Ended>,
+    outcome: Outcome,
+    /// The order, as it is shown.
+    order: String,
+    /// The step at which the trouble comes.
+    trouble_at: u64,
+    past: Past,
+    step: u64,
+    made: [usize; 2],
+    paused: bool,
+    /// How often time has passed.
+    turns: usize,
+}
+
 /// Tries one interleaving, drawn by `chance`. Gives the order of the calls, and what was wrong.
 pub async fn run(
     world: &Arc<World>,
@@ -104,291 +171,293 @@ pub async fn run(
     if trial.before != Before::Unknown && chance.percent(50) {
         world.clock.advance(4_000);
     }
-
-    let (sender, mut calls) = mpsc::unbounded_channel();
-    let (ended_sender, mut ended) = mpsc::unbounded_channel();
-    let mut actors = Vec::new();
-    for (server, operation) in trial.pair.into_iter().enumerate() {
-        let gate = Gate::closed(server, sender.clone());
-        let over = world.server(server, Some(&gate));
-        let (world, id, done) = (world.clone(), id.to_string(), ended_sender.clone());
-        let task = tokio::spawn(async move {
-            let answer = perform(&world, &over, operation, &id, registration).await;
-            let at = world.merchant.account.now();
-            let _ = done.send(Ended { server, answer, at });
-        });
-        actors.push(Actor {
-            gate,
-            task,
-            held: Vec::new(),
-            alive: true,
-            alone: 0,
-        });
-    }
-    drop(sender);
-    drop(ended_sender);
-
-    let mut order = String::new();
-    let mut answers: Vec<Option<(Answer, u64)>> = vec![None, None];
-    let trouble_at = chance.below(14);
-    let policy = Policy::draw(&mut chance);
-    let mut made = [0, 0];
-    let mut paused = false;
-    let (mut step, mut turns) = (0, 0);
-    let mut died = None;
-    loop {
-        // Until whoever can go on is held or has ended.
-        let mut quiet = false;
-        while !quiet {
-            let running = (0..2).any(|server| {
-                let actor = &actors[server];
-                actor.alive && answers[server].is_none() && actor.held.is_empty()
-            });
-            let wait = if running {
-                LONGEST
-            } else {
-                Duration::from_millis(3)
-            };
-            tokio::select! {
-                biased;
-                Some(end) = ended.recv() => {
-                    answers[end.server] = Some((end.answer, end.at));
-                }
-                Some(held) = calls.recv() => actors[held.server].held.push(held),
-                () = tokio::time::sleep(wait) => {
-                    if running {
-                        return (order, vec![format!("{trial:?} {id}: stuck")]);
-                    }
-                    quiet = true;
-                }
-            }
-            if !running && ended.is_empty() && calls.is_empty() {
-                quiet = true;
-            }
-        }
-        let ready: Vec<usize> = (0..2)
-            .filter(|server| actors[*server].alive && !actors[*server].held.is_empty())
-            .collect();
-        if ready.is_empty() {
-            break;
-        }
-        // One that asks again and again waits for the other, or for time to pass.
-        let waits = |server: usize| actors[server].alone >= WAITS;
-        let may_turn = turns < 3
-            && chance.percent(match (policy, ready.iter().all(|one| waits(*one))) {
-                (_, true) => 60,
-                (Policy::Random, false) => 10,
-                (Policy::Stop { .. }, false) => 1,
-            });
-        if may_turn || (ready.iter().all(|one| waits(*one)) && turns < 40) {
-            turns += 1;
-            let by_ms = *chance.pick(&[3_100, CHANGE_LEASE_MS + 1, LEASE_MS + 1]);
-            world.clock.advance(by_ms);
-            order.push_str(&format!("+{by_ms} "));
-            for actor in &mut actors {
-                actor.alone = 0;
-            }
-            continue;
-        }
-        let patient: Vec<usize> = ready.iter().copied().filter(|one| !waits(*one)).collect();
-        let mut server = *chance.pick(if patient.is_empty() { &ready } else { &patient });
-        if let Policy::Stop {
-            server: stopped,
-            after,
-            pause_ms,
-        } = policy
-        {
-            let wanted = if made[stopped] < after {
-                stopped
-            } else {
-                1 - stopped
-            };
-            if wanted != stopped && !paused {
-                paused = true;
-                if pause_ms > 0 {
-                    world.clock.advance(pause_ms);
-                    order.push_str(&format!("+{pause_ms} "));
-                    continue;
-                }
-            }
-            if ready.contains(&wanted) && !waits(wanted) {
-                server = wanted;
-            }
-        }
-        made[server] += 1;
-        let which = chance.below(actors[server].held.len() as u64) as usize;
-        let held = actors[server].held.remove(which);
-        for (other, actor) in actors.iter_mut().enumerate() {
-            actor.alone = if other == server { actor.alone + 1 } else { 0 };
-        }
-        let strikes = step == trouble_at;
-        step += 1;
-        order.push_str(&format!("{}:{} ", ["A", "B"][server], held.name));
-        match trial.trouble {
-            Trouble::Death if strikes => {
-                died = Some(server);
-                order.push_str("dies ");
-                // Before the call, or after it.
-                if chance.percent(50) {
-                    let _ = held.go.send(Verdict::Died);
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-                actors[server].gate.die();
-                actors[server].alive = false;
-                actors[server].task.abort();
-            }
-            Trouble::LostReply if strikes && held.name != "merchant" => {
-                order.push_str("unanswered ");
-                let _ = held.go.send(Verdict::ReplyLost);
-            }
-            Trouble::Nothing | Trouble::Death | Trouble::LostReply => {
-                let _ = held.go.send(Verdict::Made);
-            }
-        }
-    }
-    for actor in &actors {
-        if actor.alive {
-            actor.gate.open();
-        }
-    }
-    let wrong = settle_accounts(world, trial, id, &answers, died).await;
-    let wrong = wrong.into_iter();
-    let said = wrong.map(|what| format!("{trial:?} {id}: {what}\n    {order}\n    {answers:?}"));
+    let mut play = Play::begin(world, trial, id, registration, chance);
+    let wrong = match play.go().await {
+        Ok(()) => settle_accounts(world, trial, id, &play.outcome).await,
+        Err(what) => vec![what],
+    };
+    let Play { order, outcome, .. } = play;
+    let answers = &outcome.answers;
+    let said = wrong.into_iter();
+    let said = said.map(|what| format!("{trial:?} {id}: {what}\n    {order}\n    {answers:?}"));
     let said = said.collect();
     (order, said)
 }
 
-/// Lets time pass until nothing is left to do, and says what is not as it should be.
-async fn settle_accounts(
-    world: &World,
-    trial: Trial,
-    id: &str,
-    answers: &[Option<(Answer, u64)>],
-    died: Option<usize>,
-) -> Vec<String> {
-    let judge = world.server(JUDGE, None);
-    let key = key(id);
-    let mut wrong = Vec::new();
-    let mut left = None;
-    for round in 0..40 {
-        look(&judge.schedule, Some(&judge.journal)).await;
-        while judge.attempt().await.is_ok_and(|many| many > 0) {}
-        let stands = judge.journal.find(&key).await.expect("read");
-        let held = judge.schedule.find(&key).await.expect("found");
-        let pending = stands
-            .as_ref()
-            .is_some_and(|stands| stands.state == State::Scheduled);
-        if !pending && held.is_none() {
-            left = None;
-            break;
-        }
-        left = Some((stands.map(|stands| stands.state), held));
-        if round % 4 == 3 {
-            judge.reconcile(&key).await;
-        }
-        world.clock.advance(2_000);
-    }
-    if let Some((state, held)) = left {
-        wrong.push(format!("it stands still: {state:?}, {held:?}"));
-        return wrong;
-    }
-    let stands = judge.journal.find(&key).await.expect("read");
-    let calls = world.merchant.account.calls(id);
-    let Some(stands) = stands else {
-        let accepted = answers
-            .iter()
-            .flatten()
-            .any(|(answer, _)| matches!(answer, Answer::Registered));
-        if accepted || !calls.is_empty() {
-            wrong.push("it is lost".to_string());
-        }
-        return wrong;
-    };
-    // What was answered is what the merchant saw.
-    for (operation, answer) in trial.pair.iter().zip(answers) {
-        let Some((Answer::Changed(shown), at)) = answer else {
-            continue;
-        };
-        let after = calls.iter().filter(|call| call.at > *at).count();
-        match operation {
-            Operation::Cancel | Operation::Discard => {
-                // An attempt in flight cannot be called back; unless its lease had run out, which is
-                // noted.
-                let during = calls.iter().find(|call| {
-                    call.at < *at && call.answered_at.is_none_or(|answered| answered > *at)
-                });
-                if let Some(call) = during
-                    && died != Some(call.server)
-                    && interrupted(&stands, call.attempt) == 0
-                {
-                    wrong.push(format!("{operation:?} was answered during {call:?}"));
-                }
-                if after > 0 {
-                    wrong.push(format!("{operation:?} was answered, then it was called"));
-                }
-                if stands.state != State::Cancelled {
-                    wrong.push(format!(
-                        "{operation:?} was answered, and it is {}",
-                        stands.state
-                    ));
-                }
-            }
-            Operation::Replay => {
-                if stands.progress.series != 2 || !calls.iter().any(|call| call.attempt >= 2) {
-                    // Unless it was called off right away.
-                    if stands.state != State::Cancelled {
-                        wrong.push(format!("a replay was answered, and {calls:?}"));
+impl<'a> Play<'a> {
+    /// Lets both servers begin; each is held at its first call.
+    fn begin(
+        world: &'a Arc<World>,
+        trial: Trial,
+        id: &'a str,
+        registration: Registered,
+        mut chance: Chance,
+    ) -> Self {
+        let (sender, calls) = mpsc::unbounded_channel();
+        let (done, ended) = mpsc::unbounded_channel();
+        let mut actors = Vec::new();
+        for (server, operation) in trial.pair.into_iter().enumerate() {
+            let gate = Gate::closed(server, sender.clone());
+            let over = world.server(server, Some(&gate));
+            let (world, id, done) = (world.clone(), id.to_string(), done.clone());
+            let tries = if trial.trouble.sets_back() { TRIES } else { 1 };
+            let task = tokio::spawn(async move {
+                let mut answer = Answer::Nothing;
+                for _ in 0..tries {
+                    answer = perform(&world, &over, operation, &id, registration).await;
+                    if !matches!(answer, Answer::Failed(_)) {
+                        break;
                     }
                 }
+                let answered = (answer, world.merchant.account.now());
+                let _ = done.send(Ended { server, answered });
+            });
+            actors.push(Actor {
+                gate,
+                task,
+                held: Vec::new(),
+                alive: true,
+                alone: 0,
+            });
+        }
+        let sets_back = trial.trouble.sets_back();
+        let trouble_at = chance.below(if sets_back { 8 } else { 14 });
+        Self {
+            world,
+            trial,
+            id,
+            policy: Policy::draw(&mut chance),
+            chance,
+            actors,
+            calls,
+            ended,
+            outcome: Outcome::default(),
+            order: String::new(),
+            trouble_at,
+            past: if sets_back {
+                Past::From(trouble_at)
+            } else {
+                Past::Over
+            },
+            step: 0,
+            made: [0, 0],
+            paused: false,
+            turns: 0,
+        }
+    }
+
+    /// Lets one call go after the other, until both have ended.
+    async fn go(&mut self) -> Result<(), String> {
+        loop {
+            self.until_quiet().await?;
+            if self.past == Past::Kept(0) {
+                self.set_back().await;
             }
-            Operation::Retry => {
-                let called = !calls.is_empty() || shown.in_flight;
-                if !called && stands.state != State::Cancelled {
-                    wrong.push("a retry was answered, and it was never called".to_string());
+            let ready: Vec<usize> = (0..2).filter(|server| self.is_held(*server)).collect();
+            if ready.is_empty() {
+                break;
+            }
+            if self.somebody_looks().await || self.time_passes(&ready) {
+                continue;
+            }
+            if let Some(server) = self.choose(&ready) {
+                self.let_go(server).await;
+            }
+        }
+        if let Past::Kept(_) = self.past {
+            self.set_back().await;
+        }
+        for actor in &self.actors {
+            if actor.alive {
+                actor.gate.open();
+            }
+        }
+        Ok(())
+    }
+
+    fn is_held(&self, server: usize) -> bool {
+        self.actors[server].alive && !self.actors[server].held.is_empty()
+    }
+
+    /// Waits until everybody who can go on is held or has ended.
+    async fn until_quiet(&mut self) -> Result<(), String> {
+        loop {
+            let running = (0..2).any(|server| {
+                let ended = self.outcome.answers[server].is_some();
+                self.actors[server].alive && !ended && !self.is_held(server)
+            });
+            let wait = if running { LONGEST } else { MORE };
+            tokio::select! {
+                biased;
+                Some(end) = self.ended.recv() => {
+                    self.outcome.answers[end.server] = Some(end.answered);
+                }
+                Some(held) = self.calls.recv() => self.actors[held.server].held.push(held),
+                () = tokio::time::sleep(wait) => {
+                    return if running { Err("stuck".to_string()) } else { Ok(()) };
                 }
             }
-            Operation::Register
-            | Operation::RegisterAgain
-            | Operation::Attempt
-            | Operation::Reconcile => {}
         }
     }
-    // The history tells what happened.
-    let acknowledged = calls.iter().any(|call| call.acknowledged);
-    if stands.state == State::Delivered && !acknowledged {
-        wrong.push("it is delivered, and nobody acknowledged it".to_string());
-    }
-    if stands.state == State::Dead && acknowledged {
-        wrong.push("it is dead, and was acknowledged".to_string());
-    }
-    for call in &calls {
-        let noted = stands
-            .attempts
-            .iter()
-            .any(|attempt| attempt.number == call.attempt);
-        if !noted && died != Some(call.server) {
-            wrong.push(format!("a call is in no history: {call:?}"));
-        }
-    }
-    for number in 1..=stands.progress.attempts.max(3) {
-        let made = calls.iter().filter(|call| call.attempt == number).count();
-        // A call whose lease ran out while the merchant took its time is made again, and noted.
-        if made > 1 + interrupted(&stands, number) {
-            wrong.push(format!("attempt {number} was made {made} times: {calls:?}"));
-        }
-    }
-    for attempt in &stands.attempts {
-        if attempt.started_ms < attempt.due_ms && attempt.answer.outcome != Outcome::Interrupted {
-            wrong.push(format!("an attempt began before it was due: {attempt:?}"));
-        }
-    }
-    wrong
-}
 
-/// How often an attempt is noted as interrupted.
-fn interrupted(stands: &Snapshot, number: u32) -> usize {
-    let of_this = stands.attempts.iter().filter(|attempt| {
-        attempt.number == number && attempt.answer.outcome == Outcome::Interrupted
-    });
-    of_this.count()
+    /// Whether a server waits for the other one, or for time to pass: it asks again and again.
+    fn waits(&self, server: usize) -> bool {
+        self.actors[server].alone >= WAITS
+    }
+
+    /// May let time pass; says whether it did.
+    fn time_passes(&mut self, ready: &[usize]) -> bool {
+        let all_wait = ready.iter().all(|one| self.waits(*one));
+        let percent = match (self.policy, all_wait) {
+            (_, true) => 60,
+            (Policy::Random, false) => 10,
+            (Policy::Stop { .. }, false) => 1,
+        };
+        let may = self.turns < 3 && self.chance.percent(percent);
+        let must = all_wait && self.turns < 40;
+        if !may && !must {
+            return false;
+        }
+        self.turns += 1;
+        let by_ms = *self
+            .chance
+            .pick(&[3_100, CHANGE_LEASE_MS + 1, LEASE_MS + 1]);
+        self.advance(by_ms);
+        for actor in &mut self.actors {
+            actor.alone = 0;
+        }
+        true
+    }
+
+    fn advance(&mut self, by_ms: i64) {
+        self.world.clock.advance(by_ms);
+        let _ = write!(self.order, "+{by_ms} ");
+    }
+
+    /// Whose call goes next; `None` if time passed instead.
+    fn choose(&mut self, ready: &[usize]) -> Option<usize> {
+        let patient: Vec<usize> = (ready.iter().copied())
+            .filter(|one| !self.waits(*one))
+            .collect();
+        let any = if patient.is_empty() { ready } else { &patient };
+        let drawn = *self.chance.pick(any);
+        let Policy::Stop {
+            server: stopped,
+            after,
+            pause_ms,
+        } = self.policy
+        else {
+            return Some(drawn);
+        };
+        let wanted = if self.made[stopped] < after {
+            stopped
+        } else {
+            1 - stopped
+        };
+        if wanted != stopped && !self.paused {
+            self.paused = true;
+            if pause_ms > 0 {
+                self.advance(pause_ms);
+                return None;
+            }
+        }
+        if ready.contains(&wanted) && !self.waits(wanted) {
+            return Some(wanted);
+        }
+        Some(drawn)
+    }
+
+    /// Lets a call of this server go, or what the trouble makes of it.
+    async fn let_go(&mut self, server: usize) {
+        let many = self.actors[server].held.len() as u64;
+        let which = self.chance.below(many) as usize;
+        let held = self.actors[server].held.remove(which);
+        self.made[server] += 1;
+        for (other, actor) in self.actors.iter_mut().enumerate() {
+            actor.alone = if other == server { actor.alone + 1 } else { 0 };
+        }
+        let strikes = self.step == self.trouble_at;
+        self.step += 1;
+        let _ = write!(self.order, "{}:{} ", NAMES[server], held.name);
+        let is_to_redis = held.name.starts_with("schedule.");
+        match self.past {
+            Past::From(step) if is_to_redis && self.step > step => {
+                self.world.keep_redis().await;
+                self.order.push_str("(kept before) ");
+                self.past = Past::Kept(*self.chance.pick(&[0, 0, 1, 2, 4, 100]));
+            }
+            Past::Kept(steps) => self.past = Past::Kept(steps - 1),
+            Past::From(_) | Past::Over => {}
+        }
+        let verdict = match self.trial.trouble {
+            Trouble::Death if strikes => {
+                let before = self.chance.percent(50);
+                if !before {
+                    let _ = held.go.send(Verdict::Died);
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                self.die(server);
+                return;
+            }
+            Trouble::LostReply if strikes && held.name != "merchant" => {
+                self.order.push_str("unanswered ");
+                Verdict::ReplyLost
+            }
+            // The reply may be lost with the server that gave it.
+            Trouble::SetBack | Trouble::PowerCut
+                if self.past == Past::Kept(0) && is_to_redis && self.chance.percent(50) =>
+            {
+                self.order.push_str("unanswered ");
+                Verdict::ReplyLost
+            }
+            Trouble::Nothing
+            | Trouble::Death
+            | Trouble::LostReply
+            | Trouble::SetBack
+            | Trouble::PowerCut => Verdict::Made,
+        };
+        let _ = held.go.send(verdict);
+    }
+
+    fn die(&mut self, server: usize) {
+        let _ = write!(self.order, "{} dies ", NAMES[server]);
+        self.outcome.died.push(server);
+        let actor = &mut self.actors[server];
+        actor.gate.die();
+        actor.alive = false;
+        actor.task.abort();
+    }
+
+    /// Has Redis killed, and started with what it has kept.
+    async fn set_back(&mut self) {
+        self.past = Past::Over;
+        if self.trial.trouble == Trouble::PowerCut {
+            for server in self.chance.pick(&[&[0][..], &[1], &[0, 1]]).iter() {
+                self.die(*server);
+            }
+        }
+        self.order.push_str("Redis is set back ");
+        self.outcome.without_lease = self.world.calls_without_outcome(self.id).await;
+        self.world.set_redis_back().await;
+    }
+
+    /// After Redis was set back, a server may look at it, and do what is to be done; says whether one
+    /// did.
+    async fn somebody_looks(&mut self) -> bool {
+        let is_back = self.trial.trouble.sets_back() && self.past == Past::Over;
+        if !is_back || !self.chance.percent(15) {
+            return false;
+        }
+        let server = self.chance.below(3) as usize;
+        if server != JUDGE && !self.actors[server].alive {
+            return false;
+        }
+        let _ = write!(self.order, "{} looks ", NAMES[server]);
+        look(
+            &self.world.schedules[server],
+            Some(&self.world.journals[server]),
+        )
+        .await;
+        true
+    }
 }

@@ -4,7 +4,7 @@ use super::gate::Gate;
 use super::merchant::Merchant;
 use super::stores::{GatedJournal, GatedSchedule};
 use crate::support::postgres;
-use crate::support::redis::fresh_database;
+use crate::support::redis::{RedisServer, fresh_database};
 use bytes::Bytes;
 use ringback::clock::{Clock as _, ManualClock};
 use ringback::delivery::courier::{Courier, CourierSettings};
@@ -31,9 +31,11 @@ use ringback::telemetry::meters::Meters;
 use ringback::upkeep::difference::find_among;
 use ringback::upkeep::mend::{Record, mend};
 use ringback::upkeep::recovery::Recovery;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
+use tokio::sync::Mutex;
 
 /// How long the lease of an attempt lasts here.
 pub const LEASE_MS: i64 = 15_000;
@@ -42,6 +44,8 @@ const LIMITS: Limits = Limits {
     lease_ms: LEASE_MS,
     remember_ms: None,
 };
+/// Longest wait for Redis to keep what it holds.
+const LONGEST_SAVE: Duration = Duration::from_secs(20);
 const BEGIN_MS: i64 = 1_795_163_400_000;
 
 /// Which stores.
@@ -60,7 +64,18 @@ pub struct World {
     pub schedules: Vec<Arc<dyn Schedule>>,
     pub journals: Vec<Arc<dyn Journal>>,
     couriers: Vec<Arc<Courier>>,
+    /// The Redis of its own, where it may be set back.
+    redis: Option<Mutex<RedisServer>>,
     _dir: TempDir,
+}
+
+/// Whose Redis a world has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Redis {
+    /// A database of the one that all tests share.
+    Shared,
+    /// One of its own, which may be set back.
+    Own,
 }
 
 /// One server over stores that may be held.
@@ -83,7 +98,7 @@ pub enum Most {
 pub const JUDGE: usize = 2;
 
 impl World {
-    pub async fn of(kind: Kind) -> Self {
+    pub async fn of(kind: Kind, whose: Redis) -> Self {
         crate::support::install_tls();
         let dir = tempfile::tempdir().expect("a directory");
         let clock = ManualClock::at(BEGIN_MS);
@@ -103,6 +118,7 @@ impl World {
             }
         }
         let mut schedules: Vec<Arc<dyn Schedule>> = Vec::new();
+        let mut redis = None;
         match kind {
             Kind::MemoryAndSqlite => {
                 let schedule: Arc<dyn Schedule> =
@@ -110,10 +126,13 @@ impl World {
                 schedules.extend([schedule.clone(), schedule.clone(), schedule]);
             }
             Kind::RedisAndSqlite | Kind::RedisAndPostgres => {
-                let url = fresh_database();
+                let url = match whose {
+                    Redis::Shared => fresh_database(),
+                    Redis::Own => redis.insert(RedisServer::start(&[])).url(0),
+                };
                 for _ in 0..3 {
                     let owner = journals[0].id().to_string();
-                    schedules.push(redis(&url, owner, &clock).await);
+                    schedules.push(schedule_on(&url, owner, &clock).await);
                 }
             }
         }
@@ -123,6 +142,7 @@ impl World {
             schedules,
             journals,
             couriers: (0..3).map(courier).collect(),
+            redis: redis.map(Mutex::new),
             _dir: dir,
         }
     }
@@ -179,6 +199,42 @@ impl World {
         }
     }
 
+    /// Has Redis keep what it holds, to be set back to.
+    pub async fn keep_redis(&self) {
+        let server = self.own_redis().lock().await;
+        let client = redis::Client::open(server.url(0)).expect("a URL");
+        // Writing to a busy disk takes its time.
+        let config = redis::AsyncConnectionConfig::new().set_response_timeout(Some(LONGEST_SAVE));
+        let connecting = client.get_multiplexed_async_connection_with_config(&config);
+        let mut connection = connecting.await.expect("connected");
+        let saved = redis::cmd("SAVE").query_async::<()>(&mut connection).await;
+        saved.expect("saved");
+    }
+
+    /// Kills Redis, and starts it again with what it kept.
+    pub async fn set_redis_back(&self) {
+        let mut server = self.own_redis().lock().await;
+        server.kill();
+        server.start_again().await;
+    }
+
+    /// How many calls there were of each attempt whose outcome the journal does not have.
+    pub async fn calls_without_outcome(&self, id: &str) -> HashMap<u32, usize> {
+        let known = self.journals[JUDGE].find(&key(id)).await.expect("read");
+        let known = known.map(|known| known.attempts).unwrap_or_default();
+        let mut many = HashMap::new();
+        for call in self.merchant.account.calls(id) {
+            if !known.iter().any(|attempt| attempt.number == call.attempt) {
+                *many.entry(call.attempt).or_default() += 1;
+            }
+        }
+        many
+    }
+
+    fn own_redis(&self) -> &Mutex<RedisServer> {
+        self.redis.as_ref().expect("a Redis of its own")
+    }
+
     /// When it is, by the clock of the stores.
     pub fn now_ms(&self) -> i64 {
         self.clock.now_ms()
@@ -203,7 +259,7 @@ fn courier(number: usize) -> Arc<Courier> {
     Arc::new(courier)
 }
 
-async fn redis(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn Schedule> {
+async fn schedule_on(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn Schedule> {
     let options = Options {
         url: url.to_string(),
         partitions: 1,

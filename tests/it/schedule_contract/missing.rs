@@ -41,7 +41,15 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
     };
     assert_eq!(claim().await, marked(true));
     assert!(schedule.finish().await.expect("heard"));
-    assert_eq!(claim().await, marked(false), "it is whole");
+    assert_eq!(
+        claim().await,
+        marked(true),
+        "a call that lost its lease may be under way"
+    );
+    server.clock.turn_to(START_MS + 100 + LEASE_MS - 1);
+    assert_eq!(claim().await, marked(true), "still");
+    server.clock.turn_to(START_MS + 100 + LEASE_MS);
+    assert_eq!(claim().await, marked(false), "it has ended");
 }
 
 #[tokio::test]
@@ -76,6 +84,9 @@ async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
             let one = schedule.ask(request).await;
             assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
         }
+        let repairing = leased(schedule.ask(&LeaseRequest::for_repair(key("due"))).await);
+        let settled = schedule.settle(repairing, Settlement::Release).await;
+        assert_eq!(settled.expect("answered"), Settled::Done);
         for one in [
             schedule.ask(&asks("later, elsewhere", Some(lost_ms + 1))),
             schedule.ask(&asks("ended", None)),

@@ -9,8 +9,9 @@
 --       12 where this instance's last claim is written down
 --       13 the number of this claim: if its reply got lost, what it gave is given again
 -- Reply  now, mark, when to claim next (-1: nothing known), whether something is missing here that
---        nobody sees to (1 or 0), since when something is known to be missing (0: nothing is), the expiry
---        of the leases given, then for each lease: key, envelope
+--        nobody sees to (1 or 0), when something was found to be missing (0: nothing is, and calls whose
+--        lease was lost then have ended), the expiry of the leases given, then for each lease: key,
+--        envelope
 -- Keeps  no lane gets more than the cap; an entry that was returned is marked, with the start of its
 --        lease, so that the journal is asked before it is sent again.
 
@@ -32,7 +33,9 @@ local function finish(reply)
   local known = call('HMGET', MARKS, 'state', 'lost')
   reply[3] = next_claim()
   reply[4] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
-  reply[5] = known[1] ~= 'whole' and tonumber(known[2] or nil) or 0
+  local data_lost = tonumber(known[2] or nil)
+  local over = known[1] == 'whole' and (not data_lost or NOW >= data_lost + lease_ms)
+  reply[5] = over and 0 or data_lost or 0
   return reply
 end
 

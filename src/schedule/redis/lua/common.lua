@@ -67,7 +67,7 @@ local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
 
--- Whether a lease with this expiry has ended: its number does not make it last longer.
+-- Whether a lease has expired: with the millisecond that its expiry names, whatever its number.
 local function is_over(expiry)
   return tonumber(expiry) < NOW + 1
 end
@@ -145,11 +145,6 @@ local function place(lane, floor, served, floor_text)
   if due < floor then at, text = floor, floor_text or text_of(floor) end
   if expires and expires < at then text = text_of(expires) end
   call('ZADD', LANES, text, lane)
-end
-
--- Whether a lease has expired: with the millisecond that its expiry names, whatever its number.
-local function is_over(expiry)
-  return tonumber(expiry) < NOW + 1
 end
 
 -- The expiry of the lease in force on an entry, as text, or nil. Where `leases` has lost it, the lane

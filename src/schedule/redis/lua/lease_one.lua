@@ -8,6 +8,7 @@
 --       11 when it was accepted, by the journal; '' if that was not asked
 --       12 when it is due, by the journal; '' if it has ended
 --       13 the number of this request
+--       14 '1' if the entry is to be brought to where the journal stands, and nothing is changed there
 -- Reply  now, mark, then 'leased', expiry, envelope | 'reserved', expiry: nothing is here, and what is
 --        put in meanwhile waits | 'in_flight' | 'changing', by another instance | 'may_be_in_flight':
 --        its lease may have been lost | 'expected': its registration may be on its way | 'missing' |
@@ -41,7 +42,7 @@ elseif expiry then
 end
 
 local data_lost = tonumber(call('HGET', MARKS, 'lost') or nil)
-if data_lost and not expiry and NOW < data_lost + lease_ms then
+if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms then
   local due = tonumber(ARGV[12])
   if envelope then due = is_pending(envelope) and next_due(envelope) end
   if due and due <= data_lost then return { NOW, MARK, 'may_be_in_flight' } end

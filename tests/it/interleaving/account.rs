@@ -1,0 +1,147 @@
+//! What has to be true once both operations have ended.
+
+use super::merchant::Call;
+use super::operations::{Answer, Operation};
+use super::run::{Outcome, Trial};
+use super::world::{JUDGE, World, key, look};
+use ringback::domain::attempt::Outcome as Ending;
+use ringback::domain::snapshot::Snapshot;
+use ringback::domain::state::State;
+
+/// Lets time pass until nothing is left to do, and says what is not as it should be.
+pub async fn settle_accounts(
+    world: &World,
+    trial: Trial,
+    id: &str,
+    outcome: &Outcome,
+) -> Vec<String> {
+    let Outcome { answers, died, .. } = outcome;
+    let may_be_dead = |call: &Call| died.contains(&call.server);
+    let without_lease = |number| outcome.without_lease.get(&number).copied().unwrap_or(0);
+    let judge = world.server(JUDGE, None);
+    let key = key(id);
+    let mut wrong = Vec::new();
+    let mut left = None;
+    for round in 0..40 {
+        look(&judge.schedule, Some(&judge.journal)).await;
+        while judge.attempt().await.is_ok_and(|many| many > 0) {}
+        let stands = judge.journal.find(&key).await.expect("read");
+        let held = judge.schedule.find(&key).await.expect("found");
+        let pending = stands
+            .as_ref()
+            .is_some_and(|stands| stands.state == State::Scheduled);
+        if !pending && held.is_none() {
+            left = None;
+            break;
+        }
+        left = Some((stands.map(|stands| stands.state), held));
+        if round % 4 == 3 {
+            judge.reconcile(&key).await;
+        }
+        world.clock.advance(2_000);
+    }
+    if let Some((state, held)) = left {
+        wrong.push(format!("it stands still: {state:?}, {held:?}"));
+        return wrong;
+    }
+    let stands = judge.journal.find(&key).await.expect("read");
+    let calls = world.merchant.account.calls(id);
+    let Some(stands) = stands else {
+        let accepted = answers
+            .iter()
+            .flatten()
+            .any(|(answer, _)| matches!(answer, Answer::Registered));
+        if accepted || !calls.is_empty() {
+            wrong.push("it is lost".to_string());
+        }
+        return wrong;
+    };
+    // What was answered is what the merchant saw.
+    for (operation, answer) in trial.pair.iter().zip(answers) {
+        let Some((Answer::Changed(shown), at)) = answer else {
+            continue;
+        };
+        let after = calls.iter().filter(|call| call.at > *at).count();
+        match operation {
+            Operation::Cancel | Operation::Discard => {
+                // An attempt in flight cannot be called back; unless its lease had run out, which is
+                // noted.
+                let during = calls.iter().find(|call| {
+                    call.at < *at && call.answered_at.is_none_or(|answered| answered > *at)
+                });
+                if let Some(call) = during
+                    && !may_be_dead(call)
+                    && interrupted(&stands, call.attempt) == 0
+                {
+                    wrong.push(format!("{operation:?} was answered during {call:?}"));
+                }
+                if after > 0 {
+                    wrong.push(format!("{operation:?} was answered, then it was called"));
+                }
+                if stands.state != State::Cancelled {
+                    wrong.push(format!(
+                        "{operation:?} was answered, and it is {}",
+                        stands.state
+                    ));
+                }
+            }
+            Operation::Replay => {
+                if stands.progress.series != 2 || !calls.iter().any(|call| call.attempt >= 2) {
+                    // Unless it was called off right away.
+                    if stands.state != State::Cancelled {
+                        wrong.push(format!("a replay was answered, and {calls:?}"));
+                    }
+                }
+            }
+            Operation::Retry => {
+                let called = !calls.is_empty() || shown.in_flight;
+                if !called && stands.state != State::Cancelled {
+                    wrong.push("a retry was answered, and it was never called".to_string());
+                }
+            }
+            Operation::Register
+            | Operation::RegisterAgain
+            | Operation::Attempt
+            | Operation::Reconcile => {}
+        }
+    }
+    // The history tells what happened.
+    let acknowledged = calls.iter().any(|call| call.acknowledged);
+    if stands.state == State::Delivered && !acknowledged {
+        wrong.push("it is delivered, and nobody acknowledged it".to_string());
+    }
+    if stands.state == State::Dead && acknowledged {
+        wrong.push("it is dead, and was acknowledged".to_string());
+    }
+    for call in &calls {
+        let noted = stands
+            .attempts
+            .iter()
+            .any(|attempt| attempt.number == call.attempt);
+        if !noted && !may_be_dead(call) {
+            wrong.push(format!("a call is in no history: {call:?}"));
+        }
+    }
+    for number in 1..=stands.progress.attempts.max(3) {
+        let made = calls.iter().filter(|call| call.attempt == number).count();
+        // A call whose lease ran out while the merchant took its time is made again, and noted. So is one
+        // whose lease Redis forgot.
+        if made > 1 + interrupted(&stands, number) + without_lease(number) {
+            wrong.push(format!("attempt {number} was made {made} times: {calls:?}"));
+        }
+    }
+    for attempt in &stands.attempts {
+        if attempt.started_ms < attempt.due_ms && attempt.answer.outcome != Ending::Interrupted {
+            wrong.push(format!("an attempt began before it was due: {attempt:?}"));
+        }
+    }
+    wrong
+}
+
+/// How often an attempt is noted as interrupted.
+fn interrupted(stands: &Snapshot, number: u32) -> usize {
+    let of_this = stands.attempts.iter().filter(|attempt| {
+        attempt.number == number && attempt.answer.outcome == Ending::Interrupted
+    });
+    of_this.count()
+}
