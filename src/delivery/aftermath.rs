@@ -11,15 +11,17 @@ use super::errand::Errands;
 use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
+use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::health::{Patience, Store};
 use crate::journal::recorder::Recorder;
-use crate::journal::{JournalError, Recorded, Recording, SettingAside};
+use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
 use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Settlement};
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 
 /// How long before its end a lease is renewed whose outcome is not recorded yet. Less than what a
 /// lease lasts beyond the longest attempt, so that it is never renewed while all is well.
@@ -59,8 +61,51 @@ impl Errands {
             decision,
             at_ms: self.clock.now_ms(),
         };
-        self.hold(lease, self.keep(recorder, recording, carried_out))
-            .await
+        let notification = lease.entry.notification.clone();
+        let keeping = self.keep(recorder, notification, recording, carried_out);
+        self.hold(lease, keeping).await
+    }
+
+    /// Writes what is leased into the journal, which does not know it. `None` if we are to end first, or
+    /// if nobody has its body.
+    pub(super) async fn write_down_again(
+        &self,
+        recorder: &Recorder,
+        lease: &mut Lease,
+    ) -> Option<()> {
+        let registering = Registering {
+            notification: lease.entry.notification.clone(),
+            progress: lease.entry.progress,
+            actor: Actor::upkeep(),
+        };
+        let writing = self.register_again(recorder, registering);
+        self.hold(lease, writing).await
+    }
+
+    async fn register_again(&self, recorder: &Recorder, registering: Registering) -> Option<()> {
+        let key = registering.notification.key.clone();
+        if registering.notification.body.here().is_none() {
+            tracing::error!(notification = %key, "the journal has lost a notification and its body");
+            return None;
+        }
+        let mut patience = Patience::new(&self.health, Store::Journal);
+        loop {
+            let registered = recorder
+                .journal()
+                .register(std::slice::from_ref(&registering));
+            match registered.await {
+                Ok(_) => {
+                    tracing::error!(
+                        notification = %key,
+                        "the journal had forgotten a notification that the schedule holds; it is written \
+                         down again"
+                    );
+                    return Some(());
+                }
+                Err(error) => tracing::debug!(notification = %key, %error, "writing it down waits"),
+            }
+            self.give_up.run_until_cancelled(patience.wait()).await?;
+        }
     }
 
     /// Renews a lease for as long as something takes that is written into the journal under it.
@@ -94,6 +139,7 @@ impl Errands {
     async fn keep(
         &self,
         recorder: &Recorder,
+        notification: Arc<Notification>,
         recording: Recording,
         carried_out: Settlement,
     ) -> Option<Settlement> {
@@ -102,9 +148,15 @@ impl Errands {
             match recorder.record(recording.clone()).await {
                 Ok(Recorded::Applied) => return Some(carried_out),
                 Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
+                // A journal that was set back has forgotten it. Written down again, it comes back with
+                // this attempt.
                 Ok(Recorded::Missing) => {
-                    tracing::error!(notification = %recording.key, "the journal lost a notification");
-                    return Some(carried_out);
+                    let registering = Registering {
+                        notification: notification.clone(),
+                        progress: recording.before,
+                        actor: Actor::upkeep(),
+                    };
+                    self.register_again(recorder, registering).await?;
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     let why = unrecorded(&recording.attempt, &error);
@@ -141,8 +193,8 @@ impl Errands {
                     tracing::error!(
                         notification = %key,
                         reason,
-                        "the journal cannot record what became of a notification; it is set aside and \
-                         not sent again until it is released by hand"
+                        "the journal refuses a notification; it is set aside and not sent again until it \
+                         is released by hand"
                     );
                     return Some(());
                 }
@@ -153,8 +205,8 @@ impl Errands {
                         notification = %key,
                         reason,
                         %error,
-                        "the journal cannot record what became of a notification, nor set it aside; \
-                         it is kept back for as long as this server runs"
+                        "the journal refuses a notification, and to set it aside; it is kept back for as \
+                         long as this server runs"
                     );
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
@@ -162,6 +214,22 @@ impl Errands {
                 }
             }
             self.give_up.run_until_cancelled(patience.wait()).await?;
+        }
+    }
+
+    /// Sets a leased notification aside that cannot be sent, and has the schedule forget it.
+    pub(super) async fn set_aside_unsent(&self, mut lease: Lease, why: String) {
+        let key = lease.entry.notification.key.clone();
+        let Some(recorder) = &self.recorder else {
+            // Not settled: to drop it would lose it, and to release it would bring it back at once. It
+            // comes back when the lease expires.
+            tracing::error!(notification = %key, reason = why, "a notification cannot be sent");
+            return;
+        };
+        let setting = self.set_aside(recorder, &key, why);
+        if self.hold(&mut lease, setting).await.is_some() {
+            let settlement = self.forget(lease.entry.progress);
+            self.settle(lease, settlement).await;
         }
     }
 
@@ -193,28 +261,29 @@ impl Errands {
                 Ok(Settled::Lost) => {
                     // Normal after a reply was lost on its way; the call had been carried out.
                     tracing::debug!(notification = %key, "the lease was lost");
-                    let newest = match self.under_way.newer(&key) {
-                        Some(newest) => newest,
-                        None if matches!(settlement, Settlement::End { .. })
-                            && self.recorder.is_some() =>
+                    let Some(newest) = self.under_way.newer(&key) else {
+                        if let Settlement::End { .. } = settlement
+                            && let Some(recorder) = &self.recorder
                         {
                             let request = LeaseRequest::for_repair(key.clone());
-                            match self.schedule.lease_one(&request).await {
-                                Ok(LeasedOne::Leased(newest)) => *newest,
-                                // It comes back when its lease expires; the journal is asked then.
-                                Ok(_) | Err(_) => return,
+                            // Where somebody has it, the journal is asked when that lease expires.
+                            if let Ok(LeasedOne::Leased(newest)) =
+                                self.schedule.lease_one(&request).await
+                            {
+                                self.bring_to_the_journal(recorder, *newest).await;
                             }
                         }
-                        None => return,
+                        return;
                     };
                     let (here, there) = (lease.entry.progress, newest.entry.progress);
                     if here.series != there.series {
                         // It was replayed meanwhile: that is none of ours.
                         settlement = Settlement::Release;
-                    } else if here.attempts != there.attempts
-                        && !matches!(settlement, Settlement::End { .. })
+                    } else if !matches!(settlement, Settlement::End { .. })
+                        && (here.attempts != there.attempts || newest.entry.fence)
                     {
-                        // Somebody else has come further or less far: the journal knows.
+                        // Somebody else has come further or less far, or may change it yet under a lease
+                        // that has expired: the journal knows.
                         settlement = Settlement::Recheck;
                     }
                     lease = newest;
@@ -231,6 +300,22 @@ impl Errands {
                     return;
                 }
             }
+        }
+    }
+
+    /// Ends the lease that took the place of a lost one by what the journal says by now. A failure leaves
+    /// it to expire; the journal is asked then.
+    async fn bring_to_the_journal(&self, recorder: &Recorder, lease: Lease) {
+        let key = lease.entry.notification.key.clone();
+        let of_expired = lease.entry.fence || lease.entry.interrupted_ms.is_some();
+        let settlement = match recorder.standing(key.clone()).await {
+            Ok(Some(stands)) if stands.state != State::Scheduled || !of_expired => {
+                self.conform(&stands)
+            }
+            Ok(_) | Err(_) => Settlement::Recheck,
+        };
+        if let Err(error) = self.schedule.settle(lease, settlement).await {
+            tracing::debug!(notification = %key, %error, "a lease is left to expire");
         }
     }
 

@@ -38,9 +38,8 @@ pub(super) enum Found {
     AtHand(AtHand),
     /// There was no room for it in time, or the process ends; nothing was sent.
     NoRoom,
-    /// The journal cannot give it. Not to be settled: to drop the notification would lose it, and to
-    /// release it would bring it back at once. It comes back when the lease expires.
-    Nowhere,
+    /// The journal cannot give it, for this reason: nobody can send it.
+    Unreadable(String),
 }
 
 impl BodyRoom {
@@ -86,8 +85,9 @@ impl Errands {
             Body::InJournal(len) => *len,
         };
         let Some(recorder) = &self.recorder else {
-            tracing::error!(notification = %key, "its body was left to a journal, and there is none");
-            return Found::Nowhere;
+            return Found::Unreadable(
+                "its body was left to a journal, and there is none".to_string(),
+            );
         };
         let room = tokio::select! {
             biased;
@@ -100,12 +100,10 @@ impl Errands {
             match recorder.body(key.clone(), len).await {
                 Ok(Some(bytes)) => return Found::AtHand(AtHand { bytes, _room: room }),
                 Ok(None) => {
-                    tracing::error!(notification = %key, "the journal has no body of a pending notification");
-                    return Found::Nowhere;
+                    return Found::Unreadable("the journal does not have its body".to_string());
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    tracing::error!(notification = %key, %error, "a body cannot be read");
-                    return Found::Nowhere;
+                    return Found::Unreadable(format!("its body cannot be read: {error}"));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "reading a body waits");

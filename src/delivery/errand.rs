@@ -70,14 +70,17 @@ impl Errands {
         let Some(mut lease) = self.confirm(lease).await else {
             return;
         };
-        let latest_start_ms = lease.expires_ms() - millis(self.courier.timeout());
+        let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.body(&lease, latest_start_ms).await {
             Found::AtHand(body) => body,
             Found::NoRoom => {
                 self.release(lease).await;
                 return;
             }
-            Found::Nowhere => return,
+            Found::Unreadable(why) => {
+                self.set_aside_unsent(lease, why).await;
+                return;
+            }
         };
         // It was due when it was leased, by the schedule's clock; ours may be a little behind.
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
@@ -131,6 +134,11 @@ impl Errands {
         self.settle(lease, settlement).await;
     }
 
+    /// When an attempt under this lease must have begun, so that it ends before the lease does.
+    fn latest_start_ms(&self, lease: &Lease) -> i64 {
+        lease.expires_ms() - millis(self.courier.timeout())
+    }
+
     /// Asks the journal about a lease whose entry may have missed its own end, shuts out whoever had an
     /// earlier lease on it, and notes an attempt whose outcome nobody recorded. `None` if nothing is to
     /// be sent.
@@ -152,25 +160,25 @@ impl Errands {
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     // What cannot be asked about, or not be fenced, can hardly be recorded either.
                     let why = format!("whether to send it cannot be asked: {error}");
-                    let setting = self.set_aside(recorder, &key, why);
-                    self.hold(&mut lease, setting).await?;
-                    let settlement = self.forget(lease.entry.progress);
-                    self.settle(lease, settlement).await;
+                    self.set_aside_unsent(lease, why).await;
                     return None;
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
-                    self.give_up.run_until_cancelled(patience.wait()).await?;
-                    if self.clock.now_ms() >= lease.expires_ms() {
+                    let waiting = self.give_up.run_until_cancelled(patience.wait());
+                    if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease)
+                    {
+                        // Nothing was sent, and a lease that expires would look as if something was.
+                        self.release(lease).await;
                         return None;
                     }
                 }
             }
         };
         let Some(snapshot) = found else {
-            // Not settled: to drop it might lose it, to release it would bring it back at once. It
-            // comes back when the lease expires.
-            tracing::error!(notification = %key, "the schedule holds a notification that the journal does not");
+            // A journal that was set back has forgotten it. It was accepted: to drop it would lose it.
+            self.write_down_again(recorder, &mut lease).await?;
+            self.settle(lease, Settlement::Recheck).await;
             return None;
         };
         let known = &lease.entry.progress;

@@ -17,8 +17,8 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
-use crate::journal::{Actor, ChangeResult, Changing, Recording};
-use crate::schedule::{Found, Lease, Settled, Settlement};
+use crate::journal::{Actor, ChangeResult, Changing, Journal, Recording};
+use crate::schedule::{Entry, Found, Lease, Settled, Settlement};
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
@@ -235,10 +235,28 @@ impl Service {
             // the journal is asked.
             (_, State::Delivered | State::Dead | State::Cancelled)
             | (Ok(Settled::Done), State::Scheduled) => Tried::answered(answer),
-            // The journal has it; what comes back from a lost lease is brought there by whoever claims
-            // it, and by the reconciler.
-            (Ok(Settled::Lost), State::Scheduled) => Tried::answered(answer),
+            // The journal has it. Whoever has the lease now may have asked before that, and a change that
+            // was written late lies before what the reconciler looks at.
+            (Ok(Settled::Lost), State::Scheduled) => {
+                self.put_back(journal, &asked.key).await;
+                Tried::answered(answer)
+            }
             (Err(error), State::Scheduled) => Tried::answered(Err(error)),
+        }
+    }
+
+    /// Puts into the schedule what is pending in the journal, as far as the schedule does not have it.
+    /// A failure is left to the sweep.
+    async fn put_back(&self, journal: &dyn Journal, key: &Key) {
+        let Ok(Some(pending)) = in_time(journal.pending(key)).await else {
+            return;
+        };
+        let entry = Entry {
+            verify: true,
+            ..Entry::scheduled(pending.notification, pending.progress)
+        };
+        if let Err(error) = in_time(self.schedule.restore(&[entry])).await {
+            tracing::debug!(notification = %key, %error, "cannot be put back");
         }
     }
 

@@ -223,7 +223,7 @@ impl Collector for LastReading {
             ];
             gauges(&mut encoder, "notifications", help, states)?;
             let help = "Pending notifications that are not sent until somebody releases them, since \
-                        the journal could not record what became of them";
+                        the journal refuses them";
             let metric = encoder.encode_descriptor("set_aside", help, None, MetricType::Gauge)?;
             gauge(journal.set_aside).encode(metric)?;
         }

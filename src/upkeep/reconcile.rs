@@ -160,6 +160,9 @@ impl Reconciler {
                 self.written_ms
             }
         };
+        // A clock that was ahead and was set right must not hide what happens until it is there again.
+        let place_ms = place_ms.min(now_ms);
+        self.written_ms = self.written_ms.min(now_ms);
         self.place_ms = Some(place_ms);
         Ok(Window {
             from_ms: place_ms.saturating_sub(OVERLAP_MS),

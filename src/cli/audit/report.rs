@@ -44,7 +44,13 @@ impl Report {
     pub fn is_sound(&self) -> bool {
         let books = self.books.as_ref().is_none_or(Books::are_right);
         let same = (self.compared.as_ref()).is_none_or(|compared| compared.different == 0);
-        books && same
+        books && same && !self.is_unowned()
+    }
+
+    /// Whether something is pending, and nothing in the schedule says that it is this journal's.
+    fn is_unowned(&self) -> bool {
+        let is_new = (self.held.as_ref()).is_some_and(|held| held.peeked == Peeked::New);
+        is_new && self.to_compare() > 0
     }
 
     /// About how many notifications there are to be compared, in both directions.
@@ -152,7 +158,7 @@ fn say_set_aside(set_aside: &AllSetAside, colours: Colours, line: &mut impl FnMu
         return;
     }
     line(format!(
-        "  set aside {total}: what became of them could not be recorded, so they are not sent; \
+        "  set aside {total}: the journal refuses them, so they are not sent; \
          `ringback retry` releases one"
     ));
     let row = |(key, SetAside { at_ms, reason }): &(Key, SetAside)| {
@@ -177,6 +183,11 @@ fn say_held(held: &Held, line: &mut impl FnMut(String)) {
     ));
     match held.peeked {
         Peeked::Whole => {}
+        Peeked::New if counts.pending + counts.dead > 0 => line(
+            "  nothing in it says whose it is; a server that starts compares it with the journal, and so \
+             does `ringback rebuild`"
+                .to_string(),
+        ),
         Peeked::New => line(
             "  it holds nothing of this journal; a server that starts fills it, and so does \
              `ringback rebuild`"

@@ -48,7 +48,7 @@ pub async fn holds(
                 .await?;
             for place in places {
                 if let Item::Bytes(header) = reply.item()? {
-                    found[*place] = Some(holding(keys[*place].as_str(), &header, &mut reply)?);
+                    found[*place] = holding(keys[*place].as_str(), &header, &mut reply)?;
                 }
             }
         }
@@ -56,14 +56,20 @@ pub async fn holds(
     Ok(found)
 }
 
-fn holding(key: &str, header: &[u8], reply: &mut Reply) -> Result<Holding, ScheduleError> {
-    let (state, progress) = envelope::decode_header(key, header)
-        .map_err(|error| ScheduleError::Corrupt(error.to_string()))?;
-    Ok(Holding {
-        state,
-        progress,
-        in_flight: reply.number()? == 1,
-    })
+/// What is held of one key; `None` if that cannot be read, which must not hold up the others.
+fn holding(key: &str, header: &[u8], reply: &mut Reply) -> Result<Option<Holding>, ScheduleError> {
+    let in_flight = reply.number()? == 1;
+    match envelope::decode_header(key, header) {
+        Ok((state, progress)) => Ok(Some(Holding {
+            state,
+            progress,
+            in_flight,
+        })),
+        Err(error) => {
+            tracing::error!(%error, "a notification cannot be read");
+            Ok(None)
+        }
+    }
 }
 
 /// See [`crate::schedule::Schedule::scan`]. A cursor names the partition and the place in it.
@@ -86,8 +92,9 @@ pub async fn scan(
         let (text, header) = (reply.text()?, reply.bytes()?);
         let key =
             Key::parse(&text).map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no key")))?;
-        let holding = holding(&text, &header, &mut reply)?;
-        holdings.push((key, holding));
+        if let Some(holding) = holding(&text, &header, &mut reply)? {
+            holdings.push((key, holding));
+        }
     }
     let next = next_place(number, partitions.len(), &next);
     Ok(Scanned { holdings, next })

@@ -29,6 +29,8 @@ use tokio::sync::Mutex;
 const MOST_CLAIMED: usize = 128;
 /// Most bytes of envelopes in one claim.
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
+/// By how much the clock of a Redis that takes over may be behind the one before, in milliseconds.
+const CLOCKS_APART_MS: i64 = 10_000;
 /// Most expired leases returned, and most ended entries forgotten, in one claim.
 const UPKEEP: usize = 256;
 /// How long whoever asks for one lease waits, in milliseconds. A call that Redis carries out later
@@ -160,8 +162,12 @@ impl Partition {
             let key = reply.text()?;
             match envelope::decode(&key, &reply.bytes()?) {
                 Ok(mut entry) => {
-                    // What was accepted before something was lost may be older here than it is.
-                    entry.verify |= entry.notification.registered_ms <= lost_ms;
+                    // What was accepted before something was lost may be older here than it is, and the
+                    // lease of a change by hand may be among what was lost.
+                    let may_be_older = lost_ms > 0
+                        && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
+                    entry.verify |= may_be_older;
+                    entry.fence |= may_be_older;
                     leases.push(Lease::granted(entry, expiry));
                 }
                 // Left leased: it comes up again when the lease expires, and is logged again. To
@@ -213,7 +219,8 @@ impl Partition {
             .arg(registered_ms.unwrap_or_default())
             .arg(due_ms.unwrap_or_default())
             .arg(request.id())
-            .arg(u8::from(request.is_for_repair()));
+            .arg(u8::from(request.is_for_repair()))
+            .arg(CLOCKS_APART_MS);
         let mut reply = self
             .context
             .run(&self.reads, &self.lease_one, &command)

@@ -312,6 +312,37 @@ crate::end_to_end::on_journaled_stores!(
     what_cannot_be_changed_stays_set_aside_until_it_can,
 );
 
+/// Bodies that wait for a later attempt are left to the journal, and one is gone there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_no_body_left_is_set_aside_unsent() {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(Stores::Embedded).await;
+    for id in ["broken", "beside"] {
+        let mut asked = registration(id, &merchant);
+        asked["delay"] = "1h".into();
+        server.register(asked).await;
+    }
+    let of_broken = "notification = (SELECT row_id FROM notifications WHERE id = 'broken')";
+    let statement = format!("DELETE FROM payloads WHERE {of_broken}");
+    sql(&server.config().journal, &statement).await;
+    server.clock().advance(HOUR_MS);
+    assert_eq!(merchant.call().await.body, b"id=beside");
+    let view = until_set_aside(&server).await;
+    let reason = "the journal does not have its body";
+    assert_eq!(view["set_aside"]["reason"], reason);
+    // For longer than its lease would last.
+    server.clock().advance(HOUR_MS);
+    let (status, view) = change(&server, Method::DELETE, "").await;
+    assert_eq!(
+        (status, &view["state"]),
+        (200, &json!("cancelled")),
+        "{view}"
+    );
+    assert_eq!(view["attempts"], json!([]), "nothing was sent");
+    assert!(merchant.arrived().is_none());
+    server.stop().await;
+}
+
 /// A server dies during two attempts. When their leases have expired, one notification cannot be fenced,
 /// and the other one is set aside: neither is sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

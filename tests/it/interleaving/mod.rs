@@ -15,6 +15,7 @@ mod account;
 mod gate;
 mod merchant;
 mod operations;
+mod play;
 mod run;
 mod stores;
 mod world;
@@ -27,7 +28,9 @@ use std::sync::Arc;
 use world::{Kind, Redis, World};
 
 /// Orders tried of each pair, state and trouble, unless asked for otherwise.
-const SHORT: usize = 3;
+const SHORT: u64 = 3;
+/// Likewise where Redis is killed and started in each of them, which takes longer.
+const SHORT_OF_REDIS: u64 = 1;
 
 fn number(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
@@ -38,7 +41,11 @@ fn number(name: &str) -> Option<u64> {
 }
 
 async fn all(kind: Kind, whose: Redis, troubles: &[Trouble]) {
-    let many = number("RINGBACK_INTERLEAVINGS").unwrap_or(SHORT as u64);
+    let short = match whose {
+        Redis::Shared => SHORT,
+        Redis::Own => SHORT_OF_REDIS,
+    };
+    let many = number("RINGBACK_INTERLEAVINGS").unwrap_or(short);
     let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
     let world = Arc::new(World::of(kind, whose).await);
     let (mut tried, mut wrong, mut number) = (HashSet::new(), Vec::new(), 0);

@@ -12,8 +12,8 @@ use ringback::domain::state::State;
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, Lease, LeasedOne, Limits, Registered, Reservation, Schedule, Settled,
-    Settlement,
+    CHANGE_LEASE_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
+    Schedule, Settled, Settlement,
 };
 use std::sync::Arc;
 
@@ -423,4 +423,41 @@ async fn one_damaged_entry_costs_those_that_are_claimed_beside_it_nothing() {
         assert_eq!(fixture.claim_one().await.entry, lost);
         assert_eq!(scene.repaired().await, 0);
     }
+}
+
+#[tokio::test]
+async fn what_may_be_in_flight_though_its_lease_is_gone_is_not_leased_by_hand() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.put("shop", "1", 0).await;
+    fixture.claim_one().await;
+    for name in ["{rb:0}:leases".to_string(), lane_key("leased", "shop")] {
+        scene.command(&["DEL", &name]).await;
+    }
+    // Nobody has noticed it yet.
+    let one = fixture.ask(&LeaseRequest::new(key("1"))).await;
+    assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
+    fixture.turn_to(LEASE_MS);
+    assert_eq!(scene.repaired().await, 1);
+    leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
+}
+
+#[tokio::test]
+async fn what_is_due_by_the_journal_though_not_here_is_not_leased_by_hand() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.put("shop", "1", 30 * LEASE_MS).await;
+    // Retried, attempted, and set back: Redis has it for later, and the journal for now.
+    let lost = START_MS.to_string();
+    scene
+        .command(&["HSET", "{rb:0}:marks", "lost", &lost])
+        .await;
+    let mut request = known("1");
+    request.known = request.known.map(|known| ringback::schedule::Known {
+        due_ms: Some(START_MS),
+        ..known
+    });
+    let one = fixture.ask(&request).await;
+    assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
+    leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
 }

@@ -5,6 +5,9 @@ use super::damage::{Scene, by_id, lane_key, scene};
 use super::fixture::*;
 use ringback::schedule::{LeaseRequest, Registered, Settled};
 
+/// Due so late that no attempt of it can be in flight.
+const LATER_MS: i64 = 10_050;
+
 /// What a lane's key of another type does, for each of its two keys.
 async fn with_a_foreign_type(test: impl AsyncFn(&Scene, &str)) {
     for kind in ["lane", "leased"] {
@@ -92,15 +95,15 @@ async fn a_lane_of_a_foreign_type_costs_what_is_settled_beside_it_nothing() {
 async fn a_lane_of_a_foreign_type_holds_up_no_change_by_hand() {
     with_a_foreign_type(async |scene, kind| {
         let fixture = &scene.fixture;
-        let entry = fixture.put("shop", "1", 50).await;
+        let entry = fixture.put("shop", "1", LATER_MS).await;
         let name = lane_key(kind, "shop");
         scene.command(&["SET", &name, "foreign"]).await;
         let request = LeaseRequest::new(key("1"));
         let lease = leased(fixture.ask(&request).await);
         assert_eq!(lease.entry, entry, "{kind}");
         scene.command(&["SET", &name, "foreign"]).await;
-        fixture.done(&lease, again(&lease, 50)).await;
-        fixture.turn_to(50);
+        fixture.done(&lease, again(&lease, LATER_MS)).await;
+        fixture.turn_to(LATER_MS);
         assert_eq!(fixture.claim_ids(9).await, ["1"], "{kind}");
         assert_eq!(scene.repaired().await, 0, "{kind}");
     })

@@ -108,6 +108,42 @@ async fn what_is_all_there_is_said_to_be() {
 }
 
 #[tokio::test]
+async fn a_schedule_that_says_nothing_of_its_owner_is_told() {
+    for (deleted, pending, holds, sound) in [
+        (&["{rb:0}:epoch"][..], 2, None, true),
+        (
+            &["{rb:0}:epoch", "{rb:0}:marks"],
+            2,
+            Some("  nothing in it says whose it is; "),
+            false,
+        ),
+        (
+            &["{rb:0}:epoch", "{rb:0}:marks"],
+            0,
+            Some("  it holds nothing of this journal; "),
+            true,
+        ),
+    ] {
+        let stage = Stage::redis().await;
+        for number in 0..pending {
+            stage.register(&format!("pending-{number}"), 0).await;
+        }
+        stage.redis_command(&[&["DEL"], deleted].concat()).await;
+        let status = i32::from(!sound);
+        stage.audited(status, &[]);
+        let text = stage.audit(&[]).stdout;
+        assert!(text.contains("no difference\n"), "{text}");
+        for told in [
+            "nothing in it says whose it is; ",
+            "it holds nothing of this journal; ",
+        ] {
+            let expected = holds.is_some_and(|holds| holds.contains(told));
+            assert_eq!(text.contains(told), expected, "{text}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_is_set_aside_is_named_with_the_reason() {
     for stage in [Stage::memory().await, Stage::postgres().await] {
         stage.journal_one("aside", 0).await;
@@ -128,7 +164,7 @@ async fn what_is_set_aside_is_named_with_the_reason() {
         assert_eq!(report["journal"]["set_aside"], expected);
         let finished = stage.audit(&[]);
         assert_eq!(finished.status, 1);
-        let shown = "  set aside 1: what became of them could not be recorded, so they are not sent; \
+        let shown = "  set aside 1: the journal refuses them, so they are not sent; \
                      `ringback retry` releases one\n\
                      notification             set aside                 because\n\
                      payment.succeeded/aside  2026-11-20T08:30:00.000Z  a constraint\\nis violated\n";

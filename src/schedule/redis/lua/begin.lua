@@ -95,7 +95,7 @@ elseif not intact then
   reason = (epoch or known > 0 or call('EXISTS', JOBS) == 1) and 'lost' or 'new'
 elseif held.state == 'damaged' or held.state == 'restarted' then
   reason = held.state
-elseif run == '' or held.run ~= run then
+elseif held.run ~= run or (run == '' and not held[instance]) then
   reason = 'restarted'
 elseif held.state == 'whole' then
   return enter('whole')

@@ -104,7 +104,7 @@ end
 
 local expiry = new_expiry(lease_ms)
 local reply = { NOW, MARK, 0, 0, 0, expiry }
-local record = { expiry = expiry, keys = {} }
+local record, leases = { expiry = expiry, keys = {} }, {}
 -- A lane that was served goes behind every lane whose turn has come. Within one millisecond the
 -- order is kept by fractions; at today's instants a double still tells 1/4096 ms apart.
 local last = call('ZREVRANGEBYSCORE', LANES, NEXT_MS, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
@@ -131,11 +131,13 @@ while most > 0 and bytes_left > 0 and visits < 4 * upkeep do
     local given = 0
     if keys[1] then
       local envelopes = call('HMGET', JOBS, unpack(keys))
-      local leases = {}
+      local leased = {}
       for i = 1, #keys do
         local envelope = envelopes[i]
         if readable(envelope) then
           given = given + 1
+          leased[#leased + 1] = expiry
+          leased[#leased + 1] = keys[i]
           leases[#leases + 1] = expiry
           leases[#leases + 1] = keys[i]
           reply[#reply + 1] = keys[i]
@@ -146,19 +148,17 @@ while most > 0 and bytes_left > 0 and visits < 4 * upkeep do
           damaged()
         end
       end
-      if given > 0 then
-        call('ZADD', LEASES, unpack(leases))
-        of_lane('ZADD', LEASED .. lane, unpack(leases))
-      end
+      if given > 0 then of_lane('ZADD', LEASED .. lane, unpack(leased)) end
       call('ZREM', lane_key, unpack(keys))
       most = most - given
     elseif not lease[1] and call('EXISTS', lane_key) == 0 then
       damaged() -- it would not be in the order if nothing had been waiting
     end
     tail = tail + 0.001
-    place(lane, tail, true, string.format('%.3f', tail))
+    place(lane, tail, true, string.format('%.3f', tail), out + given)
   end
 end
+if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 
 -- Without a lane, nothing should be pending.
 if not earliest() then

@@ -122,29 +122,32 @@ end
 
 -- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
 -- come keeps its place, unless it was `served`; any other stands at its earliest due time, but not
--- before `floor`, or where one of its leases expires, if that is earlier or the lane is full.
-local function place(lane, floor, served, floor_text)
+-- before `floor`, or where one of its leases expires, if that is earlier or the lane is full. `out` is
+-- how many leases it has, where that is known.
+local function place(lane, floor, served, floor_text, out)
   local head = of_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
-  local lease = of_lane('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
-  local full = lease[1] and (CAP <= 1 or call('ZCARD', LEASED .. lane) >= CAP)
-  local expires = lease[1] and math.floor(tonumber(lease[2]))
-  if full or not head[1] then
-    if lease[1] then
-      call('ZADD', LANES, text_of(expires), lane)
-    else
-      call('ZREM', LANES, lane)
+  out = out or of_lane('ZCARD', LEASED .. lane)
+  local full = out > 0 and out >= CAP
+  local at, text
+  if head[1] and not full then
+    at, text = tonumber(head[2]), head[2]
+    if not served and at <= NOW then
+      local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
+      if stands and stands < NOW + 1 then return end
     end
-    return
+    if at < floor then at, text = floor, floor_text or text_of(floor) end
   end
-  local due = tonumber(head[2])
-  if not served then
-    local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
-    if stands and stands < NOW + 1 and due <= NOW then return end
+  -- Where the lane's turn has come, what has become of its leases is looked at then.
+  if out > 0 and not (at and at < NOW + 1) then
+    local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
+    local expires = lease[2] and math.floor(tonumber(lease[2]))
+    if expires and not (at and at <= expires) then at, text = expires, text_of(expires) end
   end
-  local at, text = due, head[2]
-  if due < floor then at, text = floor, floor_text or text_of(floor) end
-  if expires and expires < at then text = text_of(expires) end
-  call('ZADD', LANES, text, lane)
+  if at then
+    call('ZADD', LANES, text, lane)
+  else
+    call('ZREM', LANES, lane)
+  end
 end
 
 -- The expiry of the lease in force on an entry, as text, or nil. Where `leases` has lost it, the lane

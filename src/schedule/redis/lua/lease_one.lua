@@ -9,6 +9,7 @@
 --       12 when it is due, by the journal; '' if it has ended
 --       13 the number of this request
 --       14 '1' if the entry is to be brought to where the journal stands, and nothing is changed there
+--       15 by how much the clock of a Redis that takes over may be behind the one before, ms
 -- Reply  now, mark, then 'leased', expiry, envelope | 'reserved', expiry: nothing is here, and what is
 --        put in meanwhile waits | 'in_flight' | 'changing', by another instance | 'may_be_in_flight':
 --        its lease may have been lost | 'expected': its registration may be on its way | 'missing' |
@@ -41,11 +42,21 @@ elseif expiry then
   if holder ~= request then return { NOW, MARK, 'changing' } end
 end
 
+if envelope and not expiry and is_pending(envelope)
+    and not of_lane('ZSCORE', LANE .. lane_of(envelope), key) then
+  damaged() -- its lease is gone, or its lane is
+end
+
 local data_lost = tonumber(call('HGET', MARKS, 'lost') or nil)
 if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms then
   local due = tonumber(ARGV[12])
-  if envelope then due = is_pending(envelope) and next_due(envelope) end
-  if due and due <= data_lost then return { NOW, MARK, 'may_be_in_flight' } end
+  if envelope and is_pending(envelope) then
+    -- Either may be older than the other: what Redis holds may be set back.
+    due = math.min(due or math.huge, next_due(envelope))
+  elseif envelope then
+    due = nil
+  end
+  if due and due <= data_lost + tonumber(ARGV[15]) then return { NOW, MARK, 'may_be_in_flight' } end
 end
 
 if not envelope then

@@ -1,8 +1,8 @@
--- leave: says that an instance has stopped; it is not taken to be alive any more.
+-- leave: says that an instance has stopped: it is not taken to be alive any more, and begin.lua forgets it.
 --
 -- KEYS   1 marks
 -- ARGV   1 the instance
 -- Reply  {}
 
-redis.call('HDEL', KEYS[1], 'at:' .. ARGV[1])
+redis.call('HSET', KEYS[1], 'at:' .. ARGV[1], 0)
 return {}
