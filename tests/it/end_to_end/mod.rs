@@ -16,6 +16,7 @@ mod memory_bound;
 mod metrics;
 mod outages;
 mod process;
+mod rights;
 mod set_aside;
 mod sharing;
 

@@ -1,7 +1,7 @@
 //! The Redis schedule under test: two instances on one server, and what only it promises.
 
 use super::fixture::*;
-use crate::support::redis::{RedisServer, connect, fresh_database};
+use crate::support::redis::{RedisServer, connect, documented_rights, fresh_database};
 use crate::support::within;
 use redis::Cmd;
 use ringback::clock::ManualClock;
@@ -195,33 +195,13 @@ async fn a_schedule_of_another_owner_is_refused() {
     }
 }
 
-/// The rights that `docs/operations.md` gives to a user of the server's own.
-fn documented_rights() -> Vec<String> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
-    let text = std::fs::read_to_string(path).expect("readable");
-    let start = text.find("ACL SETUSER ringback").expect("it is there");
-    let end = text[start..].find("```").expect("the end of the block");
-    let words = text[start..start + end].split_whitespace().skip(3);
-    words.map(ToString::to_string).collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_rights_suffice() {
-    let rights = documented_rights();
-    let user = [
-        "--appendonly",
-        "yes",
-        "--appendfsync",
-        "always",
-        "--user",
-        "ringback",
-    ]
-    .into_iter();
-    let arguments: Vec<&str> = user.chain(rights.iter().map(String::as_str)).collect();
-    let server = RedisServer::start(&arguments);
-    let url = server
-        .url(0)
-        .replace("redis://", "redis://ringback:PASSWORD@");
+    let server = RedisServer::start_for(
+        &documented_rights(),
+        &["--appendonly", "yes", "--appendfsync", "always"],
+    );
+    let url = server.user_url(0);
     let options = Options {
         owner: "journal-1".into(),
         ..options(url, REMEMBERING)
@@ -275,10 +255,8 @@ async fn the_documented_rights_suffice() {
 async fn a_restart_that_cannot_be_written_down_is_found_all_the_same() {
     let mut rights = documented_rights();
     rights.retain(|right| right != "+eval");
-    let user = ["--appendonly", "yes", "--user", "ringback"].into_iter();
-    let arguments: Vec<&str> = user.chain(rights.iter().map(String::as_str)).collect();
-    let server = RedisServer::start(&arguments);
-    let url = (server.url(0)).replace("redis://", "redis://ringback:PASSWORD@");
+    let server = RedisServer::start_for(&rights, &["--appendonly", "yes"]);
+    let url = server.user_url(0);
     let options = Options {
         owner: "journal-1".into(),
         ..options(url, LIMITS)

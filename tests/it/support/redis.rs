@@ -60,6 +60,16 @@ impl RedisServer {
         panic!("no private Redis server came up in {TRIES} tries");
     }
 
+    /// Starts a server that has the user of the documents, with these rights.
+    pub fn start_for(rights: &[String], arguments: &[&str]) -> Self {
+        let user = rights.iter().map(String::as_str);
+        let arguments: Vec<&str> = (arguments.iter().copied())
+            .chain(["--user", "ringback"])
+            .chain(user)
+            .collect();
+        Self::start(&arguments)
+    }
+
     /// Stops it and starts it again on the same port and files, when `meanwhile` is over.
     pub async fn restart(mut self, meanwhile: impl Future<Output = ()>) -> Self {
         self.end();
@@ -138,6 +148,22 @@ impl RedisServer {
     pub fn url(&self, database: usize) -> String {
         format!("redis://127.0.0.1:{}/{database}", self.port)
     }
+
+    /// Likewise, for the user of the documents.
+    pub fn user_url(&self, database: usize) -> String {
+        let url = self.url(database);
+        url.replace("redis://", "redis://ringback:PASSWORD@")
+    }
+}
+
+/// The rights that `docs/operations.md` gives to a user of the server's own, its password among them.
+pub fn documented_rights() -> Vec<String> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operations.md");
+    let text = std::fs::read_to_string(path).expect("readable");
+    let start = text.find("ACL SETUSER ringback").expect("it is there");
+    let end = text[start..].find("```").expect("the end of the block");
+    let words = text[start..start + end].split_whitespace().skip(3);
+    words.map(ToString::to_string).collect()
 }
 
 impl Drop for RedisServer {
