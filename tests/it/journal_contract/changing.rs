@@ -124,3 +124,67 @@ pub async fn the_history_says_who_did_what_and_why(store: &dyn Store) {
     assert_eq!((&*line.actor, &*line.instance), ("support", INSTANCE));
     assert_eq!(line.detail, "asked to discard");
 }
+
+pub async fn a_change_whose_lease_was_lost_is_refused(store: &dyn Store) {
+    let journal = store.open().await;
+    for change in [Change::Cancel, Change::Retry] {
+        let (key, _) = one_in(&*journal, State::Scheduled, &change.to_string()).await;
+        let late = changing(&key, change, START_MS + 1);
+        // Whoever leases it next begins with this.
+        let fenced = journal.fence(&key).await.expect("kept");
+        let fenced = fenced.expect("it is there");
+        let before = find(&*journal, &key).await;
+        assert_eq!(fenced, before);
+        let refused = journal.change(late).await.expect("answered");
+        assert_eq!(refused, ChangeResult::Fenced(Box::new(fenced)));
+        assert_eq!(find(&*journal, &key).await, before, "{change}");
+        assert_eq!(history(&*journal, &key).await, ["registered"]);
+        do_change(&*journal, &key, change, START_MS + 2).await;
+    }
+}
+
+pub async fn a_change_that_comes_twice_is_carried_out_once(store: &dyn Store) {
+    let journal = store.open().await;
+    for (change, state) in [
+        (Change::Retry, State::Scheduled),
+        (Change::Replay, State::Dead),
+    ] {
+        let given = registering(&change.to_string());
+        let notification = keep(&*journal, given.clone()).await;
+        let key = &notification.key;
+        if state == State::Dead {
+            apply(&*journal, refusal(&notification, given.progress)).await;
+        }
+        let twice = changing(key, change, START_MS + 1_000);
+        let done = journal.change(twice.clone()).await.expect("kept");
+        let ChangeResult::Done(done) = done else {
+            panic!("{change}: {done:?}");
+        };
+        // It is in the same state again.
+        let next = match state {
+            State::Dead => refusal(&notification, done.progress),
+            _ => failure(&notification, done.progress),
+        };
+        apply(&*journal, next).await;
+        let before = find(&*journal, key).await;
+        assert_eq!(before.state, state);
+        let again = journal.change(twice).await.expect("answered");
+        assert!(matches!(again, ChangeResult::Fenced(_)), "{again:?}");
+        assert_eq!(find(&*journal, key).await, before, "{change}");
+    }
+}
+
+pub async fn only_what_is_pending_is_fenced(store: &dyn Store) {
+    let journal = store.open().await;
+    for state in State::ALL {
+        let (key, _) = one_in(&*journal, *state, &state.to_string()).await;
+        let before = find(&*journal, &key).await;
+        let fenced = journal.fence(&key).await.expect("kept");
+        let raised = fenced.expect("it is there").fence - before.fence;
+        assert_eq!(raised, u64::from(*state == State::Scheduled), "{state}");
+        let after = find(&*journal, &key).await;
+        assert_eq!(after.fence, before.fence + raised, "{state}");
+    }
+    let nothing = journal.fence(&key("none")).await.expect("answered");
+    assert_eq!(nothing, None);
+}

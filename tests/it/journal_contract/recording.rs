@@ -154,6 +154,22 @@ pub async fn an_interrupted_attempt_is_kept_and_changes_nothing(store: &dyn Stor
     assert_eq!(history(&*journal, &notification.key).await, ["registered"]);
 }
 
+pub async fn a_repeated_note_of_an_interruption_says_that_it_has_ended(store: &dyn Store) {
+    let (journal, notification, start) = with_one(store).await;
+    let given = recording(&notification, start, Outcome::Interrupted, None);
+    apply(&*journal, given.clone()).await;
+    // Its reply was lost, and whoever asks again goes on with the attempt if it is pending still.
+    apply(&*journal, given.clone()).await;
+    do_change(&*journal, &notification.key, Change::Cancel, START_MS + 1).await;
+    let again = record(&*journal, given).await;
+    let Recorded::Stale(stands) = again else {
+        panic!("{again:?}");
+    };
+    assert_eq!(stands.state, State::Cancelled);
+    let snapshot = find(&*journal, &notification.key).await;
+    assert_eq!(attempts(&snapshot), [(1, 1, Outcome::Interrupted)]);
+}
+
 pub async fn an_attempt_after_a_cancellation_is_kept_and_changes_nothing(store: &dyn Store) {
     let (journal, notification, start) = with_one(store).await;
     do_change(&*journal, &notification.key, Change::Cancel, START_MS + 1).await;
