@@ -18,7 +18,7 @@ use ringback::schedule::{
 use std::sync::Arc;
 
 /// What lies where an envelope should be.
-const GARBAGE: &str = "no envelope";
+pub const GARBAGE: &str = "no envelope";
 
 /// A schedule of a journal, as two instances see it.
 pub struct Scene {
@@ -68,7 +68,7 @@ impl Scene {
     }
 
     /// Puts something else where an envelope is, or nothing.
-    async fn damage(&self, id: &str, envelope: Option<&str>) {
+    pub async fn damage(&self, id: &str, envelope: Option<&str>) {
         let key = key(id);
         match envelope {
             Some(envelope) => {

@@ -5,6 +5,7 @@ use super::fixture::*;
 use super::redis::{command, options};
 use crate::support::proxy::{Cut, Line, Proxy};
 use crate::support::redis::{RedisServer, connect, fresh_database};
+use crate::support::within;
 use redis::Value;
 use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::domain::state::State;
@@ -235,6 +236,35 @@ async fn a_claim_repeated_gives_no_more_than_is_asked_for() {
     let rest = schedule.claim(9).await.expect("claimed").leases;
     assert_eq!(ids(&rest), ["4"]);
     assert_eq!(rest[0].entry.interrupted_ms, None);
+}
+
+#[tokio::test]
+async fn a_claim_repeated_passes_over_what_was_lost_meanwhile() {
+    let redis = RedisServer::start(&[]);
+    let scene = Scene::at(redis.url(0));
+    let schedule = scene.ready().await;
+    for id in ["1", "2", "3"] {
+        put(&schedule, "shop", id).await;
+    }
+    schedule.claim(0).await.expect("claimed");
+    redis.pause().await;
+    let lost = schedule.claim(3).await;
+    assert!(
+        matches!(lost, Err(ScheduleError::Unavailable(_))),
+        "{lost:?}"
+    );
+    redis.resume();
+    let lane = lane_of("shop");
+    let carried_out = async {
+        while schedule.lane_in_flight(&lane).await.expect("counted") < 3 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the claim", carried_out).await;
+    let envelope = redis::Cmd::hdel("{rb:0}:jobs", key("2").as_str());
+    command(&scene.options.url, &envelope).await;
+    let again = schedule.claim(3).await.expect("claimed").leases;
+    assert_eq!(ids(&again), ["1", "3"]);
 }
 
 #[tokio::test]

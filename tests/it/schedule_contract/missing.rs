@@ -1,5 +1,6 @@
 //! A Redis in which something is or may be missing: what is told of it, and who sees to it.
 
+use super::damage::{GARBAGE, lane_key, scene};
 use super::fixture::*;
 use super::losing::{Server, Words, check_refused, look, put};
 use super::redis::command;
@@ -180,4 +181,64 @@ async fn a_server_that_was_started_anew_is_compared() {
     assert!(started.finish().await.expect("heard"));
     assert_eq!(look(&started).await, Found::Whole);
     assert_eq!(started.claim_one().await.entry, entry("shop", "1", 0));
+}
+
+#[tokio::test]
+async fn a_claim_that_misses_a_lane_or_all_of_them_has_it_compared() {
+    for (lost, nowhere) in [(lane_key("lane", "shop"), 2), ("{rb:0}:lanes".into(), 3)] {
+        for restored in [false, true] {
+            let scene = scene(LIMITS).await;
+            let fixture = &scene.fixture;
+            let mut entries = Vec::new();
+            for (lane, id, due_ms) in [("shop", "1", 0), ("shop", "2", 0), ("other", "3", 50)] {
+                entries.push(to_verify(fixture.put(lane, id, due_ms).await));
+            }
+            scene.command(&["DEL", &lost]).await;
+            let held = fixture.schedule.holds(&[key("1")]).await;
+            assert_eq!(
+                held.expect("answered"),
+                [None],
+                "{lost}: nothing brings it up"
+            );
+            assert_eq!(fixture.claim_ids(9).await, [""; 0], "{lost}");
+            if restored {
+                assert_eq!(fixture.restore(&entries).await, (nowhere, 0), "{lost}");
+            }
+            let repaired = if restored { 0 } else { nowhere };
+            assert_eq!(scene.repaired().await, repaired, "{lost}");
+            fixture.turn_to(50);
+            assert_eq!(fixture.claim_all(3).await.len(), 3, "{lost}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lease_of_which_all_but_its_lane_is_lost_holds_nothing_up() {
+    let scene = scene(capped(1)).await;
+    let fixture = &scene.fixture;
+    fixture.put("shop", "1", 0).await;
+    fixture.put("shop", "2", 1).await;
+    assert_eq!(fixture.claim_ids(9).await, ["1"]);
+    scene.command(&["DEL", "{rb:0}:leases"]).await;
+    scene.damage("1", None).await;
+    fixture.turn_to(LEASE_MS);
+    assert_eq!(fixture.claim_ids(9).await, ["2"]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_is_passed_over() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.put_many("shop", 3, 0).await;
+    scene.damage("shop-0001", Some(GARBAGE)).await;
+    let repaired = scene.schedule.repair(None, 9).await.expect("repaired");
+    assert_eq!((repaired.repaired, repaired.next), (0, None));
+    let scanned = fixture.schedule.scan(None, 9).await.expect("a page");
+    let mut seen: Vec<&str> = (scanned.holdings.iter()).map(|(key, _)| key.id()).collect();
+    seen.sort_unstable();
+    assert_eq!(seen, ["shop-0000", "shop-0002"]);
+    let keys = ["shop-0000", "shop-0001", "shop-0002"].map(key);
+    let held = fixture.schedule.holds(&keys).await.expect("answered");
+    let held: Vec<bool> = held.iter().map(Option::is_some).collect();
+    assert_eq!(held, [true, false, true]);
 }

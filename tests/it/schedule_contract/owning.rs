@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use super::redis::{command, options};
-use crate::support::redis::fresh_database;
+use crate::support::redis::{connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
@@ -240,4 +240,30 @@ async fn once_all_others_have_stopped_the_secret_can_be_changed() {
         Found::Whole,
         "it does not hinder itself"
     );
+}
+
+#[tokio::test]
+async fn what_an_instance_has_counted_is_forgotten_a_week_after_its_last_claim() {
+    const WEEK_MS: i64 = 7 * 86_400_000;
+    let scene = Scene::new();
+    let counters = async || {
+        let mut connection = connect(&scene.url).await;
+        let names = Cmd::hkeys(MARKS).query_async(&mut connection).await;
+        let names: Vec<String> = names.expect("answered");
+        names.iter().filter(|name| name.len() == 32).count()
+    };
+    for _ in 0..3 {
+        let schedule = scene.of_journal();
+        if let Found::ToFill(_) = look(&schedule).await {
+            assert!(schedule.finish().await.expect("heard"));
+        }
+        schedule.claim(0).await.expect("claimed");
+    }
+    let at_work = scene.of_journal();
+    for (at_ms, expected) in [(WEEK_MS, 4), (WEEK_MS + 1, 1)] {
+        scene.clock.turn_to(START_MS + at_ms);
+        assert_eq!(look(&at_work).await, Found::Whole);
+        at_work.claim(0).await.expect("it is known still");
+        assert_eq!(counters().await, expected, "{at_ms}");
+    }
 }

@@ -195,6 +195,21 @@ async fn a_schedule_of_another_owner_is_refused() {
     }
 }
 
+#[tokio::test]
+async fn a_check_fails_where_a_key_was_overwritten() {
+    let url = fresh_database();
+    let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(())).await;
+    for name in [
+        "jobs", "lanes", "leases", "changing", "dead", "ended", "marks",
+    ] {
+        fixture.schedule.check().await.expect("it works");
+        let key = format!("{{rb:0}}:{name}");
+        command(&url, redis::cmd("SET").arg(&key).arg("x")).await;
+        assert!(fixture.schedule.check().await.is_err(), "{key}");
+        command(&url, redis::cmd("DEL").arg(&key)).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_documented_rights_suffice() {
     let server = RedisServer::start_for(
