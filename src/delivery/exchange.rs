@@ -98,3 +98,100 @@ async fn read(response: Response<Incoming>) -> Result<(Vec<u8>, bool), (Vec<u8>,
     }
     Ok((body, true))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::reuse::TRIAL;
+    use crate::delivery::socket::Socket;
+    use hyper::client::conn::http1;
+    use hyper_util::rt::TokioIo;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::task::JoinHandle;
+
+    const ORIGIN: &str = "http://shop.example";
+    const LEFT_OPEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
+
+    /// A new connection, its end at the receiver, and what completes when it has ended.
+    async fn connect(pool: &Pool) -> (Connection, TcpStream, JoinHandle<()>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let stream = TcpStream::connect(address).await.expect("connects");
+        let (receiver, _) = listener.accept().await.expect("accepts");
+        let (socket, meter) = Socket::new(stream);
+        let handshake = http1::handshake(TokioIo::new(socket)).await;
+        let (mut sender, connection) = handshake.expect("no bytes are exchanged");
+        let watcher = pool.watcher(ORIGIN);
+        let id = watcher.id();
+        let ended = tokio::spawn(async move {
+            let _ = connection.await;
+            watcher.ended();
+        });
+        sender.ready().await.expect("open");
+        let connection = Connection {
+            sender,
+            meter,
+            kept: false,
+            id,
+        };
+        (connection, receiver, ended)
+    }
+
+    async fn deliver(pool: &Pool, connection: Connection, receiver: &mut TcpStream, answer: &str) {
+        let body = Full::new(Bytes::from_static(b"!"));
+        let request = Request::post("/").header("Host", "shop.example").body(body);
+        let answering = async {
+            let mut arrived = Vec::new();
+            while arrived.last() != Some(&b'!') {
+                receiver.read_buf(&mut arrived).await.expect("sent");
+            }
+            receiver.write_all(answer.as_bytes()).await.expect("taken");
+        };
+        let request = request.expect("a request");
+        let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool);
+        let (exchanged, ()) = tokio::join!(calling, answering);
+        assert!(matches!(exchanged, Exchanged::Answered(answer) if answer.status == Some(200)));
+    }
+
+    #[tokio::test]
+    async fn an_announced_end_says_nothing_of_other_connections() {
+        for announced in ["close", "x, Close", "keep-alive\r\nConnection: close"] {
+            let pool = Pool::default();
+            let (first, mut receiver, ended) = connect(&pool).await;
+            deliver(&pool, first, &mut receiver, LEFT_OPEN).await;
+            // It has stayed open for long enough, so connections are used again.
+            let later = Instant::now() + TRIAL;
+            let kept = pool.take(ORIGIN, later).expect("kept");
+            let answer = LEFT_OPEN.replacen("\r\n", &format!("\r\nConnection: {announced}\r\n"), 1);
+            deliver(&pool, kept, &mut receiver, &answer).await;
+            drop(receiver);
+            ended.await.expect("no panic");
+            let (next, _receiver, _) = connect(&pool).await;
+            let id = next.id;
+            pool.put(ORIGIN, next, later);
+            let taken = pool.take(ORIGIN, later).map(|taken| taken.id);
+            assert_eq!(taken, Some(id), "{announced}");
+        }
+    }
+
+    #[test]
+    fn an_end_is_announced_by_one_word() {
+        fn check(values: &[&'static str], expected: bool) {
+            let mut headers = HeaderMap::new();
+            for value in values {
+                headers.append(CONNECTION, http::HeaderValue::from_static(value));
+            }
+            assert_eq!(says_it_closes(&headers), expected, "{values:?}");
+        }
+        check(&[], false);
+        check(&["close"], true);
+        check(&["CLOSE"], true);
+        check(&["x, close"], true);
+        check(&["close ,x"], true);
+        check(&["keep-alive", "close"], true);
+        check(&["keep-alive"], false);
+        check(&["closed"], false);
+        check(&["not close"], false);
+    }
+}
