@@ -1,6 +1,7 @@
 //! All integration tests, in one binary: linking once is what a two-core machine can afford.
 
 mod api;
+mod by_hand;
 mod cli;
 mod documents;
 mod end_to_end;
