@@ -121,10 +121,10 @@ pub enum Recorded {
 /// A change by hand, to be carried out and written down.
 #[derive(Debug, Clone)]
 pub struct Changing {
-    /// The lease on what is changed. Whoever asks for a change leases the notification first, then
-    /// reads [`Snapshot::fence`] here, so that nobody attempts or changes it meanwhile.
+    /// The lease on what is changed: nobody attempts or changes it meanwhile.
     pub lease: LeaseToken,
-    /// The fence that was read under that lease.
+    /// [`Snapshot::fence`] as it was read before that lease was asked for. Read under the lease, it might
+    /// be one that was raised since the lease was lost.
     pub fence: u64,
     /// What to do.
     pub change: Change,
