@@ -116,3 +116,40 @@ impl Errands {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt as _;
+
+    fn taken(room: &BodyRoom, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        room.take(bytes).now_or_never().flatten()
+    }
+
+    #[test]
+    fn bodies_that_are_read_together_take_so_much_and_no_more() {
+        let room = BodyRoom::of(10 * PERMIT_BYTES);
+        let first = taken(&room, 9 * PERMIT_BYTES + 1);
+        assert!(first.is_some());
+        assert!(taken(&room, 1).is_none(), "it takes all that it touches");
+        assert!(taken(&room, 0).is_some());
+        drop(first);
+        let some = taken(&room, 9 * PERMIT_BYTES);
+        assert!(some.is_some());
+        assert!(taken(&room, PERMIT_BYTES).is_some());
+        assert!(taken(&room, PERMIT_BYTES + 1).is_none());
+    }
+
+    #[test]
+    fn a_body_larger_than_all_of_it_is_read_alone() {
+        let room = BodyRoom::of(10 * PERMIT_BYTES);
+        let one = taken(&room, PERMIT_BYTES);
+        assert!(taken(&room, 100 * PERMIT_BYTES).is_none());
+        drop(one);
+        let large = taken(&room, 100 * PERMIT_BYTES);
+        assert!(large.is_some());
+        assert!(taken(&room, 1).is_none());
+        // There is always room for something.
+        assert!(taken(&BodyRoom::of(0), PERMIT_BYTES).is_some());
+    }
+}

@@ -91,6 +91,12 @@ async fn no_body_is_held_for_a_later_attempt() {
         .expect("settled");
     clock.advance(1);
     assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(1_000));
+    // One that is put in by its body, after an attempt.
+    let mut later = entry("2", 1);
+    later.progress.attempts = 1;
+    schedule.restore(&[later]).await.expect("restored");
+    assert_eq!(bodies_held(&schedule), 0);
+    assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(1_000));
 }
 
 #[tokio::test]
