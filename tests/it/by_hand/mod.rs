@@ -2,7 +2,7 @@
 //! a store fails in the middle. Every order of two servers' steps is tried in `interleaving`; here is what
 //! single mechanisms are for.
 
-mod scripted;
+pub mod scripted;
 
 use crate::journal_contract::samples::{START_MS, attempts, changing, find, key, registration};
 use crate::support::redis::fresh_database;

@@ -30,6 +30,8 @@ pub enum Then {
 /// The schedule.
 pub struct Scripted {
     pub inner: MemorySchedule,
+    /// What a server takes for the schedule's time.
+    shown: ManualClock,
     /// How many requests were made.
     pub requests: AtomicUsize,
     /// Whether the replies to all further requests are lost.
@@ -39,9 +41,15 @@ pub struct Scripted {
 
 impl Scripted {
     pub fn over_journal(clock: &ManualClock, limits: Limits) -> Arc<Self> {
+        Self::shown_by(clock, clock, limits)
+    }
+
+    /// One that goes by `clock`, while its servers reckon its time by another.
+    pub fn shown_by(clock: &ManualClock, shown: &ManualClock, limits: Limits) -> Arc<Self> {
         let memory = ringback::schedule::memory::MEMORY_BYTES;
         Arc::new(Self {
             inner: MemorySchedule::over_journal(Arc::new(clock.clone()), limits, memory),
+            shown: shown.clone(),
             requests: AtomicUsize::new(0),
             deaf: AtomicBool::new(false),
             then: Mutex::default(),
@@ -73,7 +81,7 @@ impl Schedule for Scripted {
     }
 
     fn clock(&self) -> Arc<dyn Clock> {
-        self.inner.clock()
+        Arc::new(self.shown.clone())
     }
 
     fn wake(&self) -> &Wake {

@@ -2,8 +2,10 @@
 //!
 //! `on_stores!` turns each function into a test per kind of store.
 
+mod asking;
 mod away;
 mod away_postgres;
+mod clocks;
 mod commands;
 mod failures;
 mod floods;

@@ -125,6 +125,32 @@ async fn a_server_with_another_journal_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_says_of_nobody_whose_it_is_is_left_to_the_journal_that_knows_it() {
+    let mut merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let own = config(dir.path(), Stores::Redis);
+    let server = Server::open(own.clone(), None, None).await;
+    let mut asked = registration("a", &merchant);
+    asked["delay"] = "1s".into();
+    server.register(asked).await;
+    server.stop().await;
+    let url = own.schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    let lost = redis::Cmd::del(&["{rb:0}:epoch", "{rb:0}:marks"]);
+    lost.exec_async(&mut redis).await.expect("deleted");
+    let beside = tempfile::tempdir().expect("a temporary directory");
+    let mut foreign = config(beside.path(), Stores::Redis);
+    foreign.schedule.redis.clone_from(&own.schedule.redis);
+    let error = App::start(foreign).await.err().expect("it is refused");
+    let text = format!("{error:#}");
+    assert!(text.contains("nothing says whose it is"), "{text}");
+    let server = Server::open(own, None, None).await;
+    assert_eq!(merchant.call().await.body, b"id=a");
+    server.until_state("a", "delivered").await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_redis_lost_is_put_back_at_the_next_start() {
     let mut merchant = Merchant::start().await;
     let server = Server::start_by_hand(Stores::Redis).await;

@@ -1,0 +1,119 @@
+//! What comes back from a lease that nobody settled: the journal is asked before it is sent, and sent is
+//! only what is pending still.
+
+use crate::support::merchant::Merchant;
+use crate::support::redis::connect;
+use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
+use crate::support::within;
+use redis::Cmd;
+use redis::aio::MultiplexedConnection;
+use ringback::config::JournalConfig;
+use ringback::domain::key::Key;
+use ringback::schedule::redis::{Options, RedisSchedule, Time};
+use ringback::schedule::shared::Shared;
+use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits, Schedule};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
+use sqlx::{ConnectOptions as _, Executor as _};
+use std::sync::Arc;
+
+const DUE_MS: i64 = 3_600_000;
+/// The notification is called off while nobody looks.
+const CALL_OFF: &str = "UPDATE notifications SET state = 'cancelled', ended_ms = 1";
+/// Likewise, right after its fence was raised and told.
+const CALL_OFF_ONCE_FENCED: &str = "CREATE TRIGGER call_off AFTER UPDATE OF fence ON notifications
+    WHEN NEW.fence > OLD.fence
+    BEGIN UPDATE notifications SET state = 'cancelled', ended_ms = 1; END";
+
+/// A server, and one notification on which another server that is gone has a lease.
+struct Scene {
+    server: Server,
+    merchant: Merchant,
+    redis: MultiplexedConnection,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let merchant = Merchant::start().await;
+        let server = Server::start_by_hand(Stores::Redis).await;
+        let mut asked = registration("a", &merchant);
+        asked["delay"] = format!("{DUE_MS}ms").into();
+        server.register(asked).await;
+        let url = server.config().schedule.redis.clone().expect("on Redis");
+        let mut redis = connect(url.expose()).await;
+        let epoch: String = (Cmd::get("{rb:0}:epoch").query_async(&mut redis).await).expect("set");
+        let owner = epoch.strip_suffix("/1").expect("one partition").to_string();
+        let options = Options {
+            url: url.expose().to_string(),
+            partitions: 1,
+            limits: Limits {
+                lane_cap: 16,
+                lease_ms: 15_000,
+                remember_ms: None,
+            },
+            time: Time::Clock,
+            owner,
+            signing: None,
+        };
+        let gone = RedisSchedule::open(&options, Arc::new(server.clock().clone()));
+        let gone = gone.expect("a URL");
+        gone.look(false).await.expect("looked");
+        let request = LeaseRequest::new(Key::new("t", "a").expect("a key"));
+        let leased = gone.lease_one(&request).await.expect("answered");
+        assert!(matches!(leased, LeasedOne::Leased(_)), "{leased:?}");
+        Self {
+            server,
+            merchant,
+            redis,
+        }
+    }
+
+    async fn sql(&self, statement: &'static str) {
+        let JournalConfig::Sqlite(path) = &self.server.config().journal else {
+            panic!("it has a SQLite journal");
+        };
+        let options = SqliteConnectOptions::new().filename(path);
+        let mut journal: SqliteConnection = options.connect().await.expect("opened");
+        journal.execute(statement).await.expect("carried out");
+    }
+
+    /// The lease expires, and the attempt is due. Awaits that the schedule holds nothing any more, and
+    /// that nothing was sent; gives how many attempts the journal has.
+    async fn until_it_is_gone(mut self) -> usize {
+        self.server.clock().turn_to(BEGIN_MS + CHANGE_LEASE_MS);
+        self.server.clock().turn_to(BEGIN_MS + DUE_MS);
+        within("the schedule to let it go", async {
+            loop {
+                let size = Cmd::hlen("{rb:0}:jobs").query_async(&mut self.redis).await;
+                let size: usize = size.expect("a size");
+                if size == 0 {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        let view = self.server.get("a").await;
+        assert_eq!(view["state"], "cancelled", "{view}");
+        self.server.stop().await;
+        assert!(self.merchant.arrived().is_none(), "it was sent");
+        view["attempts"].as_array().expect("a list").len()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_called_off_meanwhile_is_not_sent() {
+    let scene = Scene::new().await;
+    scene.sql(CALL_OFF).await;
+    assert_eq!(scene.until_it_is_gone().await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_called_off_before_its_interruption_is_noted_is_not_sent() {
+    let mut scene = Scene::new().await;
+    // As if the lease had been one of an attempt.
+    let holder = Cmd::hdel("{rb:0}:changing", "t/a");
+    let gone: usize = holder.query_async(&mut scene.redis).await.expect("there");
+    assert_eq!(gone, 1);
+    scene.sql(CALL_OFF_ONCE_FENCED).await;
+    assert_eq!(scene.until_it_is_gone().await, 1, "the interrupted one");
+}

@@ -1,0 +1,70 @@
+//! Clocks that differ: a server's idea of the schedule's time may be a millisecond behind.
+
+use crate::by_hand::scripted::Scripted;
+use crate::journal_contract::samples::{START_MS, find, keep, key, registering_at, registration};
+use crate::support::merchant::Merchant;
+use ringback::clock::ManualClock;
+use ringback::delivery::courier::{Courier, CourierSettings};
+use ringback::delivery::dispatcher::Dispatcher;
+use ringback::delivery::guard::Guard;
+use ringback::domain::destination::Destination;
+use ringback::domain::notification::Registration;
+use ringback::health::Health;
+use ringback::journal::Journal;
+use ringback::journal::recorder::Recorder;
+use ringback::journal::sqlite::SqliteJournal;
+use ringback::schedule::{Entry, Limits, Schedule};
+use ringback::telemetry::meters::Meters;
+use std::sync::Arc;
+use std::time::Duration;
+
+const LIMITS: Limits = Limits {
+    lane_cap: 16,
+    lease_ms: 15_000,
+    remember_ms: None,
+};
+
+#[tokio::test]
+async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
+    let merchant = Merchant::start().await;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
+    let journal: Arc<dyn Journal> = Arc::new(journal.expect("a journal"));
+    let (clock, behind) = (ManualClock::at(START_MS), ManualClock::at(START_MS - 1));
+    let schedule = Scripted::shown_by(&clock, &behind, LIMITS);
+    let asked = Registration {
+        destination: Destination::parse(&merchant.url("/notify")).expect("a URL"),
+        ..registration(key("1"))
+    };
+    let registering = registering_at(asked, START_MS);
+    let progress = registering.progress;
+    let notification = keep(&*journal, registering).await;
+    let entry = Entry::scheduled(notification, progress);
+    schedule.register(entry).await.expect("registered");
+    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    let courier = Courier::new(CourierSettings {
+        guard: Guard {
+            allowed: vec!["127.0.0.0/8".parse().expect("a network")],
+            allow_http: true,
+        },
+        secret: crate::support::ringback::secret(),
+        timeout: Duration::from_secs(10),
+        user_agent: "test".to_string(),
+    });
+    let recorder = Arc::new(Recorder::start(journal.clone()));
+    let dispatcher = Dispatcher::new(
+        Arc::new(courier),
+        schedule,
+        Some(recorder),
+        Arc::new(behind),
+        1,
+        Health::new(true),
+        Meters::new(),
+    );
+    dispatcher.errands().run(lease).await;
+    let snapshot = find(&*journal, &key("1")).await;
+    let [attempt] = &snapshot.attempts[..] else {
+        panic!("{snapshot:?}");
+    };
+    assert_eq!((attempt.due_ms, attempt.started_ms), (START_MS, START_MS));
+}
