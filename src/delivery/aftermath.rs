@@ -247,7 +247,8 @@ impl Errands {
     /// Settles a lease, trying again while that may help: the fence makes repeating safe.
     ///
     /// A lease that is lost may have been claimed again by this very process: then that one is settled
-    /// instead. An end that the journal holds is carried out whoever has the lease.
+    /// instead. An outcome that the journal holds is carried out whoever has the lease, and if nobody has
+    /// one: Redis may have been set back to before it was given.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut patience = Patience::new(&self.health, Store::Schedule);
@@ -262,7 +263,7 @@ impl Errands {
                     // Normal after a reply was lost on its way; the call had been carried out.
                     tracing::debug!(notification = %key, "the lease was lost");
                     let Some(newest) = self.under_way.newer(&key) else {
-                        if let Settlement::End { .. } = settlement
+                        if is_outcome(&settlement)
                             && let Some(recorder) = &self.recorder
                         {
                             let request = LeaseRequest::for_repair(key.clone());
@@ -343,6 +344,14 @@ impl Errands {
                 ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
             },
         }
+    }
+}
+
+/// Whether a settlement carries out what the journal holds.
+fn is_outcome(settlement: &Settlement) -> bool {
+    match settlement {
+        Settlement::Again(_) | Settlement::End { .. } => true,
+        Settlement::Release | Settlement::Recheck => false,
     }
 }
 

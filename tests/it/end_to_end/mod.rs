@@ -17,6 +17,7 @@ mod lost_keys;
 mod memory_bound;
 mod metrics;
 mod outages;
+mod power_cut;
 mod process;
 mod rights;
 mod set_aside;

@@ -4,9 +4,12 @@
 //! with the test process, however that ends: a small shell holds a pipe from us, sends the server
 //! the signals that we name there, and ends it by its process id when the pipe closes.
 
+use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::future::Future;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
@@ -33,6 +36,11 @@ pub struct RedisServer {
     paused: OnceLock<String>,
 }
 
+/// What a server with an append-only file had written down at an instant: each file, by its path
+/// below the server's directory, with its number and its length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written(BTreeMap<PathBuf, (u64, u64)>);
+
 /// The shell that holds a server.
 struct Running {
     keeper: Child,
@@ -42,9 +50,27 @@ struct Running {
 impl RedisServer {
     /// Starts a server with further arguments, such as `["--appendonly", "yes"]`.
     pub fn start(arguments: &[&str]) -> Self {
-        let arguments: Vec<String> = arguments.iter().map(ToString::to_string).collect();
+        let arguments = arguments.iter().map(ToString::to_string).collect();
+        Self::start_on(arguments, |_| {})
+    }
+
+    /// Starts another server on a copy of what this one, which is dead, wrote down.
+    pub fn start_copy(&self) -> Self {
+        assert!(self.running.is_none(), "its files would change meanwhile");
+        Self::start_on(self.arguments.clone(), |dir| {
+            for path in self.written().0.keys() {
+                let copy = dir.join(path);
+                fs::create_dir_all(copy.parent().expect("a directory")).expect("made");
+                fs::copy(self.dir.path().join(path), copy).expect("copied");
+            }
+        })
+    }
+
+    /// Starts a server in a directory that `prepare` puts something into.
+    fn start_on(arguments: Vec<String>, prepare: impl Fn(&Path)) -> Self {
         for _ in 0..TRIES {
             let dir = tempfile::tempdir().expect("a temporary directory");
+            prepare(dir.path());
             let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
             let port = port.expect("a free port").port();
             if let Some(running) = Running::launch(port, dir.path(), &arguments) {
@@ -119,6 +145,45 @@ impl RedisServer {
         let pipe = running.pipe.as_mut().expect("held until dropped");
         writeln!(pipe, "KILL").expect("the shell reads");
         self.paused.take();
+    }
+
+    /// What it has written down by now. It writes what a command changed before it answers the command,
+    /// unless the disk keeps it waiting.
+    pub fn written(&self) -> Written {
+        let dir = self.dir.path();
+        let mut files = BTreeMap::new();
+        for path in files_of(dir)
+            .into_iter()
+            .chain(files_of(&dir.join("appendonlydir")))
+        {
+            let path = path.strip_prefix(dir).expect("below it").to_path_buf();
+            // One that it has just removed has been rewritten.
+            if let Ok(file) = fs::metadata(dir.join(&path)) {
+                files.insert(path, (file.ino(), file.len()));
+            }
+        }
+        Written(files)
+    }
+
+    /// Takes from it, while it is dead, what it wrote down since then, as a power cut does with what
+    /// was not flushed yet. `false`, and nothing is taken, if its files were rewritten meanwhile.
+    pub fn set_back(&mut self, to: &Written) -> bool {
+        assert!(self.running.is_none(), "it would not notice");
+        let now = self.written();
+        let is_longer = |(path, (number, length)): (&PathBuf, &(u64, u64))| {
+            now.0
+                .get(path)
+                .is_some_and(|now| now.0 == *number && now.1 >= *length)
+        };
+        if now.0.len() != to.0.len() || !to.0.iter().all(is_longer) {
+            return false;
+        }
+        for (path, (_, length)) in &to.0 {
+            let file = File::options().write(true).open(self.dir.path().join(path));
+            file.and_then(|file| file.set_len(*length))
+                .expect("cut off");
+        }
+        true
     }
 
     /// Starts it again on the same port and files.
@@ -205,6 +270,19 @@ impl Drop for Running {
         drop(self.pipe.take());
         let _ = self.keeper.wait();
     }
+}
+
+/// The files of an append-only file in a directory, which may not be there.
+fn files_of(dir: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with("appendonly.aof") && entry.path().is_file()
+        })
+        .map(|entry| entry.path())
+        .collect()
 }
 
 /// The URL of an empty database on the server that all tests share.

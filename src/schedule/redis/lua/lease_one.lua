@@ -14,7 +14,8 @@
 --        put in meanwhile waits | 'in_flight' | 'changing', by another instance | 'may_be_in_flight':
 --        its lease may have been lost | 'expected': its registration may be on its way | 'missing' |
 --        'late'
--- Keeps  a request that has it already gets it again: its reply was lost.
+-- Keeps  a request that has it already gets it again: its reply was lost. What may be in flight has the
+--        journal asked before it is sent: the caller may know that it has ended, and cannot remove it.
 
 go_ahead_when_full()
 local lost = check_in()
@@ -56,7 +57,10 @@ if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms t
   elseif envelope then
     due = nil
   end
-  if due and due <= data_lost + tonumber(ARGV[15]) then return { NOW, MARK, 'may_be_in_flight' } end
+  if due and due <= data_lost + tonumber(ARGV[15]) then
+    if envelope then call('HSET', JOBS, key, with_flags(envelope, VERIFY, FENCE)) end
+    return { NOW, MARK, 'may_be_in_flight' }
+  end
 end
 
 if not envelope then
