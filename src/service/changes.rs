@@ -124,7 +124,19 @@ impl Service {
         loop {
             let (held, before) = match self.lease(&asked.key, asked.change).await? {
                 Leasing::Held(held, before) => (held, before),
-                Leasing::InFlight => return self.in_flight(asked).await,
+                Leasing::InFlight => match self.in_flight(asked).await {
+                    // That attempt has ended it meanwhile, and is being settled.
+                    Err(ServiceError::Refused { snapshot, .. })
+                        if snapshot.state != State::Scheduled
+                            && asked.change.is_allowed(snapshot.state) =>
+                    {
+                        if started.elapsed() > LEASE_PATIENCE {
+                            return Err(ServiceError::Unsettled);
+                        }
+                        continue;
+                    }
+                    answer => return answer,
+                },
                 Leasing::Settled(stands) => {
                     let shown = self.find(&asked.key).await?.unwrap_or(*stands);
                     return repeated(asked.change, shown);

@@ -2,13 +2,16 @@
 
 use super::faulty::{Fault, Faulty};
 use super::{NOTIFICATIONS, NOW_MS, Reply, Server, order};
+use crate::journal_contract::samples;
 use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::clock::ManualClock;
+use ringback::domain::state::State;
+use ringback::journal::Recorded;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::{Limits, Schedule};
+use ringback::schedule::{Limits, Schedule, Settlement};
 use ringback::service::Service;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -18,6 +21,7 @@ use tempfile::TempDir;
 struct Journaled {
     clock: ManualClock,
     schedule: Arc<MemorySchedule>,
+    recorder: Arc<Recorder>,
     server: Server,
     _directory: TempDir,
 }
@@ -33,10 +37,11 @@ impl Journaled {
             remember_ms: None,
         };
         let schedule = Arc::new(MemorySchedule::new(Arc::new(clock.clone()), limits));
-        let service = Service::new(Some(recorder), schedule.clone());
+        let service = Service::new(Some(recorder.clone()), schedule.clone());
         Self {
             clock,
             schedule,
+            recorder,
             server: Server::start(service, ApiSettings::default()).await,
             _directory: directory,
         }
@@ -200,6 +205,33 @@ async fn the_history_says_who_asked() {
         [(&registered, &api, &one), (&cancelled, &li_lei, &one)]
     );
     assert_eq!(view["transitions"][0]["at"], "2026-11-20T08:30:00.000Z");
+}
+
+#[tokio::test]
+async fn a_dead_letter_whose_last_attempt_is_not_settled_yet_is_not_refused_for_being_dead() {
+    let journaled = Journaled::start().await;
+    journaled.server.register(&order("1")).await.is(201);
+    let claimed = journaled.schedule.claim(1).await.expect("claimed");
+    let [lease] = claimed.leases.try_into().expect("one");
+    let entry = &lease.entry;
+    let last = samples::refusal(&entry.notification, entry.progress);
+    let parked = samples::record(journaled.recorder.journal(), last).await;
+    assert_eq!(parked, Recorded::Applied);
+    let replay = "/v1/dead-letters/payment.succeeded/1/replay";
+    let early = journaled.server.post(replay).await;
+    early.is_problem(503, "unavailable");
+    let ended = Settlement::End {
+        state: State::Dead,
+        cause: None,
+        progress: entry.progress,
+        ended_ms: NOW_MS,
+    };
+    journaled
+        .schedule
+        .settle(lease, ended)
+        .await
+        .expect("settled");
+    journaled.server.post(replay).await.is(200);
 }
 
 #[tokio::test]
