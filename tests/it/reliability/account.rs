@@ -7,7 +7,7 @@
 
 use super::callers::{Answered, Callers};
 use super::counts::Counts;
-use super::plan::{ATTEMPTS_OF_THE_DEAD, LATER, Plan};
+use super::plan::{ATTEMPTS_A_SERIES, Change, LATER, Plan};
 use super::receiver::{Book, Receiver, Try};
 use super::stage::{Recorded, Stage};
 use super::stands::{Stand, quiet};
@@ -71,6 +71,7 @@ impl Account {
         let counts = &mut self.counts;
         (counts.requests, counts.unavailable) = (answers.requests, answers.unavailable);
         counts.unanswered = answers.unanswered;
+        counts.changes.clone_from(&answers.changes);
         counts.asked = answers.by_number.len();
         counts.registered = stands.len();
         for stand in stands.values() {
@@ -148,21 +149,26 @@ impl Account {
                 }
             }
             let extra = arrivals.len() - 1;
-            let flushed = stage.flushed().get(&this.number).copied().unwrap_or(0);
-            if extra > unrecorded + flushed {
+            let lost = stage.lost_leases().get(this).copied().unwrap_or(0);
+            if extra > unrecorded + lost {
                 self.faults.push(format!(
                     "{this:?} was made {} times, but {unrecorded} of these calls were under way \
-                     when their sender was killed, and {flushed} when Redis was flushed: \
-                     {arrivals:?}",
+                     when their sender was killed, and Redis lost {lost} leases of it: \
+                     {arrivals:?}; the journal has {:?}",
                     arrivals.len(),
+                    recorded
+                        .iter()
+                        .filter(|recorded| recorded.this.number == this.number)
+                        .collect::<Vec<_>>(),
                 ));
             }
+            counts.after_lost_leases += extra.saturating_sub(unrecorded);
             counts.attempts += 1;
             counts.calls += arrivals.len();
             counts.duplicates += extra;
             counts.under_way += unrecorded;
         }
-        counts.leased_at_flushes = stage.flushed().values().sum();
+        counts.lost_leases = stage.lost_leases().values().sum();
         counts.most_under_way = under_way.iter().copied().max().unwrap_or(0);
         if counts.most_under_way > CONCURRENCY {
             let most = counts.most_under_way;
@@ -186,6 +192,37 @@ impl Account {
             shown.join("\n")
         );
     }
+}
+
+/// The state that a plan and what was answered lead to.
+fn expected_state(plan: &Plan, answered: &Answered) -> &'static str {
+    let is_changed = answered.changed.is_some();
+    match (plan.change, plan.success_from) {
+        _ if is_changed && is_ended_by_hand(plan) => "cancelled",
+        _ if plan.topic == LATER => "scheduled",
+        (Some((Change::Replay, _)), Some(_)) => "delivered",
+        _ if plan.is_parked => "dead",
+        _ => "delivered",
+    }
+}
+
+fn is_ended_by_hand(plan: &Plan) -> bool {
+    plan.change.is_some_and(|(change, _)| change.is_end())
+}
+
+/// How many attempts one may have had that is parked in the end: all of each series. A replay that was not
+/// answered may have been made or not.
+fn attempts_of_dead(plan: &Plan, answered: &Answered) -> Vec<u64> {
+    let replays = match plan.change {
+        Some((Change::Replay, _)) => {
+            let answered_ones = u32::from(answered.changed.is_some());
+            answered_ones..=answered_ones + answered.doubtful
+        }
+        _ => 0..=0,
+    };
+    replays
+        .map(|replays| (1 + u64::from(replays)) * ATTEMPTS_A_SERIES)
+        .collect()
 }
 
 /// What the receiver saw of one notification.
@@ -212,12 +249,7 @@ impl Seen<'_> {
             calls,
             webhook_id,
         } = self;
-        let expected = match (answered.cancelled, plan.topic, plan.success_from) {
-            (Some(_), ..) => "cancelled",
-            (None, LATER, _) => "scheduled",
-            (None, _, Some(_)) => "delivered",
-            (None, _, None) => "dead",
-        };
+        let expected = expected_state(plan, answered);
         if stand.state != expected {
             faults.push(format!("{number} is not {expected}: {stand:?}"));
         }
@@ -232,14 +264,17 @@ impl Seen<'_> {
             let not = if calls.acknowledged { "" } else { "not " };
             faults.push(format!("{number} was {not}acknowledged: {stand:?}"));
         }
-        if stand.state == "dead" && stand.attempts_made != ATTEMPTS_OF_THE_DEAD {
-            faults.push(format!("{number} had another ladder: {stand:?}"));
-        }
-        if let (Some(cancelled), Some(last)) = (answered.cancelled, calls.last)
-            && last > cancelled
+        if stand.state == "dead" && !attempts_of_dead(plan, answered).contains(&stand.attempts_made)
         {
-            let late = last - cancelled;
-            let fault = format!("{number} was called {late:?} after its cancellation was answered");
+            faults.push(format!("{number} had other series: {stand:?} {answered:?}"));
+        }
+        let ended = answered.changed.filter(|_| is_ended_by_hand(plan));
+        if let (Some(ended), Some(last)) = (ended, calls.last)
+            && last > ended
+        {
+            let late = last - ended;
+            let fault =
+                format!("{number} was called {late:?} after its end was answered: {plan:?}");
             faults.push(fault);
         }
         if webhook_id.is_some_and(|webhook_id| *webhook_id != stand.webhook_id) {

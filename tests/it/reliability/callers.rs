@@ -1,14 +1,14 @@
 //! Services that register notifications and write down exactly what they were answered.
 //!
 //! They do what callers should: after a 503, a broken connection or no answer they send the very
-//! same registration again, at whichever server is there. Some ask only once and go away; some
-//! cancel what they registered.
+//! same registration again, at whichever server is there. Some ask only once and go away. What is to be
+//! done by hand to a notification is asked for until it is done or too late (`by_hand`).
 
-use super::plan::Plan;
+use super::plan::{Change, Plan};
 use crate::support::chance::Chance;
 use reqwest::{Client, Method, Response};
 use serde_json::{Value, json};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
@@ -20,9 +20,9 @@ const CALLERS: u64 = 6;
 /// How long a caller waits for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long it waits before it asks again. `Retry-After` says a second; these are impatient.
-const AGAIN_MS: std::ops::Range<u64> = 10..150;
+pub const AGAIN_MS: std::ops::Range<u64> = 10..150;
 /// How often it asks until it counts as a fault that it never got a 2xx.
-const MOST_TRIES: u32 = 1_000;
+pub const MOST_TRIES: u32 = 1_000;
 /// Most registrations in one request.
 const LARGEST_BATCH: u64 = 20;
 
@@ -31,8 +31,13 @@ const LARGEST_BATCH: u64 = 20;
 pub struct Answered {
     /// A registration was answered with a 2xx.
     pub accepted: bool,
-    /// A cancellation was answered with a 2xx, then.
-    pub cancelled: Option<Instant>,
+    /// By which server.
+    pub by: Option<String>,
+    /// The change by hand that its plan has was answered with a 2xx, then.
+    pub changed: Option<Instant>,
+    /// How often that change was asked for and answered 503 or not at all: it may have been made all the
+    /// same.
+    pub doubtful: u32,
 }
 
 /// What was answered to all.
@@ -40,6 +45,8 @@ pub struct Answered {
 pub struct Answers {
     /// By number, of every notification that was asked for.
     pub by_number: HashMap<u32, Answered>,
+    /// Changes by hand that were answered with a 2xx.
+    pub changes: BTreeMap<Change, usize>,
     /// Requests, those repeated included.
     pub requests: u64,
     /// Requests answered 503.
@@ -64,10 +71,14 @@ impl Servers {
         urls[which] = url;
     }
 
-    fn any(&self, chance: &mut Chance) -> Option<String> {
+    /// One that is there, other than this one if possible.
+    pub fn any(&self, but: Option<&str>, chance: &mut Chance) -> Option<String> {
         let urls = self.0.read().expect("not poisoned");
         let there: Vec<&String> = urls.iter().flatten().collect();
-        (!there.is_empty()).then(|| chance.pick(&there).to_string())
+        let others = there.iter().filter(|url| Some(url.as_str()) != but);
+        let others: Vec<&String> = others.copied().collect();
+        let among = if others.is_empty() { there } else { others };
+        (!among.is_empty()).then(|| chance.pick(&among).to_string())
     }
 }
 
@@ -102,6 +113,11 @@ impl Callers {
         })
     }
 
+    /// The servers that run now.
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
     /// The seed of their plans.
     pub fn seed(&self) -> u64 {
         self.seed
@@ -127,7 +143,7 @@ impl Callers {
         self.answers.lock().expect("not poisoned")
     }
 
-    /// Registers everything, and cancels what is to be cancelled.
+    /// Registers everything, and makes the changes by hand.
     pub async fn run(self: Arc<Self>) {
         let mut callers = JoinSet::new();
         for caller in 0..CALLERS {
@@ -140,7 +156,7 @@ impl Callers {
     }
 
     async fn call(self: Arc<Self>, mut chance: Chance) {
-        let mut cancelling = JoinSet::new();
+        let mut changing = JoinSet::new();
         loop {
             let wanted = if chance.percent(30) {
                 u32::try_from(1 + chance.below(LARGEST_BATCH)).expect("small")
@@ -157,17 +173,17 @@ impl Callers {
                 self.register_batch(plans, &mut chance).await
             };
             for plan in accepted {
-                if let Some(after) = plan.cancelled_after {
+                if let Some((change, after)) = plan.change {
                     let chance = Chance::of_one(self.seed, (1 << 32) | u64::from(plan.number));
                     let callers = self.clone();
-                    cancelling.spawn(async move {
+                    changing.spawn(async move {
                         tokio::time::sleep(after).await;
-                        callers.cancel(plan, chance).await;
+                        callers.change(&plan, change, chance).await;
                     });
                 }
             }
         }
-        cancelling.join_all().await;
+        changing.join_all().await;
     }
 
     /// The next so many plans, as far as there are any.
@@ -188,10 +204,14 @@ impl Callers {
         let body = plan.registration(&self.origins);
         self.answers().by_number.entry(plan.number).or_default();
         for _ in 0..MOST_TRIES {
-            let answer = self.ask(Method::POST, "/v1/notifications", Some(&body), chance);
-            match answer.await {
+            let url = self.servers.any(None, chance);
+            let path = "/v1/notifications";
+            match self
+                .ask(url.as_deref(), Method::POST, path, Some(&body))
+                .await
+            {
                 Some((200 | 201, _)) => {
-                    self.accept(plan);
+                    self.accept(plan, url);
                     return plans;
                 }
                 Some((503, _)) | None => {}
@@ -222,7 +242,11 @@ impl Callers {
                 .collect();
             let body = json!({ "notifications": items });
             let path = "/v1/notifications/batch";
-            match self.ask(Method::POST, path, Some(&body), chance).await {
+            let url = self.servers.any(None, chance);
+            match self
+                .ask(url.as_deref(), Method::POST, path, Some(&body))
+                .await
+            {
                 Some((200, answer)) => {
                     let results = answer["results"].as_array().cloned().unwrap_or_default();
                     if results.len() != left.len() {
@@ -233,7 +257,7 @@ impl Callers {
                     for (plan, result) in left.into_iter().zip(results) {
                         match result["status"].as_u64() {
                             Some(200 | 201) => {
-                                self.accept(&plan);
+                                self.accept(&plan, url.clone());
                                 accepted.push(plan);
                             }
                             Some(503) => again.push(plan),
@@ -258,44 +282,15 @@ impl Callers {
         accepted
     }
 
-    /// Cancels, asking again until it is done or too late.
-    async fn cancel(&self, plan: Plan, mut chance: Chance) {
-        let path = format!("/v1/notifications/{}/{}", plan.topic, plan.id());
-        for _ in 0..MOST_TRIES {
-            match self.ask(Method::DELETE, &path, None, &mut chance).await {
-                Some((200, _)) => {
-                    let at = Instant::now();
-                    let mut answers = self.answers();
-                    answers.by_number.entry(plan.number).or_default().cancelled = Some(at);
-                    return;
-                }
-                // Under way: it may be cancelled when that attempt has ended.
-                Some((409, problem)) if problem["state"] == "in_flight" => {}
-                // Ended meanwhile.
-                Some((409, _)) => return,
-                Some((503, _)) | None => {}
-                Some((status, problem)) => {
-                    self.fault(format!(
-                        "to cancel {} was answered {status}: {problem}",
-                        plan.id()
-                    ));
-                    return;
-                }
-            }
-            tokio::time::sleep(chance.millis(AGAIN_MS)).await;
-        }
-        self.fault(format!("{} was never cancelled", plan.id()));
-    }
-
-    /// One request to one of the servers; `None` without a complete answer.
-    async fn ask(
+    /// One request to a server, if there is one; `None` without a complete answer.
+    pub async fn ask(
         &self,
+        url: Option<&str>,
         method: Method,
         path: &str,
         body: Option<&Value>,
-        chance: &mut Chance,
     ) -> Option<(u16, Value)> {
-        let url = self.servers.any(chance)?;
+        let url = url?;
         self.answers().requests += 1;
         let mut request = self.client.request(method, format!("{url}{path}"));
         if let Some(body) = body {
@@ -328,12 +323,15 @@ impl Callers {
         }
     }
 
-    fn accept(&self, plan: &Plan) {
+    fn accept(&self, plan: &Plan, by: Option<String>) {
         let mut answers = self.answers();
-        answers.by_number.entry(plan.number).or_default().accepted = true;
+        let answered = answers.by_number.entry(plan.number).or_default();
+        answered.accepted = true;
+        answered.by = by;
     }
 
-    fn fault(&self, fault: String) {
+    /// Writes down an answer that should not have come.
+    pub fn fault(&self, fault: String) {
         self.answers().faults.push(fault);
     }
 }

@@ -1,5 +1,7 @@
 //! The numbers of a run, as `docs/reliability.md` explains them.
 
+use super::plan::Change;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// The numbers of a run.
@@ -29,8 +31,12 @@ pub struct Counts {
     pub under_way: usize,
     /// The most of them at one kill.
     pub most_under_way: usize,
-    /// Leases that were out when Redis was flushed, where another server might be given the attempt.
-    pub leased_at_flushes: usize,
+    /// Leases of attempts that Redis lost, where another server might be given the attempt.
+    pub lost_leases: usize,
+    /// Duplicates that only these excuse.
+    pub after_lost_leases: usize,
+    /// Changes by hand that were answered with a 2xx.
+    pub changes: BTreeMap<Change, usize>,
     /// Requests of callers.
     pub requests: u64,
     /// Those answered 503.
@@ -62,7 +68,7 @@ impl Counts {
 impl fmt::Display for Counts {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let many = |many: usize| many as u64;
-        for (name, number) in [
+        let numbers = [
             ("notifications asked for", many(self.asked)),
             ("  accepted (2xx)", many(self.accepted)),
             ("  in the journal", many(self.registered)),
@@ -78,10 +84,18 @@ impl fmt::Display for Counts {
             ("  duplicates", many(self.duplicates)),
             ("  under way at a kill", many(self.under_way)),
             ("    at most, at one kill", many(self.most_under_way)),
-            ("  leased at a flush", many(self.leased_at_flushes)),
+            ("  leases that Redis lost", many(self.lost_leases)),
+            (
+                "    made again for these alone",
+                many(self.after_lost_leases),
+            ),
             ("errors in the servers' logs", self.errors),
-        ] {
+        ];
+        for (name, number) in numbers {
             writeln!(out, "{name:<36}{number}")?;
+        }
+        for (change, number) in &self.changes {
+            writeln!(out, "{:<36}{number}", change.name())?;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use super::callers::Callers;
 use super::receiver::Receiver;
 use super::stage::{Stage, Stores};
 use crate::support::chance::{Chance, fresh_seed};
+use crate::support::redis::Written;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -22,6 +23,8 @@ const NOTIFICATIONS: u32 = 1_000;
 const BETWEEN_MS: std::ops::Range<u64> = 50..600;
 /// In so many portions the registrations between two kills are let go.
 const PORTIONS: u32 = 8;
+/// Likewise, where Redis is then set back by that.
+const SET_BACK_MS: std::ops::Range<u64> = 300..1_200;
 /// How long something stays dead.
 const AWAY_MS: std::ops::Range<u64> = 0..700;
 /// Beyond this the load counts as stuck.
@@ -36,6 +39,9 @@ enum Victim {
     Servers,
     /// Redis.
     Redis,
+    /// Redis, with what it wrote down since the kill before or for about a second: it is set back, as by a
+    /// power cut.
+    Second,
     /// PostgreSQL.
     Postgres,
     /// What Redis holds; it goes on empty.
@@ -48,6 +54,7 @@ impl Victim {
             Self::Server => "a server",
             Self::Servers => "all servers",
             Self::Redis => "Redis",
+            Self::Second => "Redis, and set back",
             Self::Postgres => "PostgreSQL",
             Self::Data => "what Redis holds (FLUSHALL)",
         }
@@ -62,7 +69,7 @@ impl Victim {
         };
         let mut stores = Vec::new();
         if stage.has_redis() {
-            stores.extend([Self::Redis, Self::Redis, Self::Data]);
+            stores.extend([Self::Redis, Self::Second, Self::Second, Self::Data]);
         }
         if stage.has_postgres() {
             stores.extend([Self::Postgres; 2]);
@@ -77,12 +84,22 @@ impl Victim {
             80..90 => vec![store, server],
             _ => {
                 let other = *chance.pick(&stores);
-                if other == store {
+                let is_redis = |store| matches!(store, Self::Redis | Self::Second);
+                if other == store || is_redis(store) && is_redis(other) {
                     vec![store]
                 } else {
                     vec![store, other]
                 }
             }
+        }
+    }
+
+    /// A power cut of the machine that Redis and the servers share.
+    fn power_cut(chance: &mut Chance) -> Vec<Self> {
+        if chance.percent(50) {
+            vec![Self::Servers, Self::Second]
+        } else {
+            vec![Self::Second, Self::Servers]
         }
     }
 
@@ -94,7 +111,7 @@ impl Victim {
                     stage.kill_server(which).await;
                 }
             }
-            Self::Redis => stage.kill_redis(),
+            Self::Redis | Self::Second => stage.kill_redis(),
             Self::Postgres => stage.kill_postgres(),
             Self::Data => stage.flush_redis().await,
         }
@@ -108,20 +125,22 @@ impl Victim {
                     stage.start_server(which, receiver).await;
                 }
             }
-            Self::Redis => stage.start_redis().await,
+            Self::Redis | Self::Second => stage.start_redis().await,
             Self::Postgres => stage.start_postgres().await,
             Self::Data => {}
         }
     }
 }
 
-/// Kills these one right after the other, leaves them dead for a while, and starts them again.
+/// Kills these one right after the other, leaves them dead for a while, and starts them again. Redis is set
+/// back to what it had written down at some instant, if one is given. Says whether it was.
 async fn strike(
     mut victims: Vec<Victim>,
+    set_back: Option<Written>,
     chance: &mut Chance,
     stage: &mut Stage,
     receiver: &Receiver,
-) {
+) -> bool {
     let servers = u64::try_from(stage.servers()).expect("few");
     let which = usize::try_from(chance.below(servers)).expect("few");
     // What is empty cannot be emptied, and the dead cannot be asked to.
@@ -129,12 +148,17 @@ async fn strike(
     for victim in &victims {
         victim.kill(which, stage).await;
     }
+    let is_set_back = match set_back {
+        Some(to) => stage.set_redis_back(&to).await,
+        None => false,
+    };
     tokio::time::sleep(chance.millis(AWAY_MS)).await;
     // A server does not start without its stores.
     victims.sort_by_key(|victim| matches!(victim, Victim::Server | Victim::Servers));
     for victim in victims {
         victim.start_again(which, stage, receiver).await;
     }
+    is_set_back
 }
 
 /// How large a run is.
@@ -188,21 +212,40 @@ async fn run(stores: Stores) {
     // The load is spread over the run, so that every kill meets some of it, registrations too.
     let share = size.notifications / (size.kills + 1);
     let portion = share / PORTIONS;
-    for _ in 0..size.kills {
+    for kill in 0..size.kills {
+        // The first one is what takes most, so that the short form has it every time.
+        let mut victims = match kill {
+            0 if stage.has_redis() => Victim::power_cut(&mut chance),
+            _ => Victim::any(&mut chance, &stage),
+        };
+        let is_second = |victim: &Victim| *victim == Victim::Second;
+        let loses = victims.iter().any(is_second);
+        let set_back = loses.then(|| stage.written_by_redis());
         // A random moment is what this test is about.
-        let between = chance.millis(BETWEEN_MS);
+        let between = chance.millis(if loses { SET_BACK_MS } else { BETWEEN_MS });
         for _ in 1..PORTIONS {
             callers.allow(portion);
             tokio::time::sleep(between / PORTIONS).await;
         }
         callers.allow(share - portion * (PORTIONS - 1));
         tokio::time::sleep(chance.millis(0..8)).await;
-        let victims = Victim::any(&mut chance, &stage);
         at_once += u32::from(victims.len() > 1);
-        for victim in &victims {
-            *kills.entry(*victim).or_default() += 1;
+        let is_set_back = strike(
+            victims.clone(),
+            set_back,
+            &mut chance,
+            &mut stage,
+            &receiver,
+        )
+        .await;
+        if loses && !is_set_back {
+            // It rewrote its files just then, so it was only killed.
+            victims.retain(|victim| !is_second(victim));
+            victims.push(Victim::Redis);
         }
-        strike(victims, &mut chance, &mut stage, &receiver).await;
+        for victim in victims {
+            *kills.entry(victim).or_default() += 1;
+        }
     }
     callers.allow(size.notifications - share * size.kills);
     let ended = tokio::time::timeout(LONGEST_LOAD, load).await;

@@ -6,12 +6,14 @@
 //! `docs/reliability.md` says what is proved.
 
 mod account;
+mod by_hand;
 mod callers;
 mod complaints;
 mod counts;
 mod cuts;
 mod faults;
 mod kill;
+mod leases;
 mod plan;
 mod receiver;
 mod stage;

@@ -1,5 +1,5 @@
 //! What each notification of a run is like: how it is registered, how the receiver answers it, what
-//! its owner does later. Follows from the seed and the number alone, so callers, receiver and the
+//! its owner and support staff do later. Follows from the seed and the number alone, so callers, receiver and the
 //! final account agree without talking to each other.
 
 use crate::support::chance::Chance;
@@ -11,16 +11,33 @@ pub const TOPIC: &str = "t";
 /// The topic of those that are due long after the run: they have to be pending at its end.
 pub const LATER: &str = "later";
 
+/// A delay that no run outlasts.
+const MUCH_LATER: Duration = Duration::from_secs(3_600);
+
 /// The ladder of what is acknowledged sooner or later. Longer than outages and slow machines need,
 /// and with a window that none of them closes, so that every run ends alike.
 const PATIENT: [&str; 9] = [
     "200ms", "300ms", "500ms", "1s", "1s", "2s", "5s", "5s", "10s",
 ];
-/// The ladder of what is never acknowledged: three attempts.
+/// The ladder of what is parked: three attempts a series.
 const SHORT: [&str; 2] = ["150ms", "250ms"];
+/// How many attempts a series of what is parked has.
+pub const ATTEMPTS_A_SERIES: u64 = SHORT.len() as u64 + 1;
 
-/// How many attempts one that is never acknowledged gets.
-pub const ATTEMPTS_OF_THE_DEAD: u64 = SHORT.len() as u64 + 1;
+/// A change by hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Change {
+    /// Its owner calls it off.
+    Cancel,
+    /// Its owner calls it off at another server than the one that accepted it, where there is one.
+    CancelElsewhere,
+    /// Support staff want an attempt now.
+    Retry,
+    /// Support staff have a dead letter begin anew.
+    Replay,
+    /// Support staff give a dead letter up.
+    Discard,
+}
 
 /// What the receiver says to one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +66,14 @@ pub struct Plan {
     pub topic: &'static str,
     /// Which attempt is the first to be acknowledged; `None` if none ever is.
     pub success_from: Option<u32>,
+    /// Whether its ladder is so short that it is parked.
+    pub is_parked: bool,
     /// How long after its registration it is due.
     pub delay: Duration,
     /// How long the receiver takes.
     slow: Duration,
-    /// How long after its registration was answered its owner cancels it, if at all.
-    pub cancelled_after: Option<Duration>,
+    /// What is done to it by hand, and how long after its registration was answered that is first tried.
+    pub change: Option<(Change, Duration)>,
     /// Its caller asks once and goes away if the answer is no 2xx, in runs where callers may.
     pub is_impatient: bool,
 }
@@ -67,46 +86,75 @@ impl Plan {
             number,
             topic: TOPIC,
             success_from: Some(1),
+            is_parked: false,
             delay: Duration::ZERO,
             slow: Duration::ZERO,
-            cancelled_after: None,
+            change: None,
             is_impatient: false,
         };
+        let soon = |chance: &mut Chance| chance.millis(0..1_500);
         match chance.below(100) {
-            0..45 => plain,
+            0..38 => plain,
             // Due a little later: waiting in the schedule when things are killed.
-            45..60 => Self {
+            38..50 => Self {
                 delay: chance.millis(50..2_000),
                 ..plain
             },
-            60..72 => Self {
+            50..60 => Self {
                 success_from: Some(if chance.percent(50) { 2 } else { 4 }),
                 ..plain
             },
             // Under way when things are killed.
-            72..82 => Self {
+            60..69 => Self {
                 slow: chance.millis(20..500),
                 ..plain
             },
-            82..87 => Self {
-                success_from: None,
+            69..77 => Self {
+                is_parked: true,
+                // The second attempt of a second series.
+                success_from: chance.percent(30).then_some(5),
+                ..plain
+            }
+            .with_staff(&mut chance),
+            77..84 => Self {
+                delay: chance.millis(100..1_500),
+                change: Some((Change::Cancel, soon(&mut chance))),
                 ..plain
             },
-            87..94 => Self {
-                delay: chance.millis(100..1_500),
-                cancelled_after: Some(chance.millis(0..1_500)),
+            84..91 => Self {
+                delay: chance.millis(0..400),
+                change: Some((Change::CancelElsewhere, Duration::ZERO)),
+                ..plain
+            },
+            91..94 => Self {
+                topic: LATER,
+                delay: MUCH_LATER,
+                change: (chance.percent(50)).then(|| (Change::Cancel, soon(&mut chance))),
                 ..plain
             },
             94..97 => Self {
-                topic: LATER,
-                delay: Duration::from_secs(3_600),
-                cancelled_after: chance.percent(50).then(|| chance.millis(0..1_500)),
+                delay: MUCH_LATER,
+                change: Some((Change::Retry, soon(&mut chance))),
                 ..plain
             },
             _ => Self {
                 is_impatient: true,
                 ..plain
             },
+        }
+    }
+
+    /// What support staff do to one that is parked. What a second series brings through is replayed.
+    fn with_staff(self, chance: &mut Chance) -> Self {
+        let change = match (self.success_from, chance.below(3)) {
+            (Some(_), _) | (None, 0) => Some(Change::Replay),
+            (None, 1) => Some(Change::Discard),
+            (None, _) => None,
+        };
+        let after = chance.millis(300..1_500);
+        Self {
+            change: change.map(|change| (change, after)),
+            ..self
         }
     }
 
@@ -123,10 +171,7 @@ impl Plan {
     /// Its registration, to one of the receiver's origins.
     pub fn registration(&self, origins: &[String]) -> Value {
         let origin = &origins[self.number as usize % origins.len()];
-        let intervals: &[&str] = match self.success_from {
-            Some(_) => &PATIENT,
-            None => &SHORT,
-        };
+        let intervals: &[&str] = if self.is_parked { &SHORT } else { &PATIENT };
         json!({
             "topic": self.topic,
             "id": self.id(),
@@ -161,8 +206,18 @@ fn a_number_and_a_seed_make_a_plan() {
     assert_eq!(plans(1), plans(1));
     assert_ne!(plans(1), plans(2));
     let some = |wish: fn(&Plan) -> bool| plans(1).iter().filter(|plan| wish(plan)).count();
-    assert!(some(|plan| plan.success_from.is_none()) > 5);
-    assert!(some(|plan| plan.cancelled_after.is_some()) > 5);
+    assert!(some(|plan| plan.is_parked && plan.change.is_none()) > 5);
+    for change in [
+        Change::Cancel,
+        Change::CancelElsewhere,
+        Change::Retry,
+        Change::Replay,
+        Change::Discard,
+    ] {
+        let plans = plans(1).into_iter();
+        let such = plans.filter(|plan| plan.change.is_some_and(|(other, _)| other == change));
+        assert!(such.count() > 5, "{change:?}");
+    }
     assert!(some(|plan| plan.is_impatient) > 5);
     assert!(some(|plan| plan.reply(1).after > Duration::ZERO) > 5);
     assert!(some(|plan| plan.reply(1).is_success()) > 250);

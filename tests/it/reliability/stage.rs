@@ -2,12 +2,13 @@
 
 use super::callers::Servers;
 use super::complaints::Complaints;
+use super::leases::{OutLease, leases, leases_of, read_leases};
 use super::plan::Plan;
 use super::receiver::{Receiver, Try};
 use crate::support::postgres::{self, PostgresServer};
 use crate::support::process::Process;
 use crate::support::proxy::Proxy;
-use crate::support::redis::{RedisServer, connect};
+use crate::support::redis::{RedisServer, Written, connect};
 use crate::support::ringback::Api;
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
@@ -66,6 +67,10 @@ pub struct Recorded {
     pub this: Try,
     /// Which server wrote it.
     pub instance: String,
+    /// Its series.
+    pub series: i64,
+    /// When it began and when it was recorded, by the servers' clocks.
+    pub at_ms: (i64, i64),
 }
 
 /// The processes.
@@ -77,7 +82,7 @@ pub struct Stage {
     postgres: Option<(PostgresServer, String)>,
     postgres_line: Option<Proxy>,
     running: Vec<Option<(usize, Process)>>,
-    flushed: HashMap<u32, usize>,
+    lost_leases: HashMap<Try, usize>,
     senders: Vec<Sender>,
     urls: Arc<Servers>,
     complaints: Arc<Mutex<Complaints>>,
@@ -122,7 +127,7 @@ impl Stage {
             redis,
             postgres,
             running: (0..stores.servers()).map(|_| None).collect(),
-            flushed: HashMap::new(),
+            lost_leases: HashMap::new(),
             senders: Vec::new(),
             urls: Arc::default(),
             complaints: Arc::default(),
@@ -230,29 +235,50 @@ impl Stage {
         redis.start_again().await;
     }
 
-    /// Empties Redis under the servers. Notes what was under way at that very moment: where there
-    /// are several servers, another one than its sender may be given it.
+    /// What Redis has written down by now.
+    pub fn written_by_redis(&self) -> Written {
+        self.redis.as_ref().expect("there is one").written()
+    }
+
+    /// Takes from Redis, which is dead, what it wrote down since then. Notes the leases that it lost by
+    /// that: where there are several servers, another one than its sender may be given an attempt. `false`,
+    /// and nothing is taken, if Redis rewrote its files meanwhile.
+    pub async fn set_redis_back(&mut self, to: &Written) -> bool {
+        let redis = self.redis.as_mut().expect("there is one");
+        let copied = |redis: &RedisServer| tokio::task::block_in_place(|| redis.start_copy());
+        let held = leases(&copied(redis)).await;
+        if !redis.set_back(to) {
+            return false;
+        }
+        let left = leases(&copied(redis)).await;
+        let lost = held.into_iter().filter(|lease| !left.contains(lease));
+        self.note_lost(lost.collect());
+        true
+    }
+
+    /// Empties Redis under the servers. Notes the leases that were out at that very moment.
     pub async fn flush_redis(&mut self) {
         let redis = self.redis.as_ref().expect("there is one");
         let mut connection = connect(&redis.url(0)).await;
         let mut pipe = redis::pipe();
-        pipe.atomic().zrange("{rb:0}:leases", 0, -1);
+        read_leases(pipe.atomic());
         pipe.cmd("FLUSHALL").ignore();
-        let (leases,): (Vec<String>,) = pipe.query_async(&mut connection).await.expect("flushed");
-        if self.servers() == 1 {
-            // A server does not make an attempt that it has under way itself.
-            return;
-        }
-        for key in leases {
-            let id = key.split_once('/').expect("a key").1;
-            let number = Plan::number_of(id).expect("one of ours");
-            *self.flushed.entry(number).or_default() += 1;
+        let read = pipe.query_async(&mut connection).await.expect("flushed");
+        self.note_lost(leases_of(read));
+    }
+
+    fn note_lost(&mut self, leases: Vec<OutLease>) {
+        // A server does not make an attempt that it has under way itself.
+        if self.servers() > 1 {
+            for lease in leases {
+                *self.lost_leases.entry(lease.this).or_default() += 1;
+            }
         }
     }
 
-    /// How often each notification was under way when Redis lost its data.
-    pub fn flushed(&self) -> &HashMap<u32, usize> {
-        &self.flushed
+    /// How many leases of each attempt Redis lost.
+    pub fn lost_leases(&self) -> &HashMap<Try, usize> {
+        &self.lost_leases
     }
 
     /// All server processes of the run.
@@ -339,10 +365,11 @@ impl Stage {
 
     /// Every attempt that the journal has the outcome of.
     pub async fn recorded(&self) -> Vec<Recorded> {
-        let query = "SELECT n.id, CAST(a.number AS BIGINT), a.instance
+        let query = "SELECT n.id, CAST(a.number AS BIGINT), a.instance, CAST(a.series AS BIGINT),
+                a.started_ms, a.at_ms
              FROM attempts a JOIN notifications n ON n.row_id = a.notification
              WHERE a.outcome <> 'interrupted'";
-        let rows: Vec<(String, i64, String)> = match &self.postgres {
+        let rows: Vec<(String, i64, String, i64, i64, i64)> = match &self.postgres {
             Some((server, database)) => {
                 let mut connection = postgres::connect(&server.url(database)).await;
                 sqlx::query_as(query).fetch_all(&mut connection).await
@@ -355,13 +382,17 @@ impl Stage {
         }
         .expect("attempts");
         rows.into_iter()
-            .map(|(id, attempt, instance)| Recorded {
-                this: Try {
-                    number: Plan::number_of(&id).expect("one of ours"),
-                    attempt: u32::try_from(attempt).expect("a number"),
+            .map(
+                |(id, attempt, instance, series, started_ms, at_ms)| Recorded {
+                    this: Try {
+                        number: Plan::number_of(&id).expect("one of ours"),
+                        attempt: u32::try_from(attempt).expect("a number"),
+                    },
+                    instance,
+                    series,
+                    at_ms: (started_ms, at_ms),
                 },
-                instance,
-            })
+            )
             .collect()
     }
 }

@@ -1,0 +1,108 @@
+//! What owners and support staff do to notifications by hand, while things are killed: each asks until it
+//! is done or too late, and what was answered is written down.
+
+use super::callers::{AGAIN_MS, Callers, MOST_TRIES};
+use super::plan::{Change, Plan};
+use crate::support::chance::Chance;
+use reqwest::Method;
+use std::time::{Duration, Instant};
+
+/// How long support staff wait before they look at a dead letter again, or for it.
+const STAFF_AGAIN_MS: std::ops::Range<u64> = 100..400;
+
+impl Change {
+    /// For messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancelled",
+            Self::CancelElsewhere => "cancelled at another server",
+            Self::Retry => "attempted by hand",
+            Self::Replay => "replayed",
+            Self::Discard => "discarded",
+        }
+    }
+
+    /// Whether it ends a notification: no attempt may begin once it was answered.
+    pub fn is_end(self) -> bool {
+        match self {
+            Self::Cancel | Self::CancelElsewhere | Self::Discard => true,
+            Self::Retry | Self::Replay => false,
+        }
+    }
+
+    fn request(self, plan: &Plan) -> (Method, String) {
+        let of = |list: &str, verb: &str| format!("/v1/{list}/{}/{}{verb}", plan.topic, plan.id());
+        match self {
+            Self::Cancel | Self::CancelElsewhere => (Method::DELETE, of("notifications", "")),
+            Self::Retry => (Method::POST, of("notifications", "/retry")),
+            Self::Replay => (Method::POST, of("dead-letters", "/replay")),
+            Self::Discard => (Method::DELETE, of("dead-letters", "")),
+        }
+    }
+
+    /// Whether a notification in this state, which refuses the change, may allow it later.
+    fn may_be_possible(self, state: &str) -> bool {
+        match self {
+            // It may be cancelled when the attempt that is under way has ended.
+            Self::Cancel | Self::CancelElsewhere | Self::Retry => state == "in_flight",
+            // Not dead yet.
+            Self::Replay | Self::Discard => state == "in_flight" || state == "scheduled",
+        }
+    }
+
+    fn again(self, chance: &mut Chance) -> Duration {
+        chance.millis(match self {
+            Self::Cancel | Self::CancelElsewhere | Self::Retry => AGAIN_MS,
+            Self::Replay | Self::Discard => STAFF_AGAIN_MS,
+        })
+    }
+}
+
+impl Callers {
+    /// Makes a change by hand, asking again until it is done or too late.
+    pub async fn change(&self, plan: &Plan, change: Change, mut chance: Chance) {
+        let by = self
+            .answers()
+            .by_number
+            .entry(plan.number)
+            .or_default()
+            .by
+            .clone();
+        let but = by.filter(|_| change == Change::CancelElsewhere);
+        let (method, path) = change.request(plan);
+        for _ in 0..MOST_TRIES {
+            let url = self.servers().any(but.as_deref(), &mut chance);
+            let asked = self.ask(url.as_deref(), method.clone(), &path, None).await;
+            match asked {
+                Some((200, _)) => {
+                    let at = Instant::now();
+                    let mut answers = self.answers();
+                    *answers.changes.entry(change).or_default() += 1;
+                    answers.by_number.entry(plan.number).or_default().changed = Some(at);
+                    return;
+                }
+                Some((409, problem)) => {
+                    let state = problem["state"].as_str().unwrap_or_default();
+                    if !change.may_be_possible(state) {
+                        return;
+                    }
+                }
+                Some((503, _)) | None => {
+                    let mut answers = self.answers();
+                    let answered = answers.by_number.entry(plan.number).or_default();
+                    // Where there was nobody to ask, nothing was asked.
+                    answered.doubtful += u32::from(url.is_some());
+                }
+                Some((status, problem)) => {
+                    let id = plan.id();
+                    self.fault(format!(
+                        "{change:?} of {id} was answered {status}: {problem}"
+                    ));
+                    return;
+                }
+            }
+            tokio::time::sleep(change.again(&mut chance)).await;
+        }
+        self.fault(format!("{} was never {}", plan.id(), change.name()));
+    }
+}
