@@ -7,6 +7,7 @@ mod away;
 mod away_postgres;
 mod clocks;
 mod commands;
+mod eviction;
 mod failures;
 mod floods;
 mod kept;
