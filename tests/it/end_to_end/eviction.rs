@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::process::Command;
 
 /// How much Redis may take beyond what it takes when it is empty.
-const ROOM_BYTES: u64 = 2_000_000;
+const ROOM_BYTES: u64 = 1_000_000;
 /// Keys that have to be evicted: some of each kind.
 const EVICTED: u64 = 60;
 /// Notifications of one request, and requests after which something must have been evicted.
@@ -26,6 +26,9 @@ const MOST_BATCHES: usize = 300;
 const DESTINATIONS: usize = 6;
 /// How long it may take until everything is delivered. The reconciler has a minute.
 const LONGEST: Duration = Duration::from_secs(180);
+
+/// Wait before the journal is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 /// One number of what Redis says of itself.
 async fn said(redis: &mut MultiplexedConnection, section: &str, name: &str) -> u64 {
@@ -51,9 +54,9 @@ async fn register(api: &Api, first: usize, merchants: &[Merchant]) {
                 "topic": "t",
                 "id": format!("n{number}"),
                 "url": merchant.url("/notify"),
-                "body": format!("id=n{number}&{}", "x".repeat(1_000)),
-                // So that some wait in Redis, whatever the machine delivers meanwhile.
-                "delay": format!("{}ms", number % 40 * 100),
+                "body": format!("id=n{number}&{}", "x".repeat(2_000)),
+                // They wait in Redis, so it is full soon, however slow the machine is.
+                "delay": format!("{}ms", 10_000 + number % 10 * 100),
                 // The first attempt is acknowledged. No delivery hides behind a second one.
                 "ladder": { "intervals": [] },
             })
@@ -97,7 +100,7 @@ async fn is_stranger_let_in(redis: &str) -> bool {
     }
 }
 
-/// Awaits that nothing is pending in the journal, and gives how many were delivered.
+/// Awaits that nothing is pending in the journal.
 async fn until_delivered(api: &Api) {
     let waiting = async {
         for state in ["scheduled", "in_flight", "scheduled"] {
@@ -108,7 +111,7 @@ async fn until_delivered(api: &Api) {
                 if status == 200 && page["items"].as_array().is_some_and(Vec::is_empty) {
                     break;
                 }
-                tokio::task::yield_now().await;
+                tokio::time::sleep(ASK_AGAIN).await;
             }
         }
     };
