@@ -151,15 +151,14 @@ impl Account {
             let extra = arrivals.len() - 1;
             let lost = stage.lost_leases().get(this).copied().unwrap_or(0);
             if extra > unrecorded + lost {
+                let of_this = |recorded: &&Recorded| recorded.this.number == this.number;
+                let history = recorded.iter().filter(of_this).map(Recorded::to_string);
                 self.faults.push(format!(
                     "{this:?} was made {} times, but {unrecorded} of these calls were under way \
                      when their sender was killed, and Redis lost {lost} leases of it: \
                      {arrivals:?}; the journal has {:?}",
                     arrivals.len(),
-                    recorded
-                        .iter()
-                        .filter(|recorded| recorded.this.number == this.number)
-                        .collect::<Vec<_>>(),
+                    history.collect::<Vec<_>>(),
                 ));
             }
             counts.after_lost_leases += extra.saturating_sub(unrecorded);

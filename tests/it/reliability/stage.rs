@@ -13,6 +13,7 @@ use crate::support::ringback::Api;
 use sqlx::ConnectOptions as _;
 use sqlx::sqlite::SqliteConnectOptions;
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -71,6 +72,22 @@ pub struct Recorded {
     pub series: i64,
     /// When it began and when it was recorded, by the servers' clocks.
     pub at_ms: (i64, i64),
+}
+
+impl fmt::Display for Recorded {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            this,
+            instance,
+            series,
+            at_ms: (started_ms, at_ms),
+        } = self;
+        let attempt = this.attempt;
+        write!(
+            out,
+            "attempt {attempt} of series {series} by {instance}, begun at {started_ms}, recorded at {at_ms}"
+        )
+    }
 }
 
 /// The processes.
