@@ -6,9 +6,7 @@
 use super::plan::Plan;
 use super::receiver::Try;
 use crate::support::redis::{RedisServer, connect};
-use redis::Pipeline;
 use ringback::schedule::envelope::decode_header;
-use std::collections::HashMap;
 
 /// One lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,43 +17,45 @@ pub struct OutLease {
     expiry: String,
 }
 
-/// What [`read_leases`] reads.
-pub type Read = (
-    Vec<(String, String)>,
-    HashMap<String, String>,
-    HashMap<String, Vec<u8>>,
-);
+/// Reads the leases of attempts, each with the header of its entry, and empties Redis if that is asked for,
+/// in one step.
+const READ: &str = "
+    local found, leases = {}, redis.call('ZRANGE', '{rb:0}:leases', 0, -1, 'WITHSCORES')
+    for i = 1, #leases, 2 do
+      local envelope = redis.call('HGET', '{rb:0}:jobs', leases[i])
+      if envelope and redis.call('HEXISTS', '{rb:0}:changing', leases[i]) == 0 then
+        found[#found + 1] = { leases[i], leases[i + 1], string.sub(envelope, 1, 56) }
+      end
+    end
+    if ARGV[1] == 'flush' then redis.call('FLUSHALL') end
+    return found";
 
-/// Adds what has to be read.
-pub fn read_leases(pipe: &mut Pipeline) {
-    pipe.cmd("ZRANGE")
-        .arg("{rb:0}:leases")
-        .arg(&["0", "-1", "WITHSCORES"]);
-    pipe.hgetall("{rb:0}:changing").hgetall("{rb:0}:jobs");
-}
-
-/// The leases of attempts in what was read.
-pub fn leases_of((leases, changing, jobs): Read) -> Vec<OutLease> {
-    let attempts = leases
-        .into_iter()
-        .filter(|(key, _)| !changing.contains_key(key));
-    attempts
-        .filter_map(|(key, expiry)| {
-            let (_, progress) = decode_header(&key, jobs.get(&key)?).expect("an envelope");
-            let id = key.split_once('/').expect("a key").1;
-            let this = Try {
-                number: Plan::number_of(id).expect("one of ours"),
-                attempt: progress.next_number(),
-            };
-            Some(OutLease { this, expiry })
-        })
-        .collect()
-}
-
-/// Those of a server.
+/// Those that a server has out.
 pub async fn leases(server: &RedisServer) -> Vec<OutLease> {
+    read(server, "").await
+}
+
+/// Empties a server. Those that it had out at that very moment.
+pub async fn flush(server: &RedisServer) -> Vec<OutLease> {
+    read(server, "flush").await
+}
+
+async fn read(server: &RedisServer, then: &str) -> Vec<OutLease> {
     let mut connection = connect(&server.url(0)).await;
-    let mut pipe = redis::pipe();
-    read_leases(pipe.atomic());
-    leases_of(pipe.query_async(&mut connection).await.expect("answered"))
+    let mut command = redis::cmd("EVAL");
+    command.arg(READ).arg(0).arg(then);
+    let found: Vec<(String, String, Vec<u8>)> = command
+        .query_async(&mut connection)
+        .await
+        .expect("answered");
+    let lease = |(key, expiry, header): (String, String, Vec<u8>)| {
+        let (_, progress) = decode_header(&key, &header).expect("an envelope");
+        let id = key.split_once('/').expect("a key").1;
+        let this = Try {
+            number: Plan::number_of(id).expect("one of ours"),
+            attempt: progress.next_number(),
+        };
+        OutLease { this, expiry }
+    };
+    found.into_iter().map(lease).collect()
 }

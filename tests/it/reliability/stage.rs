@@ -2,7 +2,7 @@
 
 use super::callers::Servers;
 use super::complaints::Complaints;
-use super::leases::{OutLease, leases, leases_of, read_leases};
+use super::leases::{self, OutLease};
 use super::plan::Plan;
 use super::receiver::{Receiver, Try};
 use crate::support::postgres::{self, PostgresServer};
@@ -263,11 +263,11 @@ impl Stage {
     pub async fn set_redis_back(&mut self, to: &Written) -> bool {
         let redis = self.redis.as_mut().expect("there is one");
         let copied = |redis: &RedisServer| tokio::task::block_in_place(|| redis.start_copy());
-        let held = leases(&copied(redis)).await;
+        let held = leases::leases(&copied(redis)).await;
         if !redis.set_back(to) {
             return false;
         }
-        let left = leases(&copied(redis)).await;
+        let left = leases::leases(&copied(redis)).await;
         let lost = held.into_iter().filter(|lease| !left.contains(lease));
         self.note_lost(lost.collect());
         true
@@ -276,12 +276,8 @@ impl Stage {
     /// Empties Redis under the servers. Notes the leases that were out at that very moment.
     pub async fn flush_redis(&mut self) {
         let redis = self.redis.as_ref().expect("there is one");
-        let mut connection = connect(&redis.url(0)).await;
-        let mut pipe = redis::pipe();
-        read_leases(pipe.atomic());
-        pipe.cmd("FLUSHALL").ignore();
-        let read = pipe.query_async(&mut connection).await.expect("flushed");
-        self.note_lost(leases_of(read));
+        let lost = leases::flush(redis).await;
+        self.note_lost(lost);
     }
 
     fn note_lost(&mut self, leases: Vec<OutLease>) {
