@@ -43,24 +43,30 @@ struct Ended {
 enum Policy {
     /// By chance.
     Random,
-    /// One server is stopped before one of its calls, and goes on when the other one has ended. Time
-    /// passes in between.
+    /// One server is stopped before one of its calls. Time passes, the other one makes some of its calls or
+    /// all of them, and then the first one goes on to its end.
     Stop {
         server: usize,
         after: usize,
         pause_ms: i64,
+        /// How many calls the other one makes meanwhile.
+        meanwhile: usize,
     },
 }
 
 impl Policy {
     fn draw(chance: &mut Chance) -> Self {
-        if chance.percent(35) {
+        if chance.percent(20) {
             return Self::Random;
         }
         Self::Stop {
             server: chance.below(2) as usize,
             after: chance.below(9) as usize,
             pause_ms: *chance.pick(&[0, 3_100, CHANGE_LEASE_MS + 1, LEASE_MS + 1]),
+            meanwhile: match chance.percent(40) {
+                true => usize::MAX,
+                false => 1 + chance.below(8) as usize,
+            },
         }
     }
 }
@@ -93,7 +99,8 @@ pub struct Play<'a> {
     past: Past,
     step: u64,
     made: [usize; 2],
-    paused: bool,
+    /// How many calls the other server had made when one was stopped.
+    before_stop: Option<usize>,
     /// How often time has passed.
     turns: usize,
 }
@@ -165,7 +172,7 @@ impl<'a> Play<'a> {
             },
             step: 0,
             made: [0, 0],
-            paused: false,
+            before_stop: None,
             turns: 0,
         }
     }
@@ -269,22 +276,27 @@ impl<'a> Play<'a> {
             server: stopped,
             after,
             pause_ms,
+            meanwhile,
         } = self.policy
         else {
             return Some(drawn);
         };
+        let other = 1 - stopped;
         let wanted = if self.made[stopped] < after {
             stopped
         } else {
-            1 - stopped
-        };
-        if wanted != stopped && !self.paused {
-            self.paused = true;
-            if pause_ms > 0 {
-                self.advance(pause_ms);
+            let Some(before) = self.before_stop else {
+                self.before_stop = Some(self.made[other]);
+                if pause_ms > 0 {
+                    self.advance(pause_ms);
+                }
                 return None;
+            };
+            match self.made[other] - before < meanwhile {
+                true => other,
+                false => stopped,
             }
-        }
+        };
         if ready.contains(&wanted) && !self.waits(wanted) {
             return Some(wanted);
         }
