@@ -128,7 +128,7 @@ async fn what_was_accepted_while_redis_evicts_is_delivered() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let secret = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
     let start = async |name: &str| {
-        let mut arguments = vec!["--timeout", "2s", "--signing-secret", secret];
+        let mut arguments = vec!["--timeout", "10s", "--signing-secret", secret];
         arguments.extend(["--redis", &url, "--journal", &journal]);
         let mut server = Process::start(&dir.path().join(name), &arguments).await;
         server.take_log(|_| {});
@@ -169,6 +169,9 @@ async fn what_was_accepted_while_redis_evicts_is_delivered() {
     );
 
     until_delivered(third.api()).await;
+    let path = "/v1/notifications?topic=t&state=dead&limit=5";
+    let (_, dead) = third.api().call(Method::GET, path, None).await;
+    assert_eq!(dead["items"], json!([]), "an attempt failed");
     let mut calls: BTreeMap<Vec<u8>, usize> = BTreeMap::new();
     for merchant in &mut merchants {
         while let Some(call) = merchant.arrived() {

@@ -438,7 +438,9 @@ async fn what_may_be_in_flight_though_its_lease_is_gone_is_not_leased_by_hand() 
     let one = fixture.ask(&LeaseRequest::new(key("1"))).await;
     assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
     fixture.turn_to(LEASE_MS);
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
     assert_eq!(scene.repaired().await, 1);
+    fixture.turn_to(2 * LEASE_MS);
     leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
 }
 
