@@ -30,6 +30,14 @@ impl Change {
         }
     }
 
+    /// Whether it is made to dead letters.
+    fn is_for_dead(self) -> bool {
+        match self {
+            Self::Cancel | Self::CancelElsewhere | Self::Retry => false,
+            Self::Replay | Self::Discard => true,
+        }
+    }
+
     fn request(self, plan: &Plan) -> (Method, String) {
         let of = |list: &str, verb: &str| format!("/v1/{list}/{}/{}{verb}", plan.topic, plan.id());
         match self {
@@ -59,6 +67,17 @@ impl Change {
 }
 
 impl Callers {
+    /// Whether support staff see one in the state that the change is for. Nobody asks for a change of what
+    /// cannot be changed, over and over.
+    async fn is_seen_dead(&self, plan: &Plan, chance: &mut Chance) -> bool {
+        let url = self.servers().any(None, chance);
+        let path = format!("/v1/notifications/{}/{}", plan.topic, plan.id());
+        match self.ask(url.as_deref(), Method::GET, &path, None).await {
+            Some((200, view)) => view["state"] != "scheduled" && view["state"] != "in_flight",
+            _ => false,
+        }
+    }
+
     /// Makes a change by hand, asking again until it is done or too late.
     pub async fn change(&self, plan: &Plan, change: Change, mut chance: Chance) {
         let by = self
@@ -71,6 +90,10 @@ impl Callers {
         let but = by.filter(|_| change == Change::CancelElsewhere);
         let (method, path) = change.request(plan);
         for _ in 0..MOST_TRIES {
+            if change.is_for_dead() && !self.is_seen_dead(plan, &mut chance).await {
+                tokio::time::sleep(change.again(&mut chance)).await;
+                continue;
+            }
             let url = self.servers().any(but.as_deref(), &mut chance);
             let asked = self.ask(url.as_deref(), method.clone(), &path, None).await;
             match asked {
