@@ -1,12 +1,13 @@
 //! What comes back from a lease that nobody settled: the journal is asked before it is sent, and sent is
 //! only what is pending still.
 
-use crate::support::merchant::Merchant;
+use crate::support::merchant::{Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use crate::support::within;
 use redis::Cmd;
 use redis::aio::MultiplexedConnection;
+use reqwest::Method;
 use ringback::config::JournalConfig;
 use ringback::domain::key::Key;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
@@ -68,12 +69,7 @@ impl Scene {
     }
 
     async fn sql(&self, statement: &'static str) {
-        let JournalConfig::Sqlite(path) = &self.server.config().journal else {
-            panic!("it has a SQLite journal");
-        };
-        let options = SqliteConnectOptions::new().filename(path);
-        let mut journal: SqliteConnection = options.connect().await.expect("opened");
-        journal.execute(statement).await.expect("carried out");
+        sql(&self.server, statement).await;
     }
 
     /// The lease expires, and the attempt is due. Awaits that the schedule holds nothing any more, and
@@ -100,6 +96,16 @@ impl Scene {
     }
 }
 
+async fn sql(server: &Server, statement: &'static str) {
+    let JournalConfig::Sqlite(path) = &server.config().journal else {
+        panic!("it has a SQLite journal");
+    };
+    let options = SqliteConnectOptions::new().filename(path);
+    let options = options.busy_timeout(std::time::Duration::from_secs(20));
+    let mut journal: SqliteConnection = options.connect().await.expect("opened");
+    journal.execute(statement).await.expect("carried out");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_called_off_meanwhile_is_not_sent() {
     let scene = Scene::new().await;
@@ -116,4 +122,47 @@ async fn what_is_called_off_before_its_interruption_is_noted_is_not_sent() {
     assert_eq!(gone, 1);
     scene.sql(CALL_OFF_ONCE_FENCED).await;
     assert_eq!(scene.until_it_is_gone().await, 1, "the interrupted one");
+}
+
+/// As if it had been set back to an older copy.
+const FORGET: &str = "DELETE FROM notifications";
+
+/// Awaits the delivery of one that the journal had forgotten: once, and noted.
+async fn until_delivered_once(server: Server, mut merchant: Merchant) {
+    assert_eq!(merchant.call().await.attempt(), 1);
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(view["attempts"].as_array().map(Vec::len), Some(1), "{view}");
+    server.stop().await;
+    assert!(merchant.arrived().is_none(), "once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_journal_has_forgotten_is_written_down_and_sent() {
+    let scene = Scene::new().await;
+    scene.sql(FORGET).await;
+    scene.server.clock().turn_to(BEGIN_MS + CHANGE_LEASE_MS);
+    scene.server.clock().turn_to(BEGIN_MS + DUE_MS);
+    until_delivered_once(scene.server, scene.merchant).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_journal_forgets_before_the_outcome_is_written_down_with_it() {
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    sql(&server, FORGET).await;
+    merchant.release();
+    let path = "/v1/notifications/t/a";
+    within("it to be known again", async {
+        while server.call(Method::GET, path, None).await.0 == 404 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(view["attempts"].as_array().map(Vec::len), Some(1), "{view}");
+    server.stop().await;
+    assert!(merchant.arrived().is_none(), "once");
 }
