@@ -237,6 +237,32 @@ async fn a_server_that_starts_notices_what_the_last_one_knew() {
 }
 
 #[tokio::test]
+async fn instances_that_start_after_a_stop_find_it_whole_and_what_stopped_is_forgotten() {
+    let server = Server::new();
+    let first = server.ready().await;
+    put(&first, "1").await.expect("registered");
+    let mark = first.mark();
+    first.leave().await;
+    let counters = async || {
+        let mut connection = connect(&server.options.url).await;
+        let asked = redis::Cmd::hkeys("{rb:0}:marks");
+        let names: Vec<String> = asked.query_async(&mut connection).await.expect("answered");
+        names.iter().filter(|name| name.len() == 32).count()
+    };
+    // Both go by what the one that stopped wrote down.
+    let (second, third) = (server.instance(), server.instance());
+    for one in [&second, &third] {
+        one.recall(&mark);
+        assert_eq!(look(one).await, Found::Whole);
+    }
+    assert_eq!(counters().await, 3);
+    let fourth = server.instance();
+    fourth.recall(&second.mark());
+    assert_eq!(look(&fourth).await, Found::Whole);
+    assert_eq!(counters().await, 3, "the first is forgotten");
+}
+
+#[tokio::test]
 async fn one_instance_fills_and_another_goes_on_when_it_is_gone() {
     let mut server = Server::new();
     server.options.partitions = 2;

@@ -61,8 +61,11 @@ for name, at in pairs(held) do
   if string.sub(name, 1, 3) == 'at:' then
     local other = string.sub(name, 4)
     if tonumber(at) < NOW - FORGET_MS then
-      call('HDEL', MARKS, name, other)
-      if other ~= witness then held[other] = nil end
+      -- The one that this instance goes by is asked for by others that start now, too.
+      if other ~= witness then
+        call('HDEL', MARKS, name, other)
+        held[other] = nil
+      end
     elseif other ~= instance and tonumber(at) > NOW - alive_ms then
       alive = true
     end
