@@ -6,7 +6,7 @@
 //! sent, and that only until the time for their body is up.
 //!
 //! Bodies that have arrived in part cannot all be completed if they fill the room together. One
-//! request at a time may therefore go on without room ([`Room::last`]) until it has ended. The room
+//! request at a time may therefore go on without room (`Room::last`) until it has ended. The room
 //! is exceeded by one body at most.
 
 use crate::api::problem::{Kind, Problem};

@@ -4,6 +4,7 @@
 //! with the test process, however that ends: a small shell holds a pipe from us, sends the server
 //! the signals that we name there, and ends it by its process id when the pipe closes.
 
+use redis::AsyncConnectionConfig;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::future::Future;
@@ -297,7 +298,9 @@ pub fn fresh_database() -> String {
 /// A connection beside the server under test, as an operator would have.
 pub async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL");
-    let connecting = client.get_multiplexed_async_connection();
+    // A busy machine takes longer at times than the half second that the library grants.
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(super::PATIENCE));
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
     super::within("a Redis connection", connecting)
         .await
         .expect("connected")
