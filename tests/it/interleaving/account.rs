@@ -17,7 +17,8 @@ pub async fn settle_accounts(
 ) -> Vec<String> {
     let Outcome { answers, died, .. } = outcome;
     let may_be_dead = |call: &Call| died.contains(&call.server);
-    let without_lease = |number| outcome.without_lease.get(&number).copied().unwrap_or(0);
+    let without_lease =
+        |number| outcome.about_to_call + outcome.without_lease.get(&number).copied().unwrap_or(0);
     let judge = world.server(JUDGE, None);
     let key = key(id);
     let mut wrong = Vec::new();

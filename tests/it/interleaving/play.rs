@@ -99,6 +99,8 @@ pub struct Play<'a> {
     past: Past,
     step: u64,
     made: [usize; 2],
+    /// Which server has claimed something.
+    claimed: [bool; 2],
     /// How many calls the other server had made when one was stopped.
     before_stop: Option<usize>,
     /// How often time has passed.
@@ -172,6 +174,7 @@ impl<'a> Play<'a> {
             },
             step: 0,
             made: [0, 0],
+            claimed: [false, false],
             before_stop: None,
             turns: 0,
         }
@@ -312,6 +315,7 @@ impl<'a> Play<'a> {
         for (other, actor) in self.actors.iter_mut().enumerate() {
             actor.alone = if other == server { actor.alone + 1 } else { 0 };
         }
+        self.claimed[server] |= held.name == "schedule.claim";
         let strikes = self.step == self.trouble_at;
         self.step += 1;
         let _ = write!(self.order, "{}:{} ", NAMES[server], held.name);
@@ -374,6 +378,14 @@ impl<'a> Play<'a> {
         }
         self.order.push_str("Redis is set back ");
         self.outcome.without_lease = self.world.calls_without_outcome(self.id).await;
+        let calls = self.world.merchant.account.calls(self.id);
+        let about_to_call = (0..2).filter(|server| {
+            self.claimed[*server]
+                && self.actors[*server].alive
+                && self.outcome.answers[*server].is_none()
+                && calls.iter().all(|call| call.server != *server)
+        });
+        self.outcome.about_to_call = about_to_call.count();
         self.world.set_redis_back().await;
     }
 

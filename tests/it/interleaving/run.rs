@@ -54,6 +54,8 @@ pub struct Outcome {
     /// By the numbers of attempts: calls that were under way, as far as the journal knows, when Redis
     /// forgot whose lease they had.
     pub without_lease: HashMap<u32, usize>,
+    /// Servers that had a lease then, and had not called yet.
+    pub about_to_call: usize,
 }
 
 /// Tries one interleaving, drawn by `chance`. Gives the order of the calls, and what was wrong.

@@ -193,13 +193,26 @@ impl Api {
         )
     }
 
-    /// Registers; the answer must be 201.
+    /// Registers; the answer must be 201. As callers do, sends the same again after a 503: on a busy
+    /// machine a store may take too long. The answer may be 200 then.
     pub async fn register(&self, registration: Value) -> Value {
-        let (status, view) = self
-            .call(Method::POST, "/v1/notifications", Some(registration))
-            .await;
-        assert_eq!(status, StatusCode::CREATED, "{view}");
-        view
+        let mut again = false;
+        let registering = async {
+            loop {
+                let asked = Some(registration.clone());
+                let (status, view) = self.call(Method::POST, "/v1/notifications", asked).await;
+                if status != StatusCode::SERVICE_UNAVAILABLE {
+                    assert!(
+                        status == StatusCode::CREATED || (again && status == StatusCode::OK),
+                        "{status}: {view}"
+                    );
+                    return view;
+                }
+                again = true;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        within("a registration to be accepted", registering).await
     }
 
     /// Looks one up; it must be there.
