@@ -8,7 +8,7 @@ use reqwest::Method;
 use std::time::{Duration, Instant};
 
 /// How long support staff wait before they look at a dead letter again, or for it.
-const STAFF_AGAIN_MS: std::ops::Range<u64> = 100..400;
+const STAFF_AGAIN_MS: std::ops::Range<u64> = 300..900;
 
 impl Change {
     /// For messages.

@@ -10,6 +10,9 @@ use std::time::Duration;
 pub const TOPIC: &str = "t";
 /// The topic of those that are due long after the run: they have to be pending at its end.
 pub const LATER: &str = "later";
+/// The topic of those that are due as late, and of which support staff want an attempt now. If that fails,
+/// since the machine is too slow for its time limit, the next one is due as late.
+pub const BY_HAND: &str = "by-hand";
 
 /// A delay that no run outlasts.
 const MUCH_LATER: Duration = Duration::from_secs(3_600);
@@ -133,6 +136,7 @@ impl Plan {
                 ..plain
             },
             94..97 => Self {
+                topic: BY_HAND,
                 delay: MUCH_LATER,
                 change: Some((Change::Retry, soon(&mut chance))),
                 ..plain

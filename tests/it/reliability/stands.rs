@@ -1,6 +1,6 @@
 //! How all notifications stand, as a server's lists show them.
 
-use super::plan::{LATER, Plan, TOPIC};
+use super::plan::{BY_HAND, LATER, Plan, TOPIC};
 use crate::support::ringback::Api;
 use reqwest::Method;
 use serde_json::Value;
@@ -24,10 +24,16 @@ pub struct Stand {
 }
 
 impl Stand {
+    /// Whether the attempt that support staff wanted was made, however it ended.
+    pub fn had_its_attempt_by_hand(&self) -> bool {
+        self.topic == BY_HAND && self.attempts_made > 0
+    }
+
     /// Whether it has ended, or is due much later.
     fn is_final(&self) -> bool {
         let is_over = self.state != "scheduled" && self.state != "in_flight";
-        is_over || self.topic == LATER && self.state == "scheduled"
+        let is_scheduled = self.state == "scheduled";
+        is_over || is_scheduled && (self.topic == LATER || self.had_its_attempt_by_hand())
     }
 }
 
