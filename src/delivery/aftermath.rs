@@ -66,13 +66,13 @@ impl Errands {
         self.hold(lease, keeping).await
     }
 
-    /// Writes what is leased into the journal, which does not know it. `None` if we are to end first, or
-    /// if nobody has its body.
+    /// Writes what is leased into the journal, which does not know it. `false` if the journal refuses it,
+    /// or nobody has its body; `None` if we are to end first.
     pub(super) async fn write_down_again(
         &self,
         recorder: &Recorder,
         lease: &mut Lease,
-    ) -> Option<()> {
+    ) -> Option<bool> {
         let registering = Registering {
             notification: lease.entry.notification.clone(),
             progress: lease.entry.progress,
@@ -82,11 +82,11 @@ impl Errands {
         self.hold(lease, writing).await
     }
 
-    async fn register_again(&self, recorder: &Recorder, registering: Registering) -> Option<()> {
+    async fn register_again(&self, recorder: &Recorder, registering: Registering) -> Option<bool> {
         let key = registering.notification.key.clone();
         if registering.notification.body.here().is_none() {
             tracing::error!(notification = %key, "the journal has lost a notification and its body");
-            return None;
+            return Some(false);
         }
         let mut patience = Patience::new(&self.health, Store::Journal);
         loop {
@@ -100,9 +100,20 @@ impl Errands {
                         "the journal had forgotten a notification that the schedule holds; it is written \
                          down again"
                     );
-                    return Some(());
+                    return Some(true);
                 }
-                Err(error) => tracing::debug!(notification = %key, %error, "writing it down waits"),
+                // To try again would not help.
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    tracing::error!(
+                        notification = %key,
+                        %error,
+                        "the journal had forgotten a notification, and refuses it now"
+                    );
+                    return Some(false);
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    tracing::debug!(notification = %key, %error, "writing it down waits");
+                }
             }
             self.give_up.run_until_cancelled(patience.wait()).await?;
         }
@@ -156,7 +167,9 @@ impl Errands {
                         progress: recording.before,
                         actor: Actor::upkeep(),
                     };
-                    self.register_again(recorder, registering).await?;
+                    if !self.register_again(recorder, registering).await? {
+                        return Some(carried_out);
+                    }
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     let why = unrecorded(&recording.attempt, &error);

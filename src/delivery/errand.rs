@@ -177,8 +177,10 @@ impl Errands {
         };
         let Some(snapshot) = found else {
             // A journal that was set back has forgotten it. It was accepted: to drop it would lose it.
-            self.write_down_again(recorder, &mut lease).await?;
-            self.settle(lease, Settlement::Recheck).await;
+            // One that cannot be written down comes back when its lease expires.
+            if self.write_down_again(recorder, &mut lease).await? {
+                self.settle(lease, Settlement::Recheck).await;
+            }
             return None;
         };
         let known = &lease.entry.progress;

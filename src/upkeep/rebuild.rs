@@ -1,9 +1,9 @@
 //! Keeping a schedule that may lose its data whole.
 //!
 //! A call that meets a schedule which has lost what it held is refused, and says so to this keeper.
-//! One instance then empties the schedule and fills it from the journal, while the others work with
-//! it as far as it is filled; if that one dies, another goes on. What was under way when the data was
-//! lost may be sent again by another instance: the leases were part of the data.
+//! One instance then compares the schedule with the journal and puts it right, while the others work
+//! with it; if that one dies, another goes on. It is emptied first only if that is asked for. What was
+//! in flight when the data was lost may be sent again by another instance: the leases were part of it.
 
 use super::recovery::{Recovered, Recovery};
 use crate::domain::key::Key;
