@@ -137,8 +137,15 @@ impl Service {
                     }
                     answer => return answer,
                 },
-                Leasing::Settled(stands) => {
+                Leasing::Refused(stands) => {
                     let shown = self.find(&asked.key).await?.unwrap_or(*stands);
+                    if asked.change.is_allowed(shown.state) {
+                        // It has changed since.
+                        if started.elapsed() > LEASE_PATIENCE {
+                            return Err(ServiceError::Unsettled);
+                        }
+                        continue;
+                    }
                     return repeated(asked.change, shown);
                 }
                 Leasing::Missing => return Err(ServiceError::Missing),

@@ -42,8 +42,9 @@ pub(super) enum Leasing {
     Held(Held, Option<Box<Snapshot>>),
     /// There is none to be had: an attempt is, or may be, in flight.
     InFlight,
-    /// None is needed: by the journal, it has ended in a state in which this change is not made.
-    Settled(Box<Snapshot>),
+    /// None is needed: by the journal, it is in a state in which this change is not made. So those who
+    /// ask for what is refused, again and again, keep no attempt waiting.
+    Refused(Box<Snapshot>),
     /// There is no such notification.
     Missing,
 }
@@ -85,8 +86,8 @@ impl Service {
                     break Ok(Leasing::Missing);
                 };
                 request.known = Some(known(stands));
-                if !is_scheduled(stands) && !change.is_allowed(stands.state) && !in_doubt {
-                    break Ok(Leasing::Settled(Box::new(stands.clone())));
+                if !change.is_allowed(stands.state) && !in_doubt {
+                    break Ok(Leasing::Refused(Box::new(stands.clone())));
                 }
             }
             let may_wait = started.elapsed() <= LEASE_PATIENCE;

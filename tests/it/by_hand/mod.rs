@@ -4,18 +4,20 @@
 
 pub mod scripted;
 
-use crate::journal_contract::samples::{START_MS, attempts, changing, find, key, registration};
+use crate::journal_contract::samples::{
+    START_MS, apply, attempts, changing, do_change, find, key, refusal, registration,
+};
 use crate::support::redis::fresh_database;
 use crate::support::within;
 use ringback::clock::ManualClock;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
-use ringback::domain::state::State;
+use ringback::domain::state::{Cause, State};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{CHANGE_LEASE_MS, Entry, Limits, Schedule};
+use ringback::schedule::{CHANGE_LEASE_MS, Entry, Limits, Schedule, Settled, Settlement};
 use ringback::service::{Service, ServiceError};
 use scripted::{Scripted, Then};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -174,8 +176,51 @@ async fn a_change_of_which_the_journal_gives_no_answer_has_it_asked_before_anyth
 }
 
 #[tokio::test]
-async fn a_change_that_its_state_forbids_shuts_out_whoever_had_a_lease_before() {
+async fn a_change_that_its_state_forbids_takes_no_lease() {
     let scene = Scene::new().await;
+    let why = "a client that asks for it until it is dead";
+    for _ in 0..2 {
+        let refused = [
+            scene.service.replay(&key("1"), actor(), why).await,
+            scene.service.discard(&key("1"), actor()).await,
+        ];
+        for refused in refused {
+            assert!(
+                matches!(refused, Err(ServiceError::Refused { .. })),
+                "{refused:?}"
+            );
+        }
+        // The second time, somebody else has it.
+        scene.schedule.claim(1).await.expect("claimed");
+    }
+    assert_eq!(scene.schedule.requests.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn a_change_that_is_refused_under_its_lease_shuts_out_whoever_had_a_lease_before() {
+    let scene = Scene::new().await;
+    let mut claimed = scene.schedule.claim(1).await.expect("claimed").leases;
+    let lease = claimed.pop().expect("it is due");
+    let progress = lease.entry.progress;
+    apply(
+        &*scene.journal,
+        refusal(&lease.entry.notification, progress),
+    )
+    .await;
+    let parked = Settlement::End {
+        state: State::Dead,
+        cause: Some(Cause::Refused),
+        progress,
+        ended_ms: START_MS,
+    };
+    let settled = scene.schedule.settle(lease, parked).await;
+    assert_eq!(settled.expect("answered"), Settled::Done);
+    // Before it hears of its lease, another server has replayed it.
+    let journal = scene.journal.clone();
+    let replayed = async move {
+        do_change(&*journal, &key("1"), Change::Replay, START_MS).await;
+    };
+    scene.schedule.then(Then::After(Box::pin(replayed)));
     let refused = scene.service.replay(&key("1"), actor(), "why").await;
     assert!(
         matches!(refused, Err(ServiceError::Refused { .. })),
