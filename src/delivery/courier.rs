@@ -81,25 +81,24 @@ impl Courier {
     }
 
     /// Delivers a notification once, with this body. `number` is the attempt's, `now_ms` the time
-    /// that is signed.
+    /// that is signed. `None` if it was not begun before `until`, when its lease ends: nothing was sent.
     pub async fn deliver(
         &self,
         notification: &Notification,
         body: &Bytes,
         number: u32,
         now_ms: i64,
-    ) -> Answer {
-        let call = self.call(notification, body, number, now_ms);
-        match tokio::time::timeout(self.timeout, call).await {
-            Ok(answer) => answer,
-            Err(_) => {
-                let limit = duration::display_ms(self.timeout.as_millis().try_into().unwrap_or(0));
-                without_answer(
-                    Outcome::Timeout,
-                    format!("no complete answer within {limit}"),
-                )
-            }
+        until: Instant,
+    ) -> Option<Answer> {
+        let call = self.call(notification, body, number, now_ms, until);
+        if let Ok(answer) = tokio::time::timeout(self.timeout, call).await {
+            return answer;
         }
+        let limit = duration::display_ms(self.timeout.as_millis().try_into().unwrap_or(0));
+        Some(without_answer(
+            Outcome::Timeout,
+            format!("no complete answer within {limit}"),
+        ))
     }
 
     async fn call(
@@ -108,9 +107,11 @@ impl Courier {
         body: &Bytes,
         number: u32,
         now_ms: i64,
-    ) -> Answer {
+        until: Instant,
+    ) -> Option<Answer> {
         let Some(url) = notification.destination.url() else {
-            return without_answer(Outcome::Blocked, "the URL cannot be read".to_string());
+            let reason = "the URL cannot be read".to_string();
+            return Some(without_answer(Outcome::Blocked, reason));
         };
         let (scheme, connector) = match url.scheme() {
             "https" => (Scheme::Https, &self.https),
@@ -120,7 +121,7 @@ impl Courier {
         if let Some(address) = literal(&url)
             && let Err(error) = self.guard.check(address, scheme)
         {
-            return blocked(&error);
+            return Some(blocked(&error));
         }
         let origin = &url[..Position::BeforePath];
         let request = || {
@@ -131,7 +132,7 @@ impl Courier {
         };
         let sent = async |connection| -> Result<Exchanged, Answer> {
             let ack = notification.ack;
-            Ok(exchange(connection, request()?, ack, origin, &self.pool).await)
+            Ok(exchange(connection, request()?, ack, origin, &self.pool, until).await)
         };
         // At most two rounds: a new connection always brings an answer.
         let mut kept = self.pool.take(origin, Instant::now());
@@ -140,11 +141,12 @@ impl Courier {
                 Some(kept) => kept,
                 None => match connector.open(&url, origin, &self.pool).await {
                     Ok(fresh) => fresh,
-                    Err(error) => return not_connected(error.as_ref()),
+                    Err(error) => return Some(not_connected(error.as_ref())),
                 },
             };
             match sent(connection).await {
-                Ok(Exchanged::Answered(answer)) | Err(answer) => return answer,
+                Ok(Exchanged::Answered(answer)) | Err(answer) => return Some(answer),
+                Ok(Exchanged::TooLate) => return None,
                 Ok(Exchanged::Unsent) => {}
             }
         }

@@ -95,16 +95,23 @@ impl Errands {
         // Receivers compare the timestamp with their own clocks, so it is ours and not Redis's.
         let signed_ms = self.machine_clock.now_ms();
         let measured = Instant::now();
+        let left_ms = u64::try_from(lease.expires_ms() - started_ms).unwrap_or(0);
+        let until = measured + Duration::from_millis(left_ms);
         let number = before.next_number();
         let calling = self
             .courier
-            .deliver(&notification, &body.bytes, number, signed_ms);
-        let mut answer = tokio::select! {
+            .deliver(&notification, &body.bytes, number, signed_ms, until);
+        let answer = tokio::select! {
             answer = calling => answer,
-            () = self.hurry.cancelled() => without_answer(
+            () = self.hurry.cancelled() => Some(without_answer(
                 Outcome::Interrupted,
                 "the dispatcher was stopped before an answer came".to_string(),
-            ),
+            )),
+        };
+        let Some(mut answer) = answer else {
+            // Most likely somebody else has it by now; to give it back does no harm.
+            self.release(lease).await;
+            return;
         };
         // Recording and settling may take long, and need it no more.
         drop(body);

@@ -18,20 +18,25 @@ pub enum Exchanged {
     /// A kept connection was closed before a byte of the request was written to it: the receiver
     /// cannot have read any of it, so the request may be sent over another connection.
     Unsent,
+    /// The lease was over before a byte of the request was written: none will be.
+    TooLate,
 }
 
-/// Sends a request and reads its answer. Gives the connection back if it can be used again.
+/// Sends a request, unless it has not begun to by `until`, and reads its answer. Gives the connection
+/// back if it can be used again.
 pub async fn exchange(
     mut connection: Connection,
     request: Request<Full<Bytes>>,
     ack: AckRule,
     origin: &str,
     pool: &Pool,
+    until: Instant,
 ) -> Exchanged {
     let kept = connection.kept;
-    connection.meter.begin(kept);
+    connection.meter.begin(kept, until);
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
+        Err(_) if connection.meter.is_too_late() => return Exchanged::TooLate,
         // What the library hands back, it has not begun to write; but a write that it has begun
         // may have been of no byte, and that is for the socket to say.
         Err(error) if kept && (error.message().is_some() || connection.meter.nothing_written()) => {
@@ -149,7 +154,8 @@ mod tests {
             receiver.write_all(answer.as_bytes()).await.expect("taken");
         };
         let request = request.expect("a request");
-        let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool);
+        let until = Instant::now() + TRIAL;
+        let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool, until);
         let (exchanged, ()) = tokio::join!(calling, answering);
         assert!(matches!(exchanged, Exchanged::Answered(answer) if answer.status == Some(200)));
     }
@@ -173,6 +179,29 @@ mod tests {
             let taken = pool.take(ORIGIN, later).map(|taken| taken.id);
             assert_eq!(taken, Some(id), "{announced}");
         }
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_once_the_lease_is_over() {
+        let pool = Pool::default();
+        let (new, mut receiver, ended) = connect(&pool).await;
+        let (mut kept, mut other_receiver, other_ended) = connect(&pool).await;
+        kept.kept = true;
+        for connection in [new, kept] {
+            let body = Full::new(Bytes::from_static(b"!"));
+            let request = Request::post("/").header("Host", "shop.example").body(body);
+            let (request, until) = (request.expect("a request"), Instant::now());
+            let ack = AckRule::Success;
+            let exchanged = exchange(connection, request, ack, ORIGIN, &pool, until).await;
+            assert!(matches!(exchanged, Exchanged::TooLate));
+        }
+        ended.await.expect("no panic");
+        other_ended.await.expect("no panic");
+        let mut arrived = Vec::new();
+        for receiver in [&mut receiver, &mut other_receiver] {
+            receiver.read_to_end(&mut arrived).await.expect("closed");
+        }
+        assert!(arrived.is_empty(), "{arrived:?}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! A TCP connection to a receiver that counts the bytes that pass over it.
 //!
-//! The counts are taken on the socket itself, below TLS and HTTP, because two decisions need more
+//! The counts are taken on the socket itself, below TLS and HTTP, because three decisions need more
 //! than the HTTP library tells:
 //!
 //! * A request may be sent again only if no byte of it was written.
+//! * A request may be begun only while its lease is in force. A process that was suspended goes on where
+//!   it stood, and time limits fire only after what has become ready meanwhile.
 //! * An answer may take only so many bytes. The library skips interim answers (`100 Continue`,
 //!   `103 Early Hints`) without a limit and without giving way to other tasks, so a receiver that
 //!   sends nothing else occupies a thread of the runtime, and time limits do not fire.
@@ -12,9 +14,10 @@ use socket2::SockRef;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -39,6 +42,11 @@ pub struct TooManyBytes;
 #[error("the connection was closed before the request was written")]
 pub struct ClosedBefore;
 
+/// The lease of the call was over before anything of the request was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("the lease was over before the request was written")]
+pub struct TooLate;
+
 /// The counts of one connection, shared between the socket and the call that uses it.
 #[derive(Debug)]
 pub struct Meter {
@@ -48,6 +56,8 @@ pub struct Meter {
     allowance: AtomicU64,
     /// The connection was kept, and whether it is still open is to be checked before writing.
     check: AtomicBool,
+    /// Until when a request may be begun.
+    until: Mutex<Option<Instant>>,
 }
 
 impl Meter {
@@ -56,11 +66,14 @@ impl Meter {
             written: AtomicU64::new(0),
             allowance: AtomicU64::new(MOST_BEFORE_BODY_BYTES),
             check: AtomicBool::new(false),
+            until: Mutex::new(None),
         }
     }
 
-    /// A call begins. `kept` says that the connection was used before.
-    pub fn begin(&self, kept: bool) {
+    /// A call begins, whose first byte may be written before `until`. `kept` says that the connection
+    /// was used before.
+    pub fn begin(&self, kept: bool, until: Instant) {
+        *self.until() = Some(until);
         self.written.store(0, Ordering::Release);
         self.allowance
             .store(MOST_BEFORE_BODY_BYTES, Ordering::Release);
@@ -75,6 +88,16 @@ impl Meter {
     /// Whether no byte was written since the call began.
     pub fn nothing_written(&self) -> bool {
         self.written.load(Ordering::Acquire) == 0
+    }
+
+    /// A panic elsewhere leaves an instant whole.
+    fn until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the first byte of a request may be written no more.
+    pub fn is_too_late(&self) -> bool {
+        self.nothing_written() && self.until().is_some_and(|until| Instant::now() >= until)
     }
 
     fn wrote(&self, bytes: usize) {
@@ -108,9 +131,12 @@ impl Socket {
         (socket, meter)
     }
 
-    /// Asks the kernel whether a kept connection is still open. The runtime may not have noticed
-    /// yet that it is closed.
+    /// Whether there is time to write, and, as the kernel says, a kept connection is still open. The
+    /// runtime may not have noticed yet that it is closed.
     fn check(&self) -> io::Result<()> {
+        if self.meter.is_too_late() {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, TooLate));
+        }
         // A plain load first: writes are many, and most have nothing to check.
         if !self.meter.check.load(Ordering::Acquire)
             || !self.meter.check.swap(false, Ordering::AcqRel)
@@ -182,8 +208,14 @@ impl AsyncWrite for Socket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
+
+    /// An instant that does not come during a test.
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(3_600)
+    }
 
     async fn pair() -> (Socket, Arc<Meter>, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -198,7 +230,7 @@ mod tests {
     fn an_answer_may_take_so_many_bytes_and_no_more() {
         let meter = Meter::new();
         let most = usize::try_from(MOST_BEFORE_BODY_BYTES).expect("fits");
-        meter.begin(false);
+        meter.begin(false, later());
         assert_eq!(meter.read(most - 1), Ok(()));
         assert_eq!(meter.read(1), Ok(()));
         assert_eq!(meter.read(1), Err(TooManyBytes));
@@ -206,7 +238,7 @@ mod tests {
         meter.body_begins();
         assert_eq!(meter.read(most), Ok(()));
         assert_eq!(meter.read(1), Err(TooManyBytes));
-        meter.begin(true);
+        meter.begin(true, later());
         assert_eq!(meter.read(1), Ok(()));
     }
 
@@ -216,7 +248,7 @@ mod tests {
         assert!(meter.nothing_written());
         socket.write_all(b"x").await.expect("sends");
         assert!(!meter.nothing_written());
-        meter.begin(true);
+        meter.begin(true, later());
         assert!(meter.nothing_written());
         socket.write_all(b"x").await.expect("sends");
         assert!(!meter.nothing_written());
@@ -228,15 +260,37 @@ mod tests {
         socket.write_all(b"first").await.expect("sends");
         receiver.read_exact(&mut [0; 5]).await.expect("arrives");
         drop(receiver);
-        meter.begin(true);
+        meter.begin(true, later());
         let error = socket.write(b"second").await.expect_err("closed");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         assert!(meter.nothing_written());
         // A new one is written to: what became of that is not known before the answer.
         let (mut socket, meter, receiver) = pair().await;
         drop(receiver);
-        meter.begin(false);
+        meter.begin(false, later());
         socket.write_all(b"first").await.expect("sends");
         assert!(!meter.nothing_written());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_begun_once_it_is_too_late_and_what_was_begun_goes_on() {
+        let (mut socket, meter, mut receiver) = pair().await;
+        // What belongs to no call, such as a handshake, has no such limit.
+        socket.write_all(b"hello").await.expect("sends");
+        meter.begin(true, Instant::now());
+        assert!(meter.is_too_late());
+        let error = socket.write(b"request").await.expect_err("too late");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(meter.nothing_written());
+        let soon = Instant::now() + Duration::from_millis(50);
+        meter.begin(true, soon);
+        socket.write_all(b"head").await.expect("in time");
+        tokio::time::sleep_until(soon.into()).await;
+        socket.write_all(b", body").await.expect("goes on");
+        assert!(!meter.is_too_late());
+        drop(socket);
+        let mut arrived = String::new();
+        receiver.read_to_string(&mut arrived).await.expect("text");
+        assert_eq!(arrived, "hellohead, body");
     }
 }
