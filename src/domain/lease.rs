@@ -9,8 +9,8 @@ use std::fmt;
 
 /// When a lease ends, and what tells it from any other lease on the same notification.
 ///
-/// Written as `1795163400123.042`: milliseconds since 1970 by the schedule's clock, and a number that
-/// differs between two leases which end in the same millisecond.
+/// Written as `1795163400123042`: milliseconds since 1970 by the schedule's clock, and three digits that
+/// differ between two leases which end in the same millisecond.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry {
     /// When it ends, in milliseconds since 1970 by the schedule's clock.
@@ -23,32 +23,22 @@ impl Expiry {
     /// Numbers are below this.
     pub const NUMBERS: u16 = 1_000;
 
-    /// Reads what [`Expiry`] displays; also a text without a number, which is 0 then.
+    /// Reads what [`Expiry`] displays.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        let (at_ms, number) = match text.split_once('.') {
-            None => (text, 0),
-            Some((at_ms, digits)) => {
-                if digits.is_empty()
-                    || digits.len() > 3
-                    || digits.bytes().any(|b| !b.is_ascii_digit())
-                {
-                    return None;
-                }
-                let number: u16 = digits.parse().ok()?;
-                (at_ms, number * [100, 10, 1][digits.len() - 1])
-            }
-        };
+        let digits: i64 = text.parse().ok()?;
+        let numbers = i64::from(Self::NUMBERS);
         Some(Self {
-            at_ms: at_ms.parse().ok()?,
-            number,
+            at_ms: digits.div_euclid(numbers),
+            number: u16::try_from(digits.rem_euclid(numbers)).ok()?,
         })
     }
 }
 
 impl fmt::Display for Expiry {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}.{:03}", self.at_ms, self.number)
+        let digits = self.at_ms.saturating_mul(i64::from(Self::NUMBERS));
+        write!(out, "{}", digits.saturating_add(i64::from(self.number)))
     }
 }
 
@@ -93,12 +83,12 @@ mod tests {
             at_ms: 1_795_163_400_123,
             number: 42,
         };
-        assert_eq!(expiry.to_string(), "1795163400123.042");
-        check("1795163400123.042", Some((1_795_163_400_123, 42)));
-        check("1795163400123", Some((1_795_163_400_123, 0)));
-        check("5.9", Some((5, 900)));
-        check("5.99", Some((5, 990)));
-        for text in ["", "x", "5.", "5.0420", "5.-1", ".5x"] {
+        assert_eq!(expiry.to_string(), "1795163400123042");
+        check("1795163400123042", Some((1_795_163_400_123, 42)));
+        check("1795163400123999", Some((1_795_163_400_123, 999)));
+        check("5000", Some((5, 0)));
+        check("42", Some((0, 42)));
+        for text in ["", "x", "5.", "5.042", "1e9", " 5", "99999999999999999999"] {
             check(text, None);
         }
     }

@@ -97,10 +97,20 @@ impl Ledger {
         }
     }
 
-    /// Whether a body of so many bytes may be held. Bodies take half of the limit at most: what is
-    /// accepted while many wait needs the rest.
+    /// Whether a body of so many bytes may be held that is needed soon. Bodies take half of the limit at
+    /// most: what is accepted while many wait needs the rest.
     pub(super) fn has_room_for_body(&self, bytes: usize) -> bool {
-        let body_room = (self.limit / 2).saturating_sub(self.bodies.load(Ordering::Relaxed));
+        self.has_room_within(self.limit / 2, bytes)
+    }
+
+    /// Whether a body of so many bytes may be held that waits: only while bodies take no more than an
+    /// eighth of the limit.
+    pub(super) fn has_room_for_waiting_body(&self, bytes: usize) -> bool {
+        self.has_room_within(self.limit / 8, bytes)
+    }
+
+    fn has_room_within(&self, share: usize, bytes: usize) -> bool {
+        let body_room = share.saturating_sub(self.bodies.load(Ordering::Relaxed));
         let room = (self.limit).saturating_sub(self.taken.load(Ordering::Relaxed));
         bytes <= body_room.min(room)
     }

@@ -3,6 +3,7 @@
 //! Pure: time comes in as a value. Registering, settling and the like cost a few steps in sorted
 //! sets; a claim costs what it brings, and returns or forgets a bounded number beside that.
 
+use super::doubts::Doubts;
 use super::ended::Ended;
 use super::lanes::Lanes;
 use super::named::{Named, Timed};
@@ -21,7 +22,7 @@ use crate::schedule::{
 };
 use bytes::Bytes;
 use slab::Slab;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Most expired leases that one claim returns to their lanes.
@@ -31,17 +32,27 @@ const MOST_FORGOTTEN: usize = 256;
 
 /// A body is held for a first attempt that is due within this, in milliseconds.
 const SOON_MS: i64 = 5_000;
+/// A body of up to so many bytes is held for any attempt: it takes about what the rest of its entry takes,
+/// and to read it costs more than all else of an attempt here.
+const SMALL_BYTES: usize = 1_024;
 
 /// Where bodies are while their notifications wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Bodies {
     /// Here: nobody else has them.
     Held,
-    /// In a journal; here as well if they are needed soon and there is room.
+    /// In a journal; here as well if they are small or needed soon, and there is room.
     Journaled,
 }
 
 impl Bodies {
+    /// Leaves a body that waits for a later attempt to the journal, if there is one.
+    fn leave_unless_small(self, notification: &mut Arc<Notification>) {
+        if notification.body.held_len() > SMALL_BYTES {
+            self.leave(notification);
+        }
+    }
+
     /// Leaves a body to the journal, if there is one.
     fn leave(self, notification: &mut Arc<Notification>) {
         match (self, &notification.body) {
@@ -110,7 +121,7 @@ pub(super) struct Book {
     reservations: BTreeSet<(i64, Key)>,
     /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
     /// change: it may still be written.
-    in_doubt: HashSet<Key>,
+    in_doubt: Doubts,
     ended: Ended,
     /// The number of the next lease.
     number: u16,
@@ -128,7 +139,7 @@ impl Book {
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservations: BTreeSet::new(),
-            in_doubt: HashSet::new(),
+            in_doubt: Doubts::default(),
             ended: Ended::default(),
             number: 0,
         }
@@ -179,12 +190,18 @@ impl Book {
         name
     }
 
-    /// Leaves the body of an entry that comes in to the journal, unless it is needed soon.
+    /// Leaves the body of an entry that comes in to the journal, unless it is small or needed soon, and
+    /// there is room.
     fn lighten(&self, entry: &mut Entry, now_ms: i64) {
         let is_first = entry.progress.attempts == 0;
         let is_soon = entry.progress.next_due_ms() <= now_ms.saturating_add(SOON_MS);
         let bytes = entry.notification.body.held_len();
-        if !(is_first && is_soon && self.ledger.has_room_for_body(bytes)) {
+        let is_held = if is_first && is_soon {
+            self.ledger.has_room_for_body(bytes)
+        } else {
+            bytes <= SMALL_BYTES && self.ledger.has_room_for_waiting_body(bytes)
+        };
+        if !is_held {
             self.bodies.leave(&mut entry.notification);
         }
     }
@@ -296,7 +313,7 @@ impl Book {
                 ..
             } => {
                 let mut left = notification.clone();
-                self.bodies.leave(&mut left);
+                self.bodies.leave_unless_small(&mut left);
                 self.ledger.remove(&notification);
                 self.ledger.add(&left);
                 job.entry = Entry::scheduled(left, progress);
@@ -466,7 +483,7 @@ impl Book {
             Reservation::Forget => None,
             Reservation::Recheck => {
                 if arrived.is_none() {
-                    self.in_doubt.insert(key.clone());
+                    self.in_doubt.add(key.clone(), now_ms);
                 }
                 arrived.map(|job| to_recheck(job.entry))
             }
@@ -606,7 +623,7 @@ impl Book {
             if let Some(out) = self.reserved.get(key).filter(|out| is_over(out)) {
                 self.reservations.remove(&(out.expiry.at_ms, key.clone()));
                 self.reserved.remove(key);
-                self.in_doubt.insert(key.clone());
+                self.in_doubt.add(key.clone(), now_ms);
             }
             return;
         };

@@ -4,13 +4,14 @@
 //! from it at start. Promises the contract of [`crate::schedule`] to any number of tasks. Every
 //! call is carried out whole under one lock, which is held for a few steps in sorted sets and never
 //! across a wait; time is read under the lock, so calls see it in the order in which they happen.
-
 //!
-//! Over a journal, a body is held only while its first attempt is due soon and bodies take no more than
-//! half of the limit; any other is left to the journal, where the attempt reads it
-//! ([`crate::domain::body`]). So what is pending takes little, and what is sent at once costs no read.
+//! Over a journal, a body is held if its first attempt is due soon, as long as bodies take no more than
+//! half of the limit, or if it is small, as long as they take no more than an eighth. Any other is left to
+//! the journal, where the attempt reads it ([`crate::domain::body`]). So what is pending takes little, and
+//! what is sent at once costs no read.
 
 mod book;
+mod doubts;
 mod ended;
 mod lanes;
 mod named;

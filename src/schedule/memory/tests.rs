@@ -19,7 +19,8 @@ const LIMITS: Limits = Limits {
     lease_ms: 15_000,
     remember_ms: None,
 };
-const BODY: &[u8] = &[7; 1_000];
+const BODY: &[u8] = &[7; 2_000];
+const SMALL_BODY: &[u8] = &[7; 1_024];
 
 fn schedule(memory_bytes: usize) -> (ManualClock, MemorySchedule) {
     let clock = ManualClock::at(0);
@@ -28,10 +29,14 @@ fn schedule(memory_bytes: usize) -> (ManualClock, MemorySchedule) {
 }
 
 fn entry(id: &str, start_ms: i64) -> Entry {
+    with_body(id, start_ms, BODY)
+}
+
+fn with_body(id: &str, start_ms: i64, body: &'static [u8]) -> Entry {
     let registration = Registration {
         key: Key::new("t", id).expect("a key"),
         destination: Destination::parse("https://shop.example/").expect("a destination"),
-        body: Bytes::from_static(BODY),
+        body: Bytes::from_static(body),
         content_type: "text/plain".to_string(),
         headers: Headers::default(),
         start: Start::After(start_ms),
@@ -61,12 +66,12 @@ async fn a_body_is_held_for_a_first_attempt_that_is_due_soon() {
     for (start_ms, held) in [(0, true), (5_000, true), (5_001, false)] {
         let (clock, schedule) = schedule(1_000_000);
         schedule.register(entry("1", start_ms)).await.expect("new");
-        assert_eq!(bodies_held(&schedule), if held { 1_000 } else { 0 });
+        assert_eq!(bodies_held(&schedule), if held { 2_000 } else { 0 });
         clock.advance(start_ms);
         let lease = claim_one(&schedule).await;
         let expected = match held {
             true => Bytes::from_static(BODY).into(),
-            false => Body::InJournal(1_000),
+            false => Body::InJournal(2_000),
         };
         assert_eq!(*body(&lease), expected, "{start_ms}");
     }
@@ -83,20 +88,46 @@ async fn no_body_is_held_for_a_later_attempt() {
     schedule.settle(lease, again).await.expect("settled");
     assert_eq!(bodies_held(&schedule), 0);
     let lease = claim_one(&schedule).await;
-    assert_eq!(*body(&lease), Body::InJournal(1_000));
+    assert_eq!(*body(&lease), Body::InJournal(2_000));
     // One that is given back keeps what it has.
     schedule
         .settle(lease, Settlement::Release)
         .await
         .expect("settled");
     clock.advance(1);
-    assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(1_000));
+    assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(2_000));
     // One that is put in by its body, after an attempt.
     let mut later = entry("2", 1);
     later.progress.attempts = 1;
     schedule.restore(&[later]).await.expect("restored");
     assert_eq!(bodies_held(&schedule), 0);
-    assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(1_000));
+    assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(2_000));
+}
+
+#[tokio::test]
+async fn a_small_body_is_held_for_every_attempt_while_there_is_room() {
+    let (clock, schedule) = schedule(70_000);
+    let entry = with_body("1", 60_000, SMALL_BODY);
+    schedule.register(entry).await.expect("new");
+    assert_eq!(bodies_held(&schedule), 1_024);
+    clock.advance(60_000);
+    let lease = claim_one(&schedule).await;
+    let mut progress = lease.entry.progress;
+    progress.attempts = 1;
+    let again = Settlement::Again(progress);
+    schedule.settle(lease, again).await.expect("settled");
+    assert_eq!(bodies_held(&schedule), 1_024);
+    let lease = claim_one(&schedule).await;
+    assert_eq!(*body(&lease), Bytes::from_static(SMALL_BODY).into());
+    // An eighth of the limit is for eight of them.
+    for id in ["2", "3", "4", "5", "6", "7", "8", "9", "10", "11"] {
+        let entry = with_body(id, 600_000, SMALL_BODY);
+        schedule.register(entry).await.expect("new");
+    }
+    assert_eq!(bodies_held(&schedule), 8 * 1_024);
+    let soon = with_body("12", 60_000, SMALL_BODY);
+    schedule.register(soon).await.expect("new");
+    assert_eq!(bodies_held(&schedule), 9 * 1_024);
 }
 
 #[tokio::test]

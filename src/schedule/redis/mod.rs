@@ -8,9 +8,9 @@
 //! ```text
 //!   jobs      HASH   key -> envelope (schedule::envelope)
 //!   lane:...  ZSET   key -> due, one set per lane; small ones stay compact in memory
-//!   lanes     ZSET   lane -> when it next has something to do
-//!   leases    ZSET   key -> lease expiry, which is also the fence
-//!   leased:.. ZSET   key -> lease expiry, one set per lane: how many leases it has out
+//!   lanes     ZSET   lane -> when it next has something to do, in microseconds
+//!   leases    ZSET   key -> lease expiry in microseconds, which is also the fence
+//!   leased:.. ZSET   the same, one set per lane: how many leases it has out
 //!   changing  HASH   key -> the request that leased it for a change by hand
 //!   dead      ZSET   key -> parked at   (only without a journal)
 //!   ended     ZSET   key -> ended at    (only without a journal)

@@ -33,6 +33,9 @@ const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
 const CLOCKS_APART_MS: i64 = 10_000;
 /// Most expired leases returned, and most ended entries forgotten, in one claim.
 const UPKEEP: usize = 256;
+/// After how long what cannot be read comes up again, in milliseconds: meanwhile somebody may have
+/// repaired it, or a server of a newer version have taken it.
+const UNREADABLE_MS: i64 = 60_000;
 /// How long whoever asks for one lease waits, in milliseconds. A call that Redis carries out later
 /// would give a lease to nobody.
 const WANTED_MS: i64 = 3_000;
@@ -57,7 +60,7 @@ pub struct Partition {
     pub restore: Script,
     pub repair: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
-    settlements: Batcher<Settling, Result<Settled, ScheduleError>>,
+    settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
 
 impl Partition {
@@ -98,7 +101,10 @@ impl Partition {
             restore: Script::with_common(include_str!("lua/restore.lua")),
             repair: Script::with_common(include_str!("lua/repair.lua")),
             registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)),
-            settlements: settlements(context.clone(), connector.connect(COMMAND_TIMEOUT)),
+            settlements: Arc::new(settlements(
+                context.clone(),
+                connector.connect(COMMAND_TIMEOUT),
+            )),
             context,
         }
     }
@@ -157,7 +163,7 @@ impl Partition {
         }
         let lost_ms = reply.number()?;
         let expiry = expiry(&mut reply)?;
-        let mut leases = Vec::new();
+        let (mut leases, mut unreadable) = (Vec::new(), Vec::new());
         while !reply.is_empty() {
             let key = reply.text()?;
             match envelope::decode(&key, &reply.bytes()?) {
@@ -170,15 +176,33 @@ impl Partition {
                     entry.fence |= may_be_older;
                     leases.push(Lease::granted(entry, expiry));
                 }
-                // Left leased: it comes up again when the lease expires, and is logged again. To
-                // drop it would lose it, to fail here would hold up all the others.
-                Err(error) => tracing::error!(%error, "a notification cannot be read"),
+                // To drop it would lose it, to fail here would hold up all the others.
+                Err(error) => {
+                    tracing::error!(%error, "a notification cannot be read; it is tried again in a minute");
+                    unreadable.push(key);
+                }
             }
         }
+        self.defer(unreadable, expiry);
         Ok(Claimed {
             leases,
             next_due_ms,
         })
+    }
+
+    /// Gives leases back of what cannot be read, in the background. One that is not given back comes up
+    /// again when its lease expires.
+    fn defer(&self, keys: Vec<String>, expiry: Expiry) {
+        let again_ms = self.context.clock.now_ms().saturating_add(UNREADABLE_MS);
+        for key in keys {
+            let settlements = self.settlements.clone();
+            tokio::spawn(async move {
+                let deferred = settlements.call(Settling::Defer(key, expiry, again_ms));
+                if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
+                    tracing::debug!(%error, "what cannot be read keeps its lease");
+                }
+            });
+        }
     }
 
     /// See [`crate::schedule::Schedule::check`].

@@ -8,7 +8,7 @@ use super::context::{Context, add_entries};
 use super::partition::decode;
 use super::reply::Item;
 use crate::batch::{BatchLimits, Batcher};
-use crate::domain::lease::LeaseToken;
+use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use crate::schedule::envelope;
@@ -36,6 +36,9 @@ pub enum Settling {
     Lease(Lease, Settlement),
     /// A lease on a key of which nothing was here.
     Reservation(LeaseToken, Reservation),
+    /// A lease on an entry that cannot be read: it comes up again at that instant, in milliseconds
+    /// since 1970, so that it does not keep a place of its lane.
+    Defer(String, Expiry, i64),
 }
 
 impl Settling {
@@ -43,9 +46,9 @@ impl Settling {
     fn weigh(&self) -> usize {
         match self {
             Self::Reservation(_, Reservation::Put(entry)) => envelope::room(entry) + 512,
-            Self::Lease(..) | Self::Reservation(_, Reservation::Forget | Reservation::Recheck) => {
-                512
-            }
+            Self::Lease(..)
+            | Self::Reservation(_, Reservation::Forget | Reservation::Recheck)
+            | Self::Defer(..) => 512,
         }
     }
 }
@@ -178,6 +181,10 @@ async fn settle_once(
                     Reservation::Forget => command.arg("forget").arg(0).arg(""),
                     Reservation::Recheck => command.arg("recheck").arg(0).arg(""),
                 };
+            }
+            Settling::Defer(key, expiry, at_ms) => {
+                command.arg(key).arg("").arg(expiry.to_string());
+                command.arg("defer").arg(at_ms).arg("");
             }
         }
     }

@@ -77,23 +77,27 @@ impl Scene {
     async fn until_it_is_gone(mut self) -> usize {
         self.server.clock().turn_to(BEGIN_MS + CHANGE_LEASE_MS);
         self.server.clock().turn_to(BEGIN_MS + DUE_MS);
-        within("the schedule to let it go", async {
-            loop {
-                let size = Cmd::hlen("{rb:0}:jobs").query_async(&mut self.redis).await;
-                let size: usize = size.expect("a size");
-                if size == 0 {
-                    return;
-                }
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until_nothing_is_scheduled(&mut self.redis).await;
         let view = self.server.get("a").await;
         assert_eq!(view["state"], "cancelled", "{view}");
         self.server.stop().await;
         assert!(self.merchant.arrived().is_none(), "it was sent");
         view["attempts"].as_array().expect("a list").len()
     }
+}
+
+async fn until_nothing_is_scheduled(redis: &mut MultiplexedConnection) {
+    within("the schedule to let it go", async {
+        loop {
+            let size = Cmd::hlen("{rb:0}:jobs").query_async(redis).await;
+            let size: usize = size.expect("a size");
+            if size == 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 async fn sql(server: &Server, statement: &'static str) {
@@ -163,6 +167,60 @@ async fn what_the_journal_forgets_before_the_outcome_is_written_down_with_it() {
     .await;
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts"].as_array().map(Vec::len), Some(1), "{view}");
+    server.stop().await;
+    assert!(merchant.arrived().is_none(), "once");
+}
+
+/// It does not take a notification that it has forgotten.
+const REFUSE: &str = "CREATE TRIGGER refuse BEFORE INSERT ON notifications
+    BEGIN SELECT RAISE(ABORT, 'damage'); END";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_journal_has_forgotten_and_refuses_is_sent_once_it_takes_it() {
+    let Scene {
+        server,
+        mut merchant,
+        mut redis,
+    } = Scene::new().await;
+    sql(&server, FORGET).await;
+    sql(&server, REFUSE).await;
+    server.clock().turn_to(BEGIN_MS + CHANGE_LEASE_MS);
+    server.clock().turn_to(BEGIN_MS + DUE_MS);
+    within("it to be claimed", async {
+        loop {
+            let leases = Cmd::zcard("{rb:0}:leases").query_async(&mut redis).await;
+            let leases: usize = leases.expect("a size");
+            if leases == 1 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    // To stop, it ends what it has begun.
+    let server = server.restart().await;
+    assert!(merchant.arrived().is_none(), "nobody could record it");
+    sql(&server, "DROP TRIGGER refuse").await;
+    server.clock().turn_to(BEGIN_MS + 2 * DUE_MS);
+    assert_eq!(merchant.call().await.attempt(), 1);
+    server.until_state("a", "delivered").await;
+    server.stop().await;
+    assert!(merchant.arrived().is_none(), "once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_journal_forgets_and_refuses_after_the_call_is_not_sent_again() {
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    sql(&server, FORGET).await;
+    sql(&server, REFUSE).await;
+    merchant.release();
+    let url = server.config().schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    until_nothing_is_scheduled(&mut redis).await;
     server.stop().await;
     assert!(merchant.arrived().is_none(), "once");
 }

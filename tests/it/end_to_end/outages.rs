@@ -138,11 +138,11 @@ async fn a_cancellation_that_died_before_its_answer_can_be_asked_for_again() {
     let lane = lane.origin().ascii_serialization();
     let mut left = redis::pipe();
     left.hset("{rb:0}:jobs", "t/a", envelope);
-    left.zadd("{rb:0}:leases", "t/a", 9_000_000_000_000_i64);
+    left.zadd("{rb:0}:leases", "t/a", 9_000_000_000_000_000_i64);
     left.zadd(
         format!("{{rb:0}}:leased:{lane}"),
         "t/a",
-        9_000_000_000_000_i64,
+        9_000_000_000_000_000_i64,
     );
     left.hset("{rb:0}:changing", "t/a", "somebody:1");
     left.exec_async(&mut redis).await.expect("written");

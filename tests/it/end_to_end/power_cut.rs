@@ -136,12 +136,12 @@ impl Machine {
     }
 }
 
-/// Half an hour from now, in milliseconds since 1970.
+/// Half an hour from now, in microseconds since 1970.
 fn soon() -> String {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .expect("after 1970");
-    (since_1970.as_millis() + 1_800_000).to_string()
+    (since_1970.as_micros() + 1_800_000_000).to_string()
 }
 
 /// A change by hand, which must be answered 200.

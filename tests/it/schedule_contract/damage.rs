@@ -8,12 +8,13 @@ use crate::support::within;
 use futures_util::future::join_all;
 use redis::{Cmd, FromRedisValue};
 use ringback::clock::ManualClock;
+use ringback::domain::key::Key;
 use ringback::domain::state::State;
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
-    Schedule, Settled, Settlement,
+    CHANGE_LEASE_MS, DOUBT_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Schedule, Settled, Settlement,
 };
 use std::sync::Arc;
 
@@ -462,4 +463,87 @@ async fn what_is_due_by_the_journal_though_not_here_is_not_leased_by_hand() {
     let one = fixture.ask(&request).await;
     assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
     leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_keeps_no_place_of_its_lane() {
+    let scene = scene(capped(2)).await;
+    let fixture = &scene.fixture;
+    fixture.put_many("shop", 3, 0).await;
+    let jobs = "{rb:0}:jobs";
+    let mut written = Vec::new();
+    for id in ["shop-0000", "shop-0001"] {
+        let key = key(id);
+        let words = ["HGET", jobs, key.as_str()];
+        let mut envelope: Vec<u8> = scene.ask(&words).await;
+        written.push((key.clone(), envelope.clone()));
+        // A version that nobody knows.
+        envelope[0] = 99;
+        put_envelope(&scene, &key, &envelope).await;
+    }
+    assert_eq!(fixture.claim_ids(9).await, [""; 0], "the lane is full");
+    let given_back = async {
+        while fixture.lane_in_flight("shop").await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("their places", given_back).await;
+    assert_eq!(fixture.claim_ids(9).await, ["shop-0002"]);
+    assert_eq!(fixture.counts().await.pending, 3, "nothing is dropped");
+    for (key, envelope) in &written {
+        put_envelope(&scene, key, envelope).await;
+    }
+    fixture.turn_to(59_999);
+    assert_eq!(
+        fixture.claim_ids(9).await,
+        ["shop-0002"],
+        "its lease is over"
+    );
+    fixture.turn_to(60_000);
+    assert_eq!(fixture.claim_ids(1).await, ["shop-0000"]);
+    // Without its lease, it would have come back marked as interrupted.
+    let found = fixture.find("shop-0001").await.expect("here");
+    assert_eq!(found.entry.interrupted_ms, None);
+}
+
+async fn put_envelope(scene: &Scene, key: &Key, envelope: &[u8]) {
+    let mut put = redis::cmd("HSET");
+    put.arg("{rb:0}:jobs").arg(key.as_str()).arg(envelope);
+    command(&scene.url, &put).await;
+}
+
+#[tokio::test]
+async fn what_was_in_doubt_is_not_remembered_for_ever() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    let changing = "{rb:0}:changing";
+    let doubt = async |id: &str| {
+        let lease = fixture.reserve(id).await;
+        let ended = fixture.end_reservation(&lease, Reservation::Recheck).await;
+        assert_eq!(ended, Settled::Done);
+    };
+    for number in 0..20 {
+        doubt(&format!("old-{number}")).await;
+    }
+    assert_eq!(scene.ask::<u64>(&["HLEN", changing]).await, 20);
+    // A lease that is out is none of them, however long it has been.
+    scene.command(&["HSET", changing, "t/held", "1e9:7"]).await;
+    scene.clock.turn_to(START_MS + DOUBT_MS);
+    doubt("in time").await;
+    assert_eq!(scene.ask::<u64>(&["HLEN", changing]).await, 22);
+    scene.clock.turn_to(START_MS + DOUBT_MS + 1);
+    let forgotten = async {
+        let mut number = 0;
+        while scene.ask::<u64>(&["HLEN", changing]).await > 2 + number {
+            number += 1;
+            doubt(&format!("new-{number}")).await;
+        }
+    };
+    within("the old ones to be forgotten", forgotten).await;
+    let held: bool = scene.ask(&["HEXISTS", changing, "t/held"]).await;
+    assert!(held);
+    fixture.put("shop", "in time", 0).await;
+    assert!(fixture.entry("in time").await.fence, "known still");
+    fixture.put("shop", "old-1", 0).await;
+    assert!(!fixture.entry("old-1").await.fence, "forgotten");
 }

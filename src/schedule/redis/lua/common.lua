@@ -3,9 +3,9 @@
 -- KEYS  1 jobs      HASH    key -> envelope
 --       2 lanes     ZSET    lane -> when it next has something to do
 --       3 leases    ZSET    key -> lease expiry
---       4 changing  HASH    key -> the request that leased it for a change by hand; '' once such a lease
+--       4 changing  HASH    key -> the request that leased it for a change by hand; once such a lease
 --                           ended on a key of which nothing was here, and nobody knows what became of
---                           the change
+--                           the change: when that was
 --       5 dead      ZSET    key -> parked at      (only where ended entries are remembered)
 --       6 ended     ZSET    key -> ended at       (likewise)
 --       7 marks     HASH    instance -> how many changes it has made here, and what begin.lua lists
@@ -15,7 +15,9 @@
 --       3 most leases out for one lane
 --       4 the instance that calls
 --       5 the highest mark of its own that it has seen
--- All instants are milliseconds since 1970. Two ZSETs of each lane are not among KEYS, because a
+-- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`,
+-- which are microseconds: the last three digits keep an order within the millisecond. Redis handles whole
+-- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
 -- claim cannot know them beforehand; they carry the same hash tag and so lie in the same slot:
 --       lane:NAME    key -> due: what waits
 --       leased:NAME  key -> lease expiry: what is leased. A lane has as many leases out as there are in
@@ -59,17 +61,26 @@ local function text_of(instant)
   return string.format('%d', instant)
 end
 
--- NEXT_MS ends a range of all that lies in this millisecond or before it, fractions included.
-local NOW_TEXT, NEXT_MS = text_of(NOW), '(' .. text_of(NOW + 1)
+-- NEXT_US is where the next millisecond begins, BY_NOW ends a range of all microseconds before that.
+local NOW_US, NEXT_US = NOW * 1000, (NOW + 1) * 1000
+local NOW_TEXT, BY_NOW = text_of(NOW), '(' .. text_of(NEXT_US)
 
 -- Envelope offsets, one higher than in envelope.rs.
 local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
 
+-- As in mod.rs.
+local DOUBT_MS = 3600000
+
 -- Whether a lease has expired: with the millisecond that its expiry names, whatever its number.
 local function is_over(expiry)
-  return tonumber(expiry) < NOW + 1
+  return tonumber(expiry) < NEXT_US
+end
+
+-- The millisecond of an instant in microseconds.
+local function ms_of(instant)
+  return math.floor(instant / 1000)
 end
 
 local function readable(envelope)
@@ -122,29 +133,29 @@ end
 
 -- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
 -- come keeps its place, unless it was `served`; any other stands at its earliest due time, but not
--- before `floor`, or where one of its leases expires, if that is earlier or the lane is full. `out` is
--- how many leases it has, where that is known.
-local function place(lane, floor, served, floor_text, out)
+-- before `floor` (in microseconds), or where one of its leases expires, if that is earlier or the lane is
+-- full. `out` is how many leases it has, where that is known.
+local function place(lane, floor, served, out)
   local head = of_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   out = out or of_lane('ZCARD', LEASED .. lane)
   local full = out > 0 and out >= CAP
-  local at, text
+  local at
   if head[1] and not full then
-    at, text = tonumber(head[2]), head[2]
-    if not served and at <= NOW then
+    at = tonumber(head[2]) * 1000
+    if not served and at < NEXT_US then
       local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
-      if stands and stands < NOW + 1 then return end
+      if stands and stands < NEXT_US then return end
     end
-    if at < floor then at, text = floor, floor_text or text_of(floor) end
+    if at < floor then at = floor end
   end
   -- Where the lane's turn has come, what has become of its leases is looked at then.
-  if out > 0 and not (at and at < NOW + 1) then
+  if out > 0 and not (at and at < NEXT_US) then
     local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
-    local expires = lease[2] and math.floor(tonumber(lease[2]))
-    if expires and not (at and at <= expires) then at, text = expires, text_of(expires) end
+    local expires = lease[2] and ms_of(tonumber(lease[2])) * 1000
+    if expires and not (at and at <= expires) then at = expires end
   end
   if at then
-    call('ZADD', LANES, text, lane)
+    call('ZADD', LANES, text_of(at), lane)
   else
     call('ZREM', LANES, lane)
   end
@@ -190,14 +201,25 @@ local function marked(key, envelope, in_doubt, held)
   return envelope
 end
 
+-- Notes that nobody knows what became of a change of a key of which nothing is here: it may still be
+-- written, so what is put in next has that refused first. After `DOUBT_MS` it has been written or never
+-- will be. Marks as old as that are removed here, a few for each that is added.
+local function doubt(key)
+  call('HSET', CHANGING, key, NOW_TEXT)
+  local some = call('HRANDFIELD', CHANGING, 4, 'WITHVALUES')
+  for i = 1, #some, 2 do
+    local since = tonumber(some[i + 1])
+    if since and since < NOW - DOUBT_MS then call('HDEL', CHANGING, some[i]) end
+  end
+end
+
 -- Ends a lease that has expired. What was claimed for an attempt is marked with the start of its
 -- lease, which lasted `lease_ms`. Says how many bytes the entry has.
 local function return_lease(key, expiry, lease_ms)
   local envelope = call('HGET', JOBS, key)
   local by_hand = call('HDEL', CHANGING, key) == 1
   if not readable(envelope) then
-    -- Whoever had it may still write its change: what is put in next has that refused first.
-    if by_hand then call('HSET', CHANGING, key, '') else damaged() end
+    if by_hand then doubt(key) else damaged() end
     call('ZREM', LEASES, key)
     return 0
   end
@@ -208,14 +230,14 @@ local function return_lease(key, expiry, lease_ms)
     else
       envelope = with_flags(envelope, VERIFY, INTERRUPTED)
       envelope = string.sub(envelope, 1, ENDED_AT - 1)
-        .. struct.pack('>i8', math.floor(expiry) - lease_ms) .. string.sub(envelope, ENDED_AT + 8)
+        .. struct.pack('>i8', ms_of(expiry) - lease_ms) .. string.sub(envelope, ENDED_AT + 8)
     end
     call('HSET', JOBS, key, envelope)
   end
   put_back(key, envelope)
   of_lane('ZREM', LEASED .. lane, key)
   call('ZREM', LEASES, key)
-  place(lane, NOW)
+  place(lane, NOW_US)
   return #envelope
 end
 
@@ -237,19 +259,20 @@ end
 -- same, unless a thousand scripts ran in it.
 local function new_expiry(lease_ms)
   local number = call('HINCRBY', MARKS, 'number', 1) % 1000
-  return text_of(NOW + lease_ms) .. string.format('.%03d', number)
+  return text_of((NOW + lease_ms) * 1000 + number)
 end
 
 -- When the first lane's turn comes, or nil.
 local function earliest()
-  return tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
+  local at = tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
+  return at and ms_of(at)
 end
 
 -- Wakes the other instances if something is to be done earlier than `before` said.
 local function publish_if_earlier(before, channel)
   local after = earliest()
   if after and (not before or after < before) then
-    call('PUBLISH', channel, math.floor(after))
+    call('PUBLISH', channel, after)
   end
 end
 
@@ -257,7 +280,8 @@ end
 local function next_claim()
   local lane = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
   local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
-  local at = tonumber(lane[2] or lease[2] or -1)
+  local at = tonumber(lane[2] or lease[2] or nil)
+  if not at then return -1 end
   if lease[2] and tonumber(lease[2]) < at then at = tonumber(lease[2]) end
-  return math.floor(at)
+  return ms_of(at)
 end

@@ -15,11 +15,11 @@ if lost then return lost end
 local lease_ms, key, lane, expiry = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
 local held = tonumber(lease_of(key, lane) or call('ZSCORE', LEASES, key) or nil)
 local wanted = tonumber(expiry)
-local same_number = held and math.abs(held % 1 - wanted % 1) < 0.0005
-if not same_number or held < wanted or (held > wanted and held - lease_ms >= wanted) then
+local same_number = held and held % 1000 == wanted % 1000
+if not same_number or held < wanted or (held > wanted and held - lease_ms * 1000 >= wanted) then
   return { NOW, MARK, 0 }
 end
-local renewed = text_of(NOW + lease_ms) .. string.sub(expiry, -4)
+local renewed = text_of((NOW + lease_ms) * 1000 + wanted % 1000)
 call('ZADD', LEASES, renewed, key)
 of_lane('ZADD', LEASED .. lane, renewed, key)
 return { NOW, MARK, renewed }

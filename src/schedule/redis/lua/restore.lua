@@ -59,7 +59,7 @@ if fresh[1] then
     -- A lane that stands no later than what came into it stays where it is.
     local stands = call('ZMSCORE', LANES, unpack(lanes))
     for n, lane in ipairs(lanes) do
-      if not stands[n] or tonumber(stands[n]) > soonest[lane] then touched[lane] = true end
+      if not stands[n] or tonumber(stands[n]) > soonest[lane] * 1000 then touched[lane] = true end
     end
   end
 end

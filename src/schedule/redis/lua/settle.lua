@@ -8,6 +8,7 @@
 --        release   back to where it was
 --        recheck   likewise, but the journal must be asked, and fenced, before it is sent; where
 --                  nothing is here of a key, before what is put in next is sent
+--        defer     back to its lane as it is, due at the instant: it cannot be read
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept whole; the bytes are its header
@@ -62,7 +63,6 @@ for n = 1, #asked do
           done = 2
         else
           doubts[#doubts + 1] = key
-          doubts[#doubts + 1] = ''
         end
       elseif verb == 'release' or verb == 'recheck' then
         if verb == 'recheck' and is_pending(envelope) then
@@ -71,6 +71,9 @@ for n = 1, #asked do
         end
         put_back(key, envelope)
         if lane == '' then lane = lane_of(envelope) end
+      elseif verb == 'defer' then
+        lane = lane_of(envelope)
+        of_lane('ZADD', LANE .. lane, at, key)
       else
         call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
         if verb == 'park' then
@@ -100,10 +103,10 @@ if given[1] then
   call('ZREM', LEASES, unpack(given))
   call('HDEL', CHANGING, unpack(given))
 end
-if doubts[1] then call('HSET', CHANGING, unpack(doubts)) end
+for _, key in ipairs(doubts) do doubt(key) end
 for lane, keys in pairs(back) do
   of_lane('ZREM', LEASED .. lane, unpack(keys))
-  place(lane, NOW)
+  place(lane, NOW_US)
 end
 publish_if_earlier(before, ARGV[6])
 reply[3] = next_claim()

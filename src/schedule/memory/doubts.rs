@@ -1,0 +1,67 @@
+//! Keys of which nothing is here, and of which nobody knows what became of a change by hand.
+//!
+//! The change may still be written, so what is put in under such a key has that refused first. After
+//! [`DOUBT_MS`] it has been written or never will be.
+
+use crate::domain::key::Key;
+use crate::schedule::DOUBT_MS;
+use std::collections::{HashMap, VecDeque};
+
+/// The keys, each with since when.
+#[derive(Debug, Default)]
+pub(super) struct Doubts {
+    since: HashMap<Key, i64>,
+    /// In the order in which they came; those that were removed or came again are here still.
+    order: VecDeque<(i64, Key)>,
+}
+
+impl Doubts {
+    /// Adds a key, and forgets those whose time is over.
+    pub(super) fn add(&mut self, key: Key, now_ms: i64) {
+        while let Some((since_ms, oldest)) = self.order.front() {
+            if *since_ms >= now_ms - DOUBT_MS {
+                break;
+            }
+            if self.since.get(oldest) == Some(since_ms) {
+                self.since.remove(oldest);
+            }
+            self.order.pop_front();
+        }
+        self.since.insert(key.clone(), now_ms);
+        self.order.push_back((now_ms, key));
+    }
+
+    /// Removes a key; says whether it was here.
+    pub(super) fn remove(&mut self, key: &Key) -> bool {
+        self.since.remove(key).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(id: &str) -> Key {
+        Key::new("t", id).expect("a key")
+    }
+
+    #[test]
+    fn a_key_is_in_doubt_for_an_hour() {
+        let mut doubts = Doubts::default();
+        doubts.add(key("1"), 0);
+        doubts.add(key("2"), 0);
+        doubts.add(key("2"), 10);
+        doubts.add(key("3"), DOUBT_MS);
+        assert!(doubts.remove(&key("1")), "still");
+        assert!(!doubts.remove(&key("1")), "removed");
+        doubts.add(key("1"), DOUBT_MS);
+        doubts.add(key("4"), DOUBT_MS + 10);
+        assert_eq!(doubts.order.len(), 4, "2, 3, 1, 4");
+        assert!(doubts.remove(&key("2")), "it came again later");
+        doubts.add(key("5"), 2 * DOUBT_MS);
+        doubts.add(key("6"), 2 * DOUBT_MS + 11);
+        assert!(!doubts.remove(&key("4")), "over");
+        assert_eq!(doubts.since.len(), 2, "5 and 6");
+        assert_eq!(doubts.order.len(), 2);
+    }
+}
