@@ -157,7 +157,7 @@ while most > 0 and bytes_left > 0 and visits < 4 * upkeep do
       damaged() -- it would not be in the order if nothing had been waiting
     end
     tail = tail + 1
-    place(lane, tail, true, out + given)
+    place(lane, tail, 'served', out + given, out == 0 and tonumber(expiry) or nil)
   end
 end
 if leases[1] then call('ZADD', LEASES, unpack(leases)) end

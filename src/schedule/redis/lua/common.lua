@@ -132,17 +132,18 @@ local function of_lane(command, key, ...)
 end
 
 -- Puts a lane where it belongs in the order after its entries or leases changed. One whose turn has
--- come keeps its place, unless it was `served`; any other stands at its earliest due time, but not
+-- come keeps its place, unless it was served; any other stands at its earliest due time, but not
 -- before `floor` (in microseconds), or where one of its leases expires, if that is earlier or the lane is
--- full. `out` is how many leases it has, where that is known.
-local function place(lane, floor, served, out)
+-- full. `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was
+-- given. Where they are known, `out` is how many leases it has, and `expires` when the first of them ends.
+local function place(lane, floor, how, out, expires)
   local head = of_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   out = out or of_lane('ZCARD', LEASED .. lane)
   local full = out > 0 and out >= CAP
   local at
   if head[1] and not full then
     at = tonumber(head[2]) * 1000
-    if not served and at < NEXT_US then
+    if how ~= 'served' and at < NEXT_US then
       local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
       if stands and stands < NEXT_US then return end
     end
@@ -150,8 +151,13 @@ local function place(lane, floor, served, out)
   end
   -- Where the lane's turn has come, what has become of its leases is looked at then.
   if out > 0 and not (at and at < NEXT_US) then
-    local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
-    local expires = lease[2] and ms_of(tonumber(lease[2])) * 1000
+    -- It stands no later than where the first of its leases ended, so that needs not be looked up.
+    if how == 'settled' and not at and call('ZSCORE', LANES, lane) then return end
+    if not expires then
+      local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
+      expires = tonumber(lease[2] or nil)
+    end
+    expires = expires and ms_of(expires) * 1000
     if expires and not (at and at <= expires) then at = expires end
   end
   if at then

@@ -106,7 +106,7 @@ end
 for _, key in ipairs(doubts) do doubt(key) end
 for lane, keys in pairs(back) do
   of_lane('ZREM', LEASED .. lane, unpack(keys))
-  place(lane, NOW_US)
+  place(lane, NOW_US, 'settled')
 end
 publish_if_earlier(before, ARGV[6])
 reply[3] = next_claim()
