@@ -134,7 +134,7 @@ impl Courier {
             let ack = notification.ack;
             Ok(exchange(connection, request()?, ack, origin, &self.pool, until).await)
         };
-        // At most two rounds: a new connection always brings an answer.
+        // At most two rounds: over a new connection, it is sent or too late.
         let mut kept = self.pool.take(origin, Instant::now());
         loop {
             let connection = match kept.take() {

@@ -84,6 +84,8 @@ impl Errands {
         };
         // It was due when it was leased, by the schedule's clock; ours may be a little behind.
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
+        // Before the clock is read: then what a suspension in between adds to `until` is nothing.
+        let measured = Instant::now();
         let started_ms = self.clock.now_ms().max(leased_ms);
         if started_ms > latest_start_ms || self.hurry.is_cancelled() {
             // The call might outlive its lease and overlap with the next one.
@@ -94,7 +96,6 @@ impl Errands {
         let notification = lease.entry.notification.clone();
         // Receivers compare the timestamp with their own clocks, so it is ours and not Redis's.
         let signed_ms = self.machine_clock.now_ms();
-        let measured = Instant::now();
         let left_ms = u64::try_from(lease.expires_ms() - started_ms).unwrap_or(0);
         let until = measured + Duration::from_millis(left_ms);
         let number = before.next_number();
@@ -110,6 +111,7 @@ impl Errands {
         };
         let Some(mut answer) = answer else {
             // Most likely somebody else has it by now; to give it back does no harm.
+            tracing::info!(notification = %notification.key, "not sent: its lease was over before it was begun");
             self.release(lease).await;
             return;
         };

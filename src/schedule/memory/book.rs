@@ -32,8 +32,8 @@ const MOST_FORGOTTEN: usize = 256;
 
 /// A body is held for a first attempt that is due within this, in milliseconds.
 const SOON_MS: i64 = 5_000;
-/// A body of up to so many bytes is held for any attempt: it takes about what the rest of its entry takes,
-/// and to read it costs more than all else of an attempt here.
+/// A body of up to so many bytes is held for any attempt, if it is here and there is room: it takes about what
+/// the rest of its entry takes, and to read it costs more than all else of an attempt here.
 const SMALL_BYTES: usize = 1_024;
 
 /// Where bodies are while their notifications wait.
@@ -46,13 +46,6 @@ pub(super) enum Bodies {
 }
 
 impl Bodies {
-    /// Leaves a body that waits for a later attempt to the journal, if there is one.
-    fn leave_unless_small(self, notification: &mut Arc<Notification>) {
-        if notification.body.held_len() > SMALL_BYTES {
-            self.leave(notification);
-        }
-    }
-
     /// Leaves a body to the journal, if there is one.
     fn leave(self, notification: &mut Arc<Notification>) {
         match (self, &notification.body) {
@@ -199,11 +192,16 @@ impl Book {
         let is_held = if is_first && is_soon {
             self.ledger.has_room_for_body(bytes)
         } else {
-            bytes <= SMALL_BYTES && self.ledger.has_room_for_waiting_body(bytes)
+            Self::may_wait_here(&self.ledger, bytes)
         };
         if !is_held {
             self.bodies.leave(&mut entry.notification);
         }
+    }
+
+    /// Whether a body of so many bytes, that is not counted here, may be held until a later attempt.
+    fn may_wait_here(ledger: &Ledger, bytes: usize) -> bool {
+        bytes <= SMALL_BYTES && ledger.has_room_for_waiting_body(bytes)
     }
 
     pub(super) fn restore(&mut self, entries: &[Entry], now_ms: i64) -> Restored {
@@ -313,8 +311,10 @@ impl Book {
                 ..
             } => {
                 let mut left = notification.clone();
-                self.bodies.leave_unless_small(&mut left);
                 self.ledger.remove(&notification);
+                if !Self::may_wait_here(&self.ledger, notification.body.held_len()) {
+                    self.bodies.leave(&mut left);
+                }
                 self.ledger.add(&left);
                 job.entry = Entry::scheduled(left, progress);
                 let entry = job.entry.clone();

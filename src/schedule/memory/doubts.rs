@@ -1,7 +1,7 @@
 //! Keys of which nothing is here, and of which nobody knows what became of a change by hand.
 //!
 //! The change may still be written, so what is put in under such a key has that refused first. After
-//! [`DOUBT_MS`] it has been written or never will be.
+//! [`DOUBT_MS`] no call to a journal goes on.
 
 use crate::domain::key::Key;
 use crate::schedule::DOUBT_MS;

@@ -125,9 +125,19 @@ async fn a_small_body_is_held_for_every_attempt_while_there_is_room() {
         schedule.register(entry).await.expect("new");
     }
     assert_eq!(bodies_held(&schedule), 8 * 1_024);
-    let soon = with_body("12", 60_000, SMALL_BODY);
-    schedule.register(soon).await.expect("new");
-    assert_eq!(bodies_held(&schedule), 9 * 1_024);
+    // More that are due soon take what is for those; if they fail, they wait like the others.
+    for id in ["12", "13", "14"] {
+        let soon = with_body(id, 60_000, SMALL_BODY);
+        schedule.register(soon).await.expect("new");
+    }
+    assert_eq!(bodies_held(&schedule), 11 * 1_024);
+    for lease in schedule.claim(10).await.expect("claimed").leases {
+        let mut progress = lease.entry.progress;
+        progress.attempts = 1;
+        let again = Settlement::Again(progress);
+        schedule.settle(lease, again).await.expect("settled");
+    }
+    assert_eq!(bodies_held(&schedule), 8 * 1_024);
 }
 
 #[tokio::test]

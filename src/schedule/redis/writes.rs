@@ -37,7 +37,7 @@ pub enum Settling {
     /// A lease on a key of which nothing was here.
     Reservation(LeaseToken, Reservation),
     /// A lease on an entry that cannot be read: it comes up again at that instant, in milliseconds
-    /// since 1970, so that it does not keep a place of its lane.
+    /// since 1970, so that it does not keep a place of its lane, if that can be read.
     Defer(String, Expiry, i64),
 }
 

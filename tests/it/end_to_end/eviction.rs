@@ -107,8 +107,8 @@ async fn until_delivered(journal: &str) {
     let waiting = async {
         loop {
             let pending = "SELECT count(*) FROM standings WHERE state = 'scheduled'";
-            let pending: i64 = (sqlx::query_scalar(pending).fetch_one(&mut journal).await)
-                .expect("counted");
+            let pending: i64 =
+                (sqlx::query_scalar(pending).fetch_one(&mut journal).await).expect("counted");
             if pending == 0 {
                 return;
             }

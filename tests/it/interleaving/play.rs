@@ -386,7 +386,13 @@ impl<'a> Play<'a> {
                 && calls.iter().all(|call| call.server != *server)
         });
         self.outcome.about_to_call = about_to_call.count();
+        let lease = self.world.lease_of_attempt(self.id).await;
         self.world.set_redis_back().await;
+        if lease.is_some() && self.world.lease_of_attempt(self.id).await == lease {
+            // It is in force still, so nothing excuses a second call.
+            self.outcome.about_to_call = 0;
+            self.outcome.without_lease.clear();
+        }
     }
 
     /// After Redis was set back, a server may look at it, and do what is to be done; says whether one

@@ -4,7 +4,7 @@ use super::gate::Gate;
 use super::merchant::Merchant;
 use super::stores::{GatedJournal, GatedSchedule};
 use crate::support::postgres;
-use crate::support::redis::{RedisServer, fresh_database};
+use crate::support::redis::{RedisServer, connect, fresh_database};
 use bytes::Bytes;
 use ringback::clock::{Clock as _, ManualClock};
 use ringback::delivery::courier::{Courier, CourierSettings};
@@ -216,6 +216,19 @@ impl World {
         let mut server = self.own_redis().lock().await;
         server.kill();
         server.start_again().await;
+    }
+
+    /// When the lease ends that an attempt of it has in Redis, as it lies there.
+    pub async fn lease_of_attempt(&self, id: &str) -> Option<String> {
+        let url = self.own_redis().lock().await.url(0);
+        let mut redis = connect(&url).await;
+        let key = key(id);
+        let mut read = redis::pipe();
+        read.zscore("{rb:0}:leases", key.as_str());
+        read.hexists("{rb:0}:changing", key.as_str());
+        let (expiry, is_by_hand): (Option<String>, bool) =
+            read.query_async(&mut redis).await.expect("answered");
+        expiry.filter(|_| !is_by_hand)
     }
 
     /// How many calls there were of each attempt whose outcome the journal does not have.

@@ -373,7 +373,15 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
         "{lost:?}"
     );
     redis.resume();
-    let again = schedule.claim(9).await.expect("claimed");
+    let again = within("a claim to be answered", async {
+        loop {
+            // On a busy machine, this one may be lost as well.
+            if let Ok(claimed) = schedule.claim(9).await {
+                return claimed;
+            }
+        }
+    })
+    .await;
     assert_eq!(again.leases.len(), 4, "{:?}", ids(&again.leases));
     let one = schedule.ask(&LeaseRequest::new(key("1"))).await;
     assert!(matches!(one, LeasedOne::InFlight), "{one:?}");

@@ -82,8 +82,8 @@ if remember_ms then
 end
 
 -- Ends the leases of a lane that have expired. They are returned above, unless there were too many or
--- `leases` has lost them; so a lane that has something to give is only looked at now and then. `out` is how
--- many leases it has, and so is what this says.
+-- `leases` has lost them; so a lane that has something to give and is not nearly full is only looked at now
+-- and then. `out` is how many leases it has, and so is what this says.
 local looks = tonumber(number) % 8 == 0
 local function end_expired(lane, out)
   local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
@@ -96,7 +96,7 @@ local function end_expired(lane, out)
     else
       local envelope = call('HGET', JOBS, key)
       if readable(envelope) and lane_of(envelope) == lane and is_pending(envelope)
-          and not call('ZSCORE', LANE .. lane, key) then
+          and not of_lane('ZSCORE', LANE .. lane, key) then
         if not expiry then damaged() end
         return_lease(key, tonumber(expiry or old[i + 1]), lease_ms)
       else
@@ -154,7 +154,7 @@ while most > 0 and bytes_left > 0 and visits < 4 * upkeep do
       call('ZREM', lane_key, unpack(keys))
       most = most - given
     elseif out == 0 and call('EXISTS', lane_key) == 0 then
-      damaged() -- it would not be in the order if nothing had been waiting
+      damaged() -- it would not be in the order without anything waiting or leased
     end
     tail = tail + 1
     place(lane, tail, 'served', out + given, out == 0 and tonumber(expiry) or nil)

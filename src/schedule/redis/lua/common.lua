@@ -24,8 +24,8 @@
 --                    force here, so one that was lost elsewhere counts until it expires and no longer.
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
--- dead, ended. A lane with something waiting or leased is in `lanes`: at its earliest due time, or if
--- it is full, at the earliest expiry. A lease in `leases` whose key is not in jobs reserves that key
+-- dead, ended. A lane with something waiting or leased is in `lanes`: no later than its earliest
+-- expiry and, unless it is full, its earliest due time. A lease in `leases` whose key is not in jobs reserves that key
 -- for a change by hand.
 --
 -- A script is not rolled back when a command in it fails. Two failures are to be expected. A full
@@ -208,8 +208,8 @@ local function marked(key, envelope, in_doubt, held)
 end
 
 -- Notes that nobody knows what became of a change of a key of which nothing is here: it may still be
--- written, so what is put in next has that refused first. After `DOUBT_MS` it has been written or never
--- will be. Marks as old as that are removed here, a few for each that is added.
+-- written, so what is put in next has that refused first. After `DOUBT_MS` no call to a journal goes on.
+-- Marks as old as that are removed here, a few for each that is added.
 local function doubt(key)
   call('HSET', CHANGING, key, NOW_TEXT)
   local some = call('HRANDFIELD', CHANGING, 4, 'WITHVALUES')

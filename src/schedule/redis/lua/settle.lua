@@ -2,7 +2,8 @@
 -- its lease is the one in force.
 --
 -- ARGV   6 channel that wakes the other instances
---        then for each: key, lane ('' for a key alone), expiry of the lease, verb, instant, bytes
+--        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
+--        instant, bytes
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
 --        release   back to where it was
@@ -61,6 +62,8 @@ for n = 1, #asked do
         if lane ~= '' then
           damaged()
           done = 2
+        elseif verb == 'defer' then
+          damaged()
         else
           doubts[#doubts + 1] = key
         end
