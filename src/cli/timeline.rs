@@ -115,19 +115,32 @@ fn ahead(one: &One, now_ms: i64) -> Vec<Event> {
     if one.ended_at.is_some() || one.set_aside.is_some() {
         return Vec::new();
     }
-    let next = if one.state == "in_flight" {
+    let in_flight = one.state == "in_flight";
+    let next = if in_flight {
         "under way"
     } else {
         "next attempt"
     };
     let events = [
-        event(&one.next_attempt_at, next),
+        event(&one.next_attempt_at, next).map(|event| match in_flight {
+            // When it began is not known before it has ended.
+            true => event.saying("due "),
+            false => event,
+        }),
         event(&one.deadline_at, "deadline"),
     ];
     events.into_iter().flatten().collect()
 }
 
 impl Event {
+    /// The same with words in front of what it says.
+    fn saying(mut self, words: &str) -> Self {
+        if let Some(Text::Plain(text)) = self.texts.first_mut() {
+            text.insert_str(0, words);
+        }
+        self
+    }
+
     fn of_line(line: &Line, attempts: &[Attempt]) -> Self {
         if let Some(attempt) = line.index.and_then(|index| attempts.get(index)) {
             return Self::of_attempt(attempt);
@@ -164,10 +177,12 @@ impl Event {
         };
         let mut facts = vec![attempt.outcome.clone()];
         facts.extend(attempt.status.map(|status| status.to_string()));
-        facts.push(match attempt.duration_ms {
-            0 => "in <1ms".to_string(),
-            took_ms => format!("in {}", duration::display_ms(took_ms)),
-        });
+        match attempt.duration_ms {
+            // Whoever made it has died: nobody knows how long it took.
+            0 if attempt.outcome == "interrupted" => {}
+            0 => facts.push("in <1ms".to_string()),
+            took_ms => facts.push(format!("in {}", duration::display_ms(took_ms))),
+        }
         let ms = |text: &str| timestamp::parse_ms(text).ok();
         if let (Some(due), Some(started)) = (ms(&attempt.due_at), ms(&attempt.started_at))
             && started.saturating_sub(due) > LATE_MS

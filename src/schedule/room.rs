@@ -17,6 +17,8 @@ use thiserror::Error;
 /// What an entry takes beside its texts and its body, in bytes: its fixed parts, its places in four
 /// maps and what the allocator adds. Measured with a million entries.
 const ENTRY_BYTES: usize = 700;
+/// What the texts of an entry take, as is common: key, URL, lane and content type, in bytes.
+const COMMON_TEXT_BYTES: usize = 128;
 /// What a header takes beside its name and value, in bytes.
 const HEADER_BYTES: usize = 48;
 
@@ -79,6 +81,16 @@ impl Ledger {
             taken: AtomicUsize::new(0),
             bodies: AtomicUsize::new(0),
         })
+    }
+
+    /// Whether there is room for another entry of the common size.
+    pub(super) fn check(&self) -> Result<(), Full> {
+        let taken = self.taken.load(Ordering::Relaxed);
+        if taken.saturating_add(ENTRY_BYTES + COMMON_TEXT_BYTES) <= self.limit {
+            Ok(())
+        } else {
+            Err(Full { limit: self.limit })
+        }
     }
 
     /// Takes room for a notification without its body, if there is any.

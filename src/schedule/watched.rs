@@ -80,7 +80,12 @@ impl Schedule for WatchedSchedule {
     }
 
     fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        self.schedule.admit(notification)
+        let admitted = self.schedule.admit(notification);
+        if let Err(full) = &admitted {
+            let call = self.health.begin(Store::Schedule, Work::Accept);
+            call.ended(Ended::Failed(full.to_string()));
+        }
+        admitted
     }
 
     fn memory(&self) -> Option<MemoryUse> {

@@ -57,7 +57,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
                                         answered 500
 2026-11-20T08:20:00.010Z  parked        ladder_exhausted
 2026-11-20T08:20:01.000Z  replayed      by li.lei: the shop is back
-2026-11-20T08:20:00.001Z  attempt 2     interrupted in <1ms
+2026-11-20T08:20:00.001Z  attempt 2     interrupted
                                         the instance that made this attempt ended before it recorded
                                         an outcome; the receiver may have got it
 2026-11-20T08:20:02.000Z  restored      by upkeep: the schedule had lost what it held

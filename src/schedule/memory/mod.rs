@@ -178,7 +178,9 @@ impl Schedule for MemorySchedule {
     }
 
     async fn check(&self) -> Result<(), ScheduleError> {
-        self.book().map(drop)
+        drop(self.book()?);
+        let room = self.ledger.check();
+        room.map_err(|full| ScheduleError::Unavailable(full.to_string()))
     }
 
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {

@@ -5,6 +5,7 @@ use crate::support::ringback::{Server, Stores, registration, with_ladder};
 use crate::support::within;
 use reqwest::Method;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const REGISTER: &str = "/v1/notifications";
 /// Large enough that a body in memory would show in the figures.
@@ -111,6 +112,16 @@ async fn a_body_of_a_later_attempt_is_read_from_the_journal() {
     server.stop().await;
 }
 
+/// Awaits that `/readyz` answers so.
+async fn until_ready(server: &Server, wanted: u16) {
+    let asking = async {
+        while server.call(Method::GET, "/readyz", None).await.0 != wanted {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    within(&format!("/readyz to answer {wanted}"), asking).await;
+}
+
 #[tokio::test]
 async fn bodies_of_first_attempts_that_are_far_off_are_not_held() {
     let mut merchant = Merchant::start().await;
@@ -173,6 +184,8 @@ async fn there_is_room_again_once_something_has_ended() {
     let merchant = Merchant::start().await;
     let server = full_server().await;
     let (taken, refused) = fill_up(&server, &merchant).await;
+    // Who sends registrations here is told that others take them.
+    until_ready(&server, 503).await;
     let path = format!("/v1/notifications/t/{}", taken[0]);
     let (status, view) = server.call(Method::DELETE, &path, None).await;
     assert_eq!(status, 200, "{view}");
@@ -195,6 +208,10 @@ async fn there_is_room_again_once_something_has_ended() {
         }
     };
     within("room", registering).await;
+    let path = format!("/v1/notifications/t/{}", taken[2]);
+    let (status, view) = server.call(Method::DELETE, &path, None).await;
+    assert_eq!(status, 200, "{view}");
+    until_ready(&server, 200).await;
     server.stop().await;
 }
 
