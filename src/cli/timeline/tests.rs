@@ -76,6 +76,22 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
 }
 
 #[test]
+fn of_an_attempt_under_way_it_is_said_when_it_was_due() {
+    let text = plain(json!({
+        "state": "in_flight",
+        "next_attempt_at": "2026-11-20T08:29:48.000Z",
+        "deadline_at": "2026-11-21T08:52:00.000Z",
+        "timeline": [{ "kind": "registered", "at": "2026-11-20T08:20:00.000Z", "actor": "api" }],
+    }));
+    let expected = "
+2026-11-20T08:20:00.000Z  registered    by api
+2026-11-20T08:29:48.000Z  under way     due 12s ago
+2026-11-21T08:52:00.000Z  deadline      in 24h22m
+";
+    assert_eq!(text.trim_end(), expected.trim());
+}
+
+#[test]
 fn no_line_is_longer_than_a_hundred_columns_or_steers_the_terminal() {
     let long = "\u{1b}[2J\u{202e}<html> ".repeat(200);
     let word = "失x".repeat(1_000);
