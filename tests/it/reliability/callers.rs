@@ -21,8 +21,10 @@ const CALLERS: u64 = 6;
 const ANSWER: Duration = Duration::from_secs(5);
 /// How long it waits before it asks again. `Retry-After` says a second; these are impatient.
 pub const AGAIN_MS: std::ops::Range<u64> = 10..150;
-/// How often it asks until it counts as a fault that it never got a 2xx.
-pub const MOST_TRIES: u32 = 1_000;
+/// How often it asks until it counts as a fault that it never got a 2xx: for minutes. On a busy machine Redis may
+/// be set back every few seconds for so long, and for the time of a lease after each time what was due then
+/// cannot be cancelled.
+pub const MOST_TRIES: u32 = 5_000;
 /// Most registrations in one request.
 const LARGEST_BATCH: u64 = 20;
 
