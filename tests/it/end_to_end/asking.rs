@@ -131,6 +131,16 @@ async fn what_is_called_off_before_its_interruption_is_noted_is_not_sent() {
 /// As if it had been set back to an older copy.
 const FORGET: &str = "DELETE FROM notifications";
 
+/// A server with one call under way, which is acknowledged once the merchant is let go.
+async fn under_way() -> (Server, Merchant) {
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    (server, merchant)
+}
+
 /// Awaits the delivery of one that the journal had forgotten: once, and noted.
 async fn until_delivered_once(server: Server, mut merchant: Merchant) {
     assert_eq!(merchant.call().await.attempt(), 1);
@@ -151,11 +161,7 @@ async fn what_the_journal_has_forgotten_is_written_down_and_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_journal_forgets_before_the_outcome_is_written_down_with_it() {
-    let held = Reaction::Held(Box::new(Reaction::success()));
-    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
-    let server = Server::start_by_hand(Stores::Redis).await;
-    server.register(registration("a", &merchant)).await;
-    merchant.call().await;
+    let (server, mut merchant) = under_way().await;
     sql(&server, FORGET).await;
     merchant.release();
     let path = "/v1/notifications/t/a";
@@ -210,11 +216,7 @@ async fn what_the_journal_has_forgotten_and_refuses_is_sent_once_it_takes_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_journal_forgets_and_refuses_after_the_call_is_not_sent_again() {
-    let held = Reaction::Held(Box::new(Reaction::success()));
-    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
-    let server = Server::start_by_hand(Stores::Redis).await;
-    server.register(registration("a", &merchant)).await;
-    merchant.call().await;
+    let (server, mut merchant) = under_way().await;
     sql(&server, FORGET).await;
     sql(&server, REFUSE).await;
     merchant.release();
