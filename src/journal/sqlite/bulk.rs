@@ -14,11 +14,12 @@ use std::sync::Arc;
 pub(super) type Statement = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
 /// Rows in one statement, longest first. 64 rows of 21 values are far below SQLite's bound of
-/// 32,766 values; longer lists gained nothing more.
-const LENGTHS: [usize; 3] = [64, 8, 1];
+/// 32,766 values; longer lists gained nothing more. Every power of two, so that 63 rows take six
+/// statements: with 64, 8 and 1 alone they took 14, and a registration waits for each of them.
+const LENGTHS: [usize; 7] = [64, 32, 16, 8, 4, 2, 1];
 
 /// One statement in its lengths.
-pub(super) struct Bulk([(usize, Arc<str>); 3]);
+pub(super) struct Bulk([(usize, Arc<str>); LENGTHS.len()]);
 
 impl Bulk {
     /// A statement that reads `before VALUES (?, ?, ...), ... after`.
@@ -98,8 +99,9 @@ mod tests {
         }
         check(0, &[]);
         check(1, &[1]);
-        check(7, &[1; 7]);
+        check(7, &[4, 2, 1]);
         check(8, &[8]);
+        check(63, &[32, 16, 8, 4, 2, 1]);
         check(73, &[64, 8, 1]);
         check(129, &[64, 64, 1]);
     }
