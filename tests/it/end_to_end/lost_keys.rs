@@ -53,6 +53,18 @@ const LOSSES: &[&[&str]] = &[
     &["DEL", "{rb:0}:epoch"],
     &["DEL", "{rb:0}:epoch", "{rb:0}:marks"],
     &["DEL", "{rb:0}:rebuild"],
+    // Two at once, as with a policy that evicts many before anybody looks.
+    &["DEL", "{rb:0}:jobs", "{rb:0}:leases"],
+    &["DEL", "{rb:0}:jobs", "{rb:0}:lanes"],
+    &["DEL", "{rb:0}:leases", "{rb:0}:leased:@lane"],
+    &["DEL", "{rb:0}:lanes", "{rb:0}:leases"],
+    &[
+        "DEL",
+        "{rb:0}:jobs",
+        "{rb:0}:leases",
+        "{rb:0}:leased:@lane",
+        "{rb:0}:changing",
+    ],
     &[
         "EVAL",
         "for _, key in ipairs(redis.call('KEYS', '{rb:0}:claim:*')) do redis.call('DEL', key) end",
