@@ -16,14 +16,14 @@
 //! | [`journal`] | what happened: the only SQL |
 //! | [`delivery`] | the dispatcher's loop, one lease's errand, the HTTP call, the address guard |
 //! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
-//! | [`upkeep`] | keeping the two stores in step, and from growing for ever |
+//! | [`maintenance`] | keeping the two stores in step, and from growing for ever |
 //! | [`api`] | HTTP for services and support staff |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log |
 //! | [`trust`] | which certificate authorities TLS trusts |
 //! | [`app`] | puts the parts together; start and stop order |
 //!
-//! `domain`, `health` <- `schedule`, `journal` <- `delivery`, `upkeep`, `service` <- `api` <- `app` <- `cli`,
+//! `domain`, `health` <- `schedule`, `journal` <- `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`,
 //! and never the other way; `tests/it/layers` checks it.
 //!
 //! # What holds the promises
@@ -43,8 +43,8 @@ pub mod delivery;
 pub mod domain;
 pub mod health;
 pub mod journal;
+pub mod maintenance;
 pub mod schedule;
 pub mod service;
 pub mod telemetry;
 pub mod trust;
-pub mod upkeep;

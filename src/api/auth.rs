@@ -157,7 +157,7 @@ mod tests {
         check(b"a\tb", None);
         check("李雷".as_bytes(), None);
         check(b"dispatcher", None);
-        check(b"upkeep", None);
+        check(b"maintenance", None);
         let actor = read_actor(&HeaderMap::new()).expect("a default");
         assert_eq!(&*actor.0, "api");
         let mut twice = headers("ringback-actor", b"a");

@@ -22,16 +22,16 @@ use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::journal::watched::WatchedJournal;
+use crate::maintenance::Maintenance;
+use crate::maintenance::fill::fill;
+use crate::maintenance::probe::{watch_journal, watch_schedule};
+use crate::maintenance::prune::Retention;
 use crate::schedule::Schedule;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::Time;
 use crate::schedule::watched::WatchedSchedule;
 use crate::service::Service;
 use crate::telemetry::meters::Meters;
-use crate::upkeep::Upkeep;
-use crate::upkeep::fill::fill;
-use crate::upkeep::probe::{watch_journal, watch_schedule};
-use crate::upkeep::prune::Retention;
 use anyhow::{Context, bail};
 use signals::Signals;
 use std::net::SocketAddr;
@@ -99,8 +99,9 @@ impl App {
             Arc::new(WatchedJournal::new(journal, health.clone()))
         });
         let schedule: Arc<dyn Schedule> = Arc::new(WatchedSchedule::new(schedule, health.clone()));
-        let upkeep = Upkeep::begin(journal.clone(), schedule.clone(), retention(&config)).await;
-        let upkeep = upkeep.with_context(|| match &config.schedule.redis {
+        let maintenance =
+            Maintenance::begin(journal.clone(), schedule.clone(), retention(&config)).await;
+        let maintenance = maintenance.with_context(|| match &config.schedule.redis {
             Some(redis) => format!("--redis {redis}"),
             None => "the schedule in memory".to_string(),
         })?;
@@ -137,7 +138,7 @@ impl App {
             drain_timeout: config.delivery.drain_timeout,
         });
         let mut tasks = vec![watch("dispatcher", tokio::spawn(dispatching))];
-        for (duty, work) in upkeep.duties(&stop) {
+        for (duty, work) in maintenance.duties(&stop) {
             tasks.push(watch(duty, tokio::spawn(work)));
         }
         if let Some(journal) = &journal {

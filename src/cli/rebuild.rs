@@ -15,15 +15,15 @@ use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
+use crate::maintenance::difference::find_among;
+use crate::maintenance::error::MaintenanceError;
+use crate::maintenance::mend::{Mended, Record, mend};
+use crate::maintenance::rebuild::{look, why};
+use crate::maintenance::recovery::Recovery;
+use crate::maintenance::walk::{Pick, Place, compare};
 use crate::schedule::Schedule;
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::shared::{Found, Peeked, Reason, Shared as _};
-use crate::upkeep::difference::find_among;
-use crate::upkeep::error::UpkeepError;
-use crate::upkeep::mend::{Mended, Record, mend};
-use crate::upkeep::rebuild::{look, why};
-use crate::upkeep::recovery::Recovery;
-use crate::upkeep::walk::{Pick, Place, compare};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use std::io::{self, Write as _};
@@ -173,7 +173,7 @@ impl Stores {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
         let found = look(Some(journal), schedule, schedule, clear).await;
-        match found.map_err(UpkeepError::from).map_err(failed)? {
+        match found.map_err(MaintenanceError::from).map_err(failed)? {
             Found::ToFill(reason) => self.fill_empty(reason).await,
             Found::Filling | Found::Clearing | Found::Unowned => Err(being_filled()),
             Found::Whole => self.walk(&Pick::default()).await,
@@ -276,7 +276,7 @@ fn being_filled() -> Failure {
     anyhow!("Redis is being filled from the journal at this moment").into()
 }
 
-fn failed(error: UpkeepError) -> Failure {
+fn failed(error: MaintenanceError) -> Failure {
     let context = if error.may_pass() {
         "what was put back by then stays; it can be run again"
     } else {

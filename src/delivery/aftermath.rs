@@ -76,7 +76,7 @@ impl Errands {
         let registering = Registering {
             notification: lease.entry.notification.clone(),
             progress: lease.entry.progress,
-            actor: Actor::upkeep(),
+            actor: Actor::maintenance(),
         };
         let writing = self.register_again(recorder, registering);
         self.hold(lease, writing).await
@@ -165,7 +165,7 @@ impl Errands {
                     let registering = Registering {
                         notification: notification.clone(),
                         progress: recording.before,
-                        actor: Actor::upkeep(),
+                        actor: Actor::maintenance(),
                     };
                     if !self.register_again(recorder, registering).await? {
                         return Some(carried_out);

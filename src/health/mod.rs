@@ -1,7 +1,7 @@
 //! How the stores are doing: the one place that knows, and the one that logs it.
 //!
 //! `journal::watched` and `schedule::watched` stand before the stores and tell of every call;
-//! `upkeep::probe` checks a store that is in trouble, and so does whoever asks how it is doing. From
+//! `maintenance::probe` checks a store that is in trouble, and so does whoever asks how it is doing. From
 //! that, `standing` decides what is an outage. What follows:
 //!
 //! * The log says once that a store is away, and once that it is back. Who meets a failed call
@@ -74,7 +74,7 @@ pub enum Work {
     Claim,
     /// Recording and settling what was done.
     Settle,
-    /// Lists, counts and upkeep: what may take long, and holds nobody up.
+    /// Lists, counts and maintenance: what may take long, and holds nobody up.
     Browse,
 }
 

@@ -59,14 +59,14 @@ impl Actor {
 
     /// Whatever keeps the journal and the schedule in step.
     #[must_use]
-    pub fn upkeep() -> Self {
-        Self("upkeep".into())
+    pub fn maintenance() -> Self {
+        Self("maintenance".into())
     }
 
     /// Whether it stands for the server itself; nobody else may call themselves that.
     #[must_use]
     pub fn is_the_server(&self) -> bool {
-        [Self::dispatcher(), Self::upkeep()].contains(self)
+        [Self::dispatcher(), Self::maintenance()].contains(self)
     }
 }
 
@@ -469,7 +469,7 @@ pub trait Journal: Send + Sync + 'static {
     /// What was last remembered under a name.
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError>;
 
-    /// Keeps a small value under a name: where upkeep has got to.
+    /// Keeps a small value under a name: where maintenance has got to.
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError>;
 
     /// How many notifications are in which state.

@@ -85,7 +85,7 @@ impl Rehearsal {
             registering: Registering {
                 notification,
                 progress,
-                actor: Actor::upkeep(),
+                actor: Actor::maintenance(),
             },
         }
     }

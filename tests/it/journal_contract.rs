@@ -6,6 +6,7 @@
 mod changing;
 mod keeping;
 mod listing;
+mod maintenance;
 mod migrating;
 mod pending;
 mod postgres_outages;
@@ -16,7 +17,6 @@ mod registering;
 pub mod samples;
 mod setting_aside;
 mod sqlite_file;
-mod upkeep;
 
 use crate::support::postgres::fresh_database;
 use async_trait::async_trait;
@@ -132,15 +132,15 @@ macro_rules! contract {
             setting_aside::a_change_releases_it_and_the_history_says_that_it_was,
             setting_aside::what_has_ended_or_was_pruned_is_not_set_aside,
             setting_aside::no_word_of_a_reason_is_too_odd_to_be_kept,
-            upkeep::many_are_looked_up_at_once_in_order,
-            upkeep::changes_by_hand_are_found_by_their_time,
-            upkeep::a_note_stands_in_the_history,
-            upkeep::a_rebuild_stands_in_the_history_of_what_was_pending,
-            upkeep::payloads_go_first_and_records_later,
-            upkeep::dead_letters_stay_unless_asked_for,
-            upkeep::pruning_goes_in_steps_and_skips_the_pending,
-            upkeep::a_pruned_key_can_be_registered_again,
-            upkeep::a_value_is_remembered_under_its_name,
+            maintenance::many_are_looked_up_at_once_in_order,
+            maintenance::changes_by_hand_are_found_by_their_time,
+            maintenance::a_note_stands_in_the_history,
+            maintenance::a_rebuild_stands_in_the_history_of_what_was_pending,
+            maintenance::payloads_go_first_and_records_later,
+            maintenance::dead_letters_stay_unless_asked_for,
+            maintenance::pruning_goes_in_steps_and_skips_the_pending,
+            maintenance::a_pruned_key_can_be_registered_again,
+            maintenance::a_value_is_remembered_under_its_name,
             keeping::what_was_answered_is_there_after_an_abrupt_end,
             keeping::counts_follow_every_change,
             keeping::what_is_wrong_is_counted_and_named,

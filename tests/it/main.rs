@@ -11,7 +11,7 @@ mod ladder_tables;
 mod layers;
 mod reliability;
 
+mod maintenance;
 mod schedule_contract;
 mod signature_judge;
 mod support;
-mod upkeep;

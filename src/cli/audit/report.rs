@@ -8,9 +8,9 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::SetAside;
 use crate::domain::timestamp::display_ms;
 use crate::journal::{AllSetAside, Fault, JournalCounts};
+use crate::maintenance::audit::{Books, Compared, balanced};
+use crate::maintenance::difference::{Difference, Kind};
 use crate::schedule::shared::Peeked;
-use crate::upkeep::audit::{Books, Compared, balanced};
-use crate::upkeep::difference::{Difference, Kind};
 use owo_colors::Style;
 use serde_json::{Value, json};
 

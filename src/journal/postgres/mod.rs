@@ -15,6 +15,7 @@ mod error;
 mod examine;
 mod list;
 mod load;
+mod maintenance;
 mod open;
 mod pending;
 mod read;
@@ -24,7 +25,6 @@ mod rows;
 mod schema;
 mod set_aside;
 mod statements;
-mod upkeep;
 
 use super::{
     AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
@@ -168,7 +168,7 @@ impl Journal for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
-        let call = upkeep::Changes {
+        let call = maintenance::Changes {
             from_ms,
             until_ms,
             cursor,
@@ -185,17 +185,17 @@ impl Journal for PostgresJournal {
 
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
         let instance = &self.instance;
-        let call = upkeep::Rebuilding { rebuild, instance };
+        let call = maintenance::Rebuilding { rebuild, instance };
         self.connections.write(&call).await
     }
 
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
-        let call = upkeep::Pruning { prune, limit };
+        let call = maintenance::Pruning { prune, limit };
         self.connections.write(&call).await
     }
 
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
-        let call = upkeep::Duty {
+        let call = maintenance::Duty {
             name,
             holder: &self.holder,
             ttl_ms,
@@ -204,11 +204,11 @@ impl Journal for PostgresJournal {
     }
 
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
-        self.connections.read(&upkeep::Recall(name)).await
+        self.connections.read(&maintenance::Recall(name)).await
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
-        let call = upkeep::Remember { name, value };
+        let call = maintenance::Remember { name, value };
         self.connections.write(&call).await
     }
 
@@ -232,7 +232,7 @@ impl Journal for PostgresJournal {
     }
 
     async fn close(&self) {
-        let resigning = upkeep::Resign(&self.holder);
+        let resigning = maintenance::Resign(&self.holder);
         if let Err(error) = self.connections.write(&resigning).await {
             tracing::debug!(%error, "duties are not given back; they run out by themselves");
         }

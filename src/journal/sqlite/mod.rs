@@ -9,12 +9,12 @@ mod check;
 mod error;
 mod examine;
 mod list;
+mod maintenance;
 mod open;
 mod read;
 mod rows;
 mod set_aside;
 mod statements;
-mod upkeep;
 mod write;
 mod writer;
 
@@ -162,7 +162,7 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
-        upkeep::changes(&self.readers, from_ms, until_ms, cursor, limit).await
+        maintenance::changes(&self.readers, from_ms, until_ms, cursor, limit).await
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
@@ -173,13 +173,13 @@ impl Journal for SqliteJournal {
 
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        upkeep::rebuilding(transaction.connection(), &self.instance, rebuild).await?;
+        maintenance::rebuilding(transaction.connection(), &self.instance, rebuild).await?;
         transaction.commit().await
     }
 
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let pruned = upkeep::prune(transaction.connection(), prune, limit).await?;
+        let pruned = maintenance::prune(transaction.connection(), prune, limit).await?;
         transaction.commit().await?;
         Ok(pruned)
     }
@@ -191,12 +191,12 @@ impl Journal for SqliteJournal {
 
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
         let mut reading = self.readers.acquire().await.map_err(error::failed)?;
-        upkeep::recall(&mut reading, name).await
+        maintenance::recall(&mut reading, name).await
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        upkeep::remember(transaction.connection(), name, value).await?;
+        maintenance::remember(transaction.connection(), name, value).await?;
         transaction.commit().await
     }
 

@@ -11,10 +11,10 @@ use ringback::domain::notification::{Registration, Start};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
+use ringback::maintenance::fill::fill;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{Limits, Schedule};
 use ringback::service::{Service, ServiceError};
-use ringback::upkeep::fill::fill;
 use std::sync::Arc;
 
 /// Empties the server's Redis behind its back.

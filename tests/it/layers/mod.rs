@@ -39,18 +39,18 @@ const ROOMS: &[Room] = &[
     Room("service", "domain clock batch health schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
     Room("delivery", "domain clock batch health schedule journal telemetry trust",
         "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
-    Room("upkeep", "domain clock batch health schedule journal telemetry",
+    Room("maintenance", "domain clock batch health schedule journal telemetry",
         "tokio tokio_util tracing std::time"),
 
     Room("api", "domain clock batch health schedule journal service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
     Room("dashboard", "domain service api config telemetry", "axum tracing"),
 
-    Room("app", "domain clock batch health schedule journal service delivery upkeep api dashboard config \
+    Room("app", "domain clock batch health schedule journal service delivery maintenance api dashboard config \
         telemetry",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),
-    Room("cli", "domain clock batch schedule journal service delivery upkeep api dashboard config \
+    Room("cli", "domain clock batch schedule journal service delivery maintenance api dashboard config \
         telemetry trust app",
         "axum clap getrandom hyper reqwest tokio tokio_util tracing std::env std::fs std::net \
         std::process std::time Uuid::now_v7"),

@@ -65,7 +65,7 @@ impl Scene {
         called.expect("carried out")
     }
 
-    /// One string or field of what upkeep notes.
+    /// One string or field of what maintenance notes.
     async fn note(&self, command: &redis::Cmd) -> String {
         let mut connection = connect(&self.options.url).await;
         command.query_async(&mut connection).await.expect("a note")

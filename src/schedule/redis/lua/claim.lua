@@ -20,7 +20,7 @@ local lost = check_in()
 if lost then return lost end
 
 local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-local remember_ms, bytes_left, upkeep = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
+local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
 
 call('HSET', MARKS, 'at:' .. INSTANCE, NOW_TEXT)
@@ -67,14 +67,14 @@ if before and string.sub(before, 1, #number + 1) == number .. ' ' then
 end
 
 local returned_bytes = bytes_left
-local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, upkeep)
+local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
 for i = 1, #expired, 2 do
   if returned_bytes <= 0 then break end
   returned_bytes = returned_bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
 end
 
 if remember_ms then
-  local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, upkeep)
+  local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, most_old)
   if over[1] then
     call('HDEL', JOBS, unpack(over))
     call('ZREM', ENDED, unpack(over))
@@ -88,7 +88,7 @@ local looks = tonumber(number) % 8 == 0
 local function end_expired(lane, out)
   local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
   if not first[1] or not is_over(first[2]) then return out end
-  local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, upkeep)
+  local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
   for i = 1, #old, 2 do
     local key, expiry = old[i], call('ZSCORE', LEASES, old[i])
     if expiry and not is_over(expiry) then
@@ -114,7 +114,7 @@ local record, leases = { expiry = expiry, keys = {} }, {}
 local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
 local tail = math.max(NOW_US, tonumber(last[2] or 0))
 local visits = 0
-while most > 0 and bytes_left > 0 and visits < 4 * upkeep do
+while most > 0 and bytes_left > 0 and visits < 4 * most_old do
   local lanes = call('ZRANGEBYSCORE', LANES, '-inf', BY_NOW, 'LIMIT', 0, math.min(most, 64))
   if not lanes[1] then break end
   for _, lane in ipairs(lanes) do

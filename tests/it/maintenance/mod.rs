@@ -22,7 +22,7 @@ macro_rules! on_each_pair {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name($crate::upkeep::stage::Stage::memory().await).await;
+                    super::$name($crate::maintenance::stage::Stage::memory().await).await;
                 }
             )+
         }
@@ -30,7 +30,7 @@ macro_rules! on_each_pair {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name($crate::upkeep::stage::Stage::redis().await).await;
+                    super::$name($crate::maintenance::stage::Stage::redis().await).await;
                 }
             )+
         }
@@ -38,7 +38,7 @@ macro_rules! on_each_pair {
             $(
                 #[tokio::test]
                 async fn $name() {
-                    super::$name($crate::upkeep::stage::Stage::postgres().await).await;
+                    super::$name($crate::maintenance::stage::Stage::postgres().await).await;
                 }
             )+
         }

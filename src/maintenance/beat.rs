@@ -7,7 +7,7 @@
 //! as it asks again in time. Dies it, another has the duty `DUTY_MS` later. Beats are jittered, so
 //! that instances which were started together do not ask together.
 
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use crate::clock::Clock;
 use crate::journal::{Journal, JournalError};
 use std::future::Future;
@@ -49,7 +49,7 @@ pub trait Round: Send {
     fn step(
         &mut self,
         now_ms: i64,
-    ) -> impl Future<Output = Result<Step<Self::Outcome>, UpkeepError>> + Send;
+    ) -> impl Future<Output = Result<Step<Self::Outcome>, MaintenanceError>> + Send;
 
     /// Forgets where it was: another instance has seen to it meanwhile.
     fn start_over(&mut self);
@@ -135,12 +135,14 @@ impl Duty {
     }
 
     /// Says in the log that the duty could not be seen to; once, until it could.
-    fn complain(&mut self, error: &UpkeepError) {
+    fn complain(&mut self, error: &MaintenanceError) {
         let duty = self.name;
         match (self.complained, error.may_pass()) {
             // The stores' own outages are told elsewhere.
-            (false, true) | (true, _) => tracing::debug!(%error, duty, "upkeep waits"),
-            (false, false) => tracing::error!(%error, duty, "upkeep cannot go on; trying again"),
+            (false, true) | (true, _) => tracing::debug!(%error, duty, "maintenance waits"),
+            (false, false) => {
+                tracing::error!(%error, duty, "maintenance cannot go on; trying again")
+            }
         }
         self.complained |= !error.may_pass();
     }

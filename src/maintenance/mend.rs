@@ -13,7 +13,7 @@
 //!   to go by.
 
 use super::difference::{Difference, Kind};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -89,7 +89,7 @@ pub async fn mend(
     schedule: &dyn Schedule,
     differences: &[Difference],
     record: Record,
-) -> Result<Mended, UpkeepError> {
+) -> Result<Mended, MaintenanceError> {
     let mut mended = Mended::default();
     let mut notes = Vec::new();
     let mut failed = None;
@@ -107,13 +107,13 @@ pub async fn mend(
                 notes.extend(why.map(|detail| Noting {
                     key: key.clone(),
                     kind: "restored",
-                    actor: Actor::upkeep(),
+                    actor: Actor::maintenance(),
                     detail: detail.to_string(),
                     at_ms: schedule.clock().now_ms(),
                 }));
             }
             // One that cannot be read must not keep the others from being mended.
-            Err(UpkeepError::Journal(error @ JournalError::Corrupt(_))) => {
+            Err(MaintenanceError::Journal(error @ JournalError::Corrupt(_))) => {
                 tracing::error!(notification = %key, %error, "cannot be put back");
             }
             Err(error) => {
@@ -135,7 +135,7 @@ async fn put_back(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     key: &Key,
-) -> Result<Done, UpkeepError> {
+) -> Result<Done, MaintenanceError> {
     let Some(pending) = journal.pending(key).await? else {
         return Ok(Done::default());
     };
@@ -161,7 +161,7 @@ async fn remove(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     key: &Key,
-) -> Result<Done, UpkeepError> {
+) -> Result<Done, MaintenanceError> {
     let Some(lease) = lease(schedule, key).await? else {
         return Ok(Done::default());
     };
@@ -210,7 +210,7 @@ async fn adopt(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     key: &Key,
-) -> Result<Done, UpkeepError> {
+) -> Result<Done, MaintenanceError> {
     // Leased, so that nobody delivers it, and finds no record to write that into, meanwhile.
     let Some(lease) = lease(schedule, key).await? else {
         return Ok(Done::default());
@@ -226,7 +226,7 @@ async fn adopt(
     let registering = Registering {
         notification: lease.entry.notification.clone(),
         progress: lease.entry.progress,
-        actor: Actor::upkeep(),
+        actor: Actor::maintenance(),
     };
     let replies = match is_pending {
         true => journal.register(&[registering]).await,
@@ -252,7 +252,7 @@ async fn adopt(
 }
 
 /// Leases what the schedule holds; `None` if that is gone, or somebody has it.
-async fn lease(schedule: &dyn Schedule, key: &Key) -> Result<Option<Lease>, UpkeepError> {
+async fn lease(schedule: &dyn Schedule, key: &Key) -> Result<Option<Lease>, MaintenanceError> {
     match schedule
         .lease_one(&LeaseRequest::for_repair(key.clone()))
         .await?

@@ -5,7 +5,7 @@
 //! asked for: it waits for somebody's decision.
 
 use super::beat::{Round, Step};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use crate::journal::{Journal, Prune, Pruned};
 use std::future::Future;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ impl Pruner {
     ///
     /// # Errors
     /// If the journal fails; the step can be repeated.
-    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Pruned>, UpkeepError> {
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Pruned>, MaintenanceError> {
         let pruned = self
             .journal
             .prune(&self.retention.at(now_ms), BATCH)
@@ -80,7 +80,7 @@ impl Pruner {
     ///
     /// # Errors
     /// As [`Pruner::step`].
-    pub async fn pass(&mut self, now_ms: i64) -> Result<Pruned, UpkeepError> {
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Pruned, MaintenanceError> {
         loop {
             if let Step::Done(pruned) = self.step(now_ms).await? {
                 return Ok(pruned);
@@ -98,7 +98,7 @@ impl Round for Pruner {
     fn step(
         &mut self,
         now_ms: i64,
-    ) -> impl Future<Output = Result<Step<Pruned>, UpkeepError>> + Send {
+    ) -> impl Future<Output = Result<Step<Pruned>, MaintenanceError>> + Send {
         Pruner::step(self, now_ms)
     }
 

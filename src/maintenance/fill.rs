@@ -5,7 +5,7 @@
 //! in. Registrations go on meanwhile: what is registered is written to the journal first and put into
 //! the schedule afterwards by whoever registers it, so it does not matter whether it is seen here.
 
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use crate::journal::{Cursor, Journal, JournalError, Pending};
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
@@ -95,11 +95,11 @@ impl<'schedule> Filling<'schedule> {
     /// Puts one page in while the next ones are read. `false` at the end.
     ///
     /// # Errors
-    /// [`UpkeepError`]; the step can be repeated, as it can be if it was dropped.
+    /// [`MaintenanceError`]; the step can be repeated, as it can be if it was dropped.
     ///
     /// # Panics
     /// If the journal does.
-    pub async fn step(&mut self) -> Result<bool, UpkeepError> {
+    pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         if self.is_through {
             return Ok(false);
         }
@@ -196,11 +196,11 @@ async fn read(
 /// the bodies stay in the journal: together they may be more than there is memory.
 ///
 /// # Errors
-/// [`UpkeepError`] if a store fails half-way.
+/// [`MaintenanceError`] if a store fails half-way.
 pub async fn fill(
     journal: Arc<dyn Journal>,
     schedule: &dyn Schedule,
-) -> Result<Filled, UpkeepError> {
+) -> Result<Filled, MaintenanceError> {
     let mut filling = Filling::new(journal, schedule, false);
     while filling.step().await? {}
     Ok(filling.done())

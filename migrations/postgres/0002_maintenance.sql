@@ -1,4 +1,4 @@
--- What upkeep needs: finding the changes by hand of the last minute, writing down that the schedule
+-- What maintenance needs: finding the changes by hand of the last minute, writing down that the schedule
 -- was rebuilt, and one instance at a time for each duty.
 
 CREATE INDEX transitions_changed ON transitions (at_ms, row_id)

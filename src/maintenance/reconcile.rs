@@ -19,7 +19,7 @@
 use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
 use super::difference::{Standing, find, find_among};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use super::mend::{Mended, Record, mend};
 use crate::domain::key::Key;
 use crate::domain::state::State;
@@ -88,7 +88,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
-    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, UpkeepError> {
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, MaintenanceError> {
         if self.window.is_none() {
             self.window = Some(self.open(now_ms).await?);
         }
@@ -139,7 +139,7 @@ impl Reconciler {
     ///
     /// # Errors
     /// As [`Reconciler::step`].
-    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, UpkeepError> {
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, MaintenanceError> {
         loop {
             if let Step::Done(mended) = self.step(now_ms).await? {
                 return Ok(mended);
@@ -147,7 +147,7 @@ impl Reconciler {
         }
     }
 
-    async fn open(&mut self, now_ms: i64) -> Result<Window, UpkeepError> {
+    async fn open(&mut self, now_ms: i64) -> Result<Window, MaintenanceError> {
         let place_ms = match self.place_ms {
             Some(place_ms) => place_ms,
             None => {
@@ -172,7 +172,7 @@ impl Reconciler {
         })
     }
 
-    async fn close(&mut self, until_ms: i64) -> Result<(), UpkeepError> {
+    async fn close(&mut self, until_ms: i64) -> Result<(), MaintenanceError> {
         if until_ms.saturating_sub(self.written_ms) >= REMEMBER_MS {
             let text = until_ms.to_string();
             self.journal.remember(PLACE, &text).await?;
@@ -193,7 +193,7 @@ impl Round for Reconciler {
     fn step(
         &mut self,
         now_ms: i64,
-    ) -> impl Future<Output = Result<Step<Mended>, UpkeepError>> + Send {
+    ) -> impl Future<Output = Result<Step<Mended>, MaintenanceError>> + Send {
         Reconciler::step(self, now_ms)
     }
 

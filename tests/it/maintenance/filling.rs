@@ -4,9 +4,9 @@ use super::stage::Stage;
 use crate::support::postgres::{connect, run};
 use crate::support::redis::RedisServer;
 use crate::support::within;
+use ringback::maintenance::error::MaintenanceError;
+use ringback::maintenance::fill::{Filled, Filling};
 use ringback::schedule::Restored;
-use ringback::upkeep::error::UpkeepError;
-use ringback::upkeep::fill::{Filled, Filling};
 
 /// More than is read ahead, and a page that is not full.
 const MANY: i64 = 10_500;
@@ -19,7 +19,7 @@ const EVERYTHING: Filled = Filled {
 };
 
 /// Steps until the end or a failure.
-async fn go_on(filling: &mut Filling<'_>) -> Result<(), UpkeepError> {
+async fn go_on(filling: &mut Filling<'_>) -> Result<(), MaintenanceError> {
     while filling.step().await? {}
     Ok(())
 }
@@ -37,7 +37,10 @@ async fn a_journal_that_fails_half_way_is_gone_on_with() {
     let mut beside = connect(stage.postgres.as_deref().expect("on PostgreSQL")).await;
     run(&mut beside, "ALTER TABLE payloads RENAME TO away").await;
     let failed = go_on(&mut filling).await;
-    assert!(matches!(failed, Err(UpkeepError::Journal(_))), "{failed:?}");
+    assert!(
+        matches!(failed, Err(MaintenanceError::Journal(_))),
+        "{failed:?}"
+    );
     let so_far = filling.done().read;
     assert!((2_000..10_500).contains(&so_far), "{so_far}");
     assert_eq!(pending(&stage).await, so_far);
@@ -65,7 +68,7 @@ async fn a_schedule_that_fails_half_way_is_gone_on_with() {
     server.kill();
     let failed = go_on(&mut filling).await;
     assert!(
-        matches!(failed, Err(UpkeepError::Schedule(_))),
+        matches!(failed, Err(MaintenanceError::Schedule(_))),
         "{failed:?}"
     );
     let so_far = filling.done().read;

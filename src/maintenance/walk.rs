@@ -5,7 +5,7 @@
 //! so nothing that is pending all the while is missed, however long the way takes.
 
 use super::difference::{Difference, Standing, find, find_among};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, Order};
@@ -93,7 +93,7 @@ pub async fn compare(
     place: &Place,
     pick: &Pick,
     limit: usize,
-) -> Result<Page, UpkeepError> {
+) -> Result<Page, MaintenanceError> {
     match place {
         Place::Pending(cursor) => {
             let filter = Filter {

@@ -196,7 +196,7 @@ impl Keeper {
         };
         let rebuild = Rebuild {
             at_ms: self.schedule.clock().now_ms(),
-            actor: Actor::upkeep(),
+            actor: Actor::maintenance(),
             reason: reason.to_string(),
         };
         if let Err(error) = journal.rebuilding(&rebuild).await {

@@ -1,4 +1,4 @@
-//! Upkeep as a server runs it: by itself, beside its work.
+//! Maintenance as a server runs it: by itself, beside its work.
 
 use super::stage::LEASE_MS;
 use crate::support::merchant::{Merchant, Reaction};
@@ -7,10 +7,10 @@ use crate::support::redis::{connect, fresh_database};
 use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
+use ringback::maintenance::REGISTRATION_MS;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::shared::Shared as _;
 use ringback::schedule::{LeaseRequest, LeasedOne, Limits, Schedule as _};
-use ringback::upkeep::REGISTRATION_MS;
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! Why upkeep could not go on.
+//! Why maintenance could not go on.
 
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// A store failed. What was done by then stays done, and every duty can be gone on with.
 #[derive(Debug, Error)]
-pub enum UpkeepError {
+pub enum MaintenanceError {
     /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -15,7 +15,7 @@ pub enum UpkeepError {
     Schedule(#[from] ScheduleError),
 }
 
-impl UpkeepError {
+impl MaintenanceError {
     /// Whether trying again may help.
     #[must_use]
     pub fn may_pass(&self) -> bool {

@@ -8,7 +8,7 @@
 
 use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use super::mend::{Mended, Record, mend};
 use super::walk::{Pick, Place, compare};
 use crate::journal::Journal;
@@ -57,7 +57,7 @@ impl Sweep {
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
-    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, UpkeepError> {
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, MaintenanceError> {
         let place = match &self.place {
             Some(place) => place.clone(),
             None => self.recall().await?,
@@ -70,7 +70,7 @@ impl Sweep {
         };
         let page = match compare(journal, schedule, &place, &pick, PAGE).await {
             // Of another kind of schedule.
-            Err(UpkeepError::Schedule(ScheduleError::BadCursor)) => {
+            Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
                 self.place = Some(Place::Held(None));
                 return Ok(Step::More);
             }
@@ -91,7 +91,7 @@ impl Sweep {
     ///
     /// # Errors
     /// As [`Sweep::step`].
-    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, UpkeepError> {
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, MaintenanceError> {
         loop {
             if let Step::Done(mended) = self.step(now_ms).await? {
                 return Ok(mended);
@@ -99,7 +99,7 @@ impl Sweep {
         }
     }
 
-    async fn recall(&mut self) -> Result<Place, UpkeepError> {
+    async fn recall(&mut self) -> Result<Place, MaintenanceError> {
         let kept = self.journal.recall(PLACE).await?;
         self.written = kept.as_ref().map(|_| self.steps);
         // What cannot be read is of another version, and begins anew.
@@ -109,7 +109,7 @@ impl Sweep {
     }
 
     /// Goes on from there, and writes it down now and then. A round of a few steps writes nothing.
-    async fn keep(&mut self, place: Place) -> Result<(), UpkeepError> {
+    async fn keep(&mut self, place: Place) -> Result<(), MaintenanceError> {
         let since = self.steps - self.written.unwrap_or(0);
         let over = place == Place::START && self.written.is_some();
         if since >= REMEMBER || over {
@@ -133,7 +133,7 @@ impl Round for Sweep {
     fn step(
         &mut self,
         now_ms: i64,
-    ) -> impl Future<Output = Result<Step<Mended>, UpkeepError>> + Send {
+    ) -> impl Future<Output = Result<Step<Mended>, MaintenanceError>> + Send {
         Sweep::step(self, now_ms)
     }
 

@@ -6,7 +6,7 @@
 //! like one is compared again a moment later, and counts if it has stayed the same kind of wrong.
 
 use super::difference::{Difference, find_among};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use super::walk::{Pick, Place, compare};
 use crate::domain::key::Key;
 use crate::journal::{AllSetAside, Examined, Journal, JournalCounts};
@@ -42,7 +42,7 @@ impl Books {
     ///
     /// # Errors
     /// If the journal fails.
-    pub async fn read(journal: &dyn Journal, deep: bool) -> Result<Self, UpkeepError> {
+    pub async fn read(journal: &dyn Journal, deep: bool) -> Result<Self, MaintenanceError> {
         let set_aside = journal.all_set_aside(MOST_NAMED).await?;
         if !deep {
             return Ok(Self {
@@ -143,7 +143,7 @@ impl<'stores> Comparison<'stores> {
     ///
     /// # Errors
     /// If a store fails.
-    pub async fn step(&mut self) -> Result<bool, UpkeepError> {
+    pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         let (journal, schedule) = (self.journal, self.schedule);
         let page = compare(journal, schedule, &self.place, &Pick::default(), PAGE).await?;
         self.compared.journal += page.pending;
@@ -182,7 +182,7 @@ impl<'stores> Comparison<'stores> {
     }
 
     /// Compares the oldest suspects again.
-    async fn confirm(&mut self) -> Result<(), UpkeepError> {
+    async fn confirm(&mut self) -> Result<(), MaintenanceError> {
         let Some(Suspects { differences, .. }) = self.suspects.pop_front() else {
             return Ok(());
         };

@@ -3,10 +3,10 @@
 use super::stage::Stage;
 use crate::journal_contract::samples::{START_MS, key};
 use crate::support::redis::connect;
+use ringback::maintenance::REGISTRATION_MS;
+use ringback::maintenance::error::MaintenanceError;
+use ringback::maintenance::reconcile::Reconciler;
 use ringback::schedule::ScheduleError;
-use ringback::upkeep::REGISTRATION_MS;
-use ringback::upkeep::error::UpkeepError;
-use ringback::upkeep::reconcile::Reconciler;
 
 const LANE: &str = "https://shop.example";
 const LATER_MS: i64 = START_MS + REGISTRATION_MS + 1;
@@ -70,7 +70,7 @@ async fn a_schedule_that_lost_everything_is_left_to_its_keeper() {
     assert!(
         matches!(
             refused,
-            Err(UpkeepError::Schedule(ScheduleError::Rebuilding))
+            Err(MaintenanceError::Schedule(ScheduleError::Rebuilding))
         ),
         "{refused:?}"
     );

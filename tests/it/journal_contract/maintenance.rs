@@ -1,4 +1,4 @@
-//! What upkeep asks for: how many stand, what was changed, what was put back, what is forgotten.
+//! What maintenance asks for: how many stand, what was changed, what was put back, what is forgotten.
 
 use super::samples::{
     START_MS, apply, delivery, do_change, find, history, keep, key, refusal, registering,

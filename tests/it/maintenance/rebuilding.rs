@@ -202,7 +202,7 @@ async fn where_several_may_write_the_histories_show_it() {
     let finished = stage.rebuild(&["payment.succeeded", "1"]);
     assert_eq!(finished.stdout, "payment.succeeded/1 is back in Redis\n");
     let line = stage.last_line(&one.key).await;
-    assert_eq!((&*line.kind, &*line.actor), ("restored", "upkeep"));
+    assert_eq!((&*line.kind, &*line.actor), ("restored", "maintenance"));
     assert_eq!(line.detail, "the schedule did not have it");
     let finished = stage.rebuild(&["--clear"]);
     assert_eq!((finished.status, &*finished.stderr), (0, ""));

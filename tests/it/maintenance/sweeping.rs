@@ -8,12 +8,12 @@ use crate::journal_contract::samples::{
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::{Journal, SettingAside};
+use ringback::maintenance::REGISTRATION_MS;
+use ringback::maintenance::beat::{Round as _, Step};
+use ringback::maintenance::fill::fill;
+use ringback::maintenance::mend::Mended;
+use ringback::maintenance::sweep::Sweep;
 use ringback::schedule::Settlement;
-use ringback::upkeep::REGISTRATION_MS;
-use ringback::upkeep::beat::{Round as _, Step};
-use ringback::upkeep::fill::fill;
-use ringback::upkeep::mend::Mended;
-use ringback::upkeep::sweep::Sweep;
 
 on_each_pair!(
     each_kind_of_difference_is_mended,
@@ -125,7 +125,7 @@ async fn what_the_journal_forgot_is_written_down_again_and_delivered_once(stage:
     assert_eq!(pending.notification, forgotten);
     assert_eq!(pending.progress, next);
     let line = stage.last_line(&forgotten.key).await;
-    assert_eq!((&*line.kind, &*line.actor), ("restored", "upkeep"));
+    assert_eq!((&*line.kind, &*line.actor), ("restored", "maintenance"));
     assert_eq!(line.detail, "the journal did not know it, the schedule did");
     apply(journal, delivery(&forgotten, next)).await;
     let counts = journal.counts().await.expect("read");

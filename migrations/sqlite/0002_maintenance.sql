@@ -1,4 +1,4 @@
--- What upkeep needs: finding the changes by hand of the last minute, and writing down that the
+-- What maintenance needs: finding the changes by hand of the last minute, and writing down that the
 -- schedule was rebuilt.
 
 CREATE INDEX changed ON transitions (at_ms)

@@ -8,7 +8,7 @@
 //!
 //! What has a lease out is left to whoever holds that lease: it settles by what the journal says.
 
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -80,7 +80,7 @@ pub async fn find(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     read: &[(Key, Option<Standing>)],
-) -> Result<Vec<Difference>, UpkeepError> {
+) -> Result<Vec<Difference>, MaintenanceError> {
     let keys: Vec<Key> = read.iter().map(|(key, _)| key.clone()).collect();
     let holdings = schedule.holds(&keys).await?;
     let mut differences: Vec<Difference> = read
@@ -116,7 +116,7 @@ pub async fn find_among(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     keys: &[Key],
-) -> Result<Vec<Difference>, UpkeepError> {
+) -> Result<Vec<Difference>, MaintenanceError> {
     let standing = journal.standing(keys).await?;
     let read: Vec<_> = keys
         .iter()

@@ -1,4 +1,4 @@
-//! What upkeep asks for: recent changes, duties, small values under a name, and forgetting what is
+//! What maintenance asks for: recent changes, duties, small values under a name, and forgetting what is
 //! old.
 
 use super::connections::Call;

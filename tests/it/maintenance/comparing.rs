@@ -5,8 +5,8 @@ use super::stage::Stage;
 use crate::journal_contract::samples::{apply, delivery, do_change, failure, key};
 use ringback::domain::change::Change;
 use ringback::domain::key::Key;
+use ringback::maintenance::difference::{Kind, Standing, find, find_among};
 use ringback::schedule::Settlement;
-use ringback::upkeep::difference::{Kind, Standing, find, find_among};
 
 on_each_pair!(
     each_kind_of_difference_is_found,

@@ -1,4 +1,4 @@
-//! What upkeep asks for: recent changes, small values under a name, and forgetting what is old.
+//! What maintenance asks for: recent changes, small values under a name, and forgetting what is old.
 
 use super::error::failed;
 use super::read::limit_of;

@@ -6,7 +6,7 @@
 //! schedule meanwhile. Without a journal, the schedule is put in order from what it holds itself.
 
 use super::difference::{Kind, find_among};
-use super::error::UpkeepError;
+use super::error::MaintenanceError;
 use super::fill::Filling;
 use super::mend::{Record, mend};
 use crate::journal::Journal;
@@ -83,11 +83,11 @@ impl<'schedule> Recovery<'schedule> {
     /// Does one step. `false` at the end.
     ///
     /// # Errors
-    /// [`UpkeepError`]; the step can be repeated.
+    /// [`MaintenanceError`]; the step can be repeated.
     ///
     /// # Panics
     /// If the journal does.
-    pub async fn step(&mut self) -> Result<bool, UpkeepError> {
+    pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         match &mut self.stage {
             Stage::Filling => {
                 let more = match &mut self.filling {

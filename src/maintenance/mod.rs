@@ -44,14 +44,14 @@ pub const REGISTRATION_MS: i64 = 12_000;
 pub type Work = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);
 
 /// All that is to be kept up.
-pub struct Upkeep {
+pub struct Maintenance {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
     retention: Retention,
     keeper: Keeper,
 }
 
-impl Upkeep {
+impl Maintenance {
     /// Takes a first look at the schedule, before anything is done with it.
     ///
     /// # Errors

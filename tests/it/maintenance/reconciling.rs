@@ -8,11 +8,11 @@ use crate::journal_contract::samples::{
 };
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
+use ringback::maintenance::REGISTRATION_MS;
+use ringback::maintenance::beat::Step;
+use ringback::maintenance::mend::Mended;
+use ringback::maintenance::reconcile::Reconciler;
 use ringback::schedule::Settlement;
-use ringback::upkeep::REGISTRATION_MS;
-use ringback::upkeep::beat::Step;
-use ringback::upkeep::mend::Mended;
-use ringback::upkeep::reconcile::Reconciler;
 
 on_each_pair!(
     a_registration_in_the_journal_alone_is_put_back,
@@ -67,7 +67,7 @@ async fn a_registration_in_the_journal_alone_is_put_back(stage: Stage) {
     );
     assert!(entry.verify, "the journal is asked before it is sent");
     let line = stage.last_line(&notification.key).await;
-    assert_eq!((&*line.kind, &*line.actor), ("restored", "upkeep"));
+    assert_eq!((&*line.kind, &*line.actor), ("restored", "maintenance"));
     assert_eq!(line.detail, "the schedule did not have it");
     let journal = stage.journal.as_ref();
     assert_eq!(history(journal, &key("here")).await, ["registered"]);
