@@ -1,6 +1,6 @@
 //! What is wrong with a request, place by place.
 //!
-//! A caller should mend a request once, not once per field: whatever reads a request notes every
+//! A caller should correct a request once, not once per field: whatever reads a request notes every
 //! fault here and goes on. The list is bounded, since a hostile request could name a new unknown
 //! field every five bytes.
 

@@ -17,9 +17,9 @@ use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
 use crate::maintenance::difference::find_among;
 use crate::maintenance::error::MaintenanceError;
-use crate::maintenance::mend::{Mended, Record, mend};
 use crate::maintenance::rebuild::{look, why};
 use crate::maintenance::recovery::Recovery;
+use crate::maintenance::repair::{Record, Repaired, repair};
 use crate::maintenance::walk::{Pick, Place, compare};
 use crate::schedule::Schedule;
 use crate::schedule::redis::{RedisSchedule, Time};
@@ -138,12 +138,12 @@ impl Stores {
                 "{filled}{key} is {state}; there is nothing to put back\n"
             ));
         }
-        let mending = async {
+        let repairing = async {
             let differences = find_among(journal, schedule, &keys).await?;
-            mend(journal, schedule, &differences, self.record).await
+            repair(journal, schedule, &differences, self.record).await
         };
-        let mended = mending.await.map_err(failed)?;
-        let said = match (mended.restored, mended.moved) {
+        let repaired = repairing.await.map_err(failed)?;
+        let said = match (repaired.restored, repaired.moved) {
             (0, 0) if snapshot.set_aside.is_some() => {
                 format!("{key} is set aside, so it is not put back; `ringback retry` releases it\n")
             }
@@ -201,16 +201,16 @@ impl Stores {
         }
     }
 
-    /// Compares, and mends what differs.
+    /// Compares, and repairs what differs.
     async fn walk(&self, pick: &Pick) -> Result<String, Failure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
         let (mut place, mut seen) = (Place::START, 0);
-        let mut mended = Mended::default();
+        let mut repaired = Repaired::default();
         while let Place::Pending(_) = place {
             let stepping = async {
                 let page = compare(journal, schedule, &place, pick, PAGE).await?;
-                mended += mend(journal, schedule, &page.differences, self.record).await?;
+                repaired += repair(journal, schedule, &page.differences, self.record).await?;
                 Ok(page)
             };
             let page = stepping.await.map_err(failed)?;
@@ -219,9 +219,9 @@ impl Stores {
             place = page.next;
         }
         drop(progress);
-        let Mended {
+        let Repaired {
             restored, moved, ..
-        } = mended;
+        } = repaired;
         Ok(format!(
             "{seen} pending in the journal: {restored} were missing in Redis and are back, {moved} \
              were at another step and are where the journal has them\n"

@@ -1,9 +1,9 @@
 //! Keeping the journal and the schedule in step, and both from growing for ever.
 //!
 //! One file per duty: [`rebuild`] notices a schedule that lost its data and fills it, [`reconcile`]
-//! mends within a minute what a crash left between the stores, [`sweep`] compares everything in the
+//! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
 //! background, and [`prune`] forgets what is old. [`audit`] only looks. What they share: [`walk`] goes
-//! through everything, [`difference`] says where the stores disagree, [`mend`] does something about
+//! through everything, [`difference`] says where the stores disagree, [`repair`] does something about
 //! it, [`fill`] puts in everything that is pending.
 //!
 //! A duty takes the time as an argument; [`beat`] says when it is seen to, and by which instance.
@@ -13,12 +13,12 @@ pub mod beat;
 pub mod difference;
 pub mod error;
 pub mod fill;
-pub mod mend;
 pub mod probe;
 pub mod prune;
 pub mod rebuild;
 pub mod reconcile;
 pub mod recovery;
+pub mod repair;
 pub mod sweep;
 pub mod walk;
 

@@ -1,4 +1,4 @@
-//! Mending, within a minute, what a crash left between the journal and the schedule.
+//! Repairing, within a minute, what a crash left between the journal and the schedule.
 //!
 //! Both are written one after the other, the journal first. Whoever dies in between leaves a
 //! notification that the schedule does not hold, or a change by hand that it does not know of. So
@@ -20,7 +20,7 @@ use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
 use super::difference::{Standing, find, find_among};
 use super::error::MaintenanceError;
-use super::mend::{Mended, Record, mend};
+use super::repair::{Record, Repaired, repair};
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order};
@@ -57,7 +57,7 @@ struct Window {
     from_ms: i64,
     until_ms: i64,
     stage: Stage,
-    mended: Mended,
+    repaired: Repaired,
 }
 
 /// How far a window has been gone through.
@@ -83,12 +83,12 @@ impl Reconciler {
         }
     }
 
-    /// Compares and mends one page of the window that ends at `now_ms`, or goes on with the one that
+    /// Compares and repairs one page of the window that ends at `now_ms`, or goes on with the one that
     /// was begun.
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
-    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, MaintenanceError> {
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Repaired>, MaintenanceError> {
         if self.window.is_none() {
             self.window = Some(self.open(now_ms).await?);
         }
@@ -123,14 +123,14 @@ impl Reconciler {
             }
             Stage::Done => (Vec::new(), Stage::Done),
         };
-        window.mended += mend(journal, schedule, &differences, Record::Kept).await?;
+        window.repaired += repair(journal, schedule, &differences, Record::Kept).await?;
         window.stage = stage;
         match window.stage {
             Stage::Registered(_) | Stage::Changed(_) => Ok(Step::More),
             Stage::Done => {
-                let (until_ms, mended) = (window.until_ms, window.mended);
+                let (until_ms, repaired) = (window.until_ms, window.repaired);
                 self.close(until_ms).await?;
-                Ok(Step::Done(mended))
+                Ok(Step::Done(repaired))
             }
         }
     }
@@ -139,10 +139,10 @@ impl Reconciler {
     ///
     /// # Errors
     /// As [`Reconciler::step`].
-    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, MaintenanceError> {
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Repaired, MaintenanceError> {
         loop {
-            if let Step::Done(mended) = self.step(now_ms).await? {
-                return Ok(mended);
+            if let Step::Done(repaired) = self.step(now_ms).await? {
+                return Ok(repaired);
             }
         }
     }
@@ -168,7 +168,7 @@ impl Reconciler {
             from_ms: place_ms.saturating_sub(OVERLAP_MS),
             until_ms: now_ms.saturating_sub(REGISTRATION_MS).max(place_ms),
             stage: Stage::Registered(None),
-            mended: Mended::default(),
+            repaired: Repaired::default(),
         })
     }
 
@@ -185,7 +185,7 @@ impl Reconciler {
 }
 
 impl Round for Reconciler {
-    type Outcome = Mended;
+    type Outcome = Repaired;
 
     const NAME: &'static str = "reconcile";
     const STEP_REST: Duration = STEP_REST;
@@ -193,7 +193,7 @@ impl Round for Reconciler {
     fn step(
         &mut self,
         now_ms: i64,
-    ) -> impl Future<Output = Result<Step<Mended>, MaintenanceError>> + Send {
+    ) -> impl Future<Output = Result<Step<Repaired>, MaintenanceError>> + Send {
         Reconciler::step(self, now_ms)
     }
 
@@ -206,7 +206,7 @@ impl Round for Reconciler {
         WINDOW_REST
     }
 
-    fn report(mended: Mended) {
-        mended.report();
+    fn report(repaired: Repaired) {
+        repaired.report();
     }
 }

@@ -8,7 +8,7 @@
 use super::difference::{Kind, find_among};
 use super::error::MaintenanceError;
 use super::fill::Filling;
-use super::mend::{Record, mend};
+use super::repair::{Record, repair};
 use crate::journal::Journal;
 use crate::schedule::Schedule;
 use crate::schedule::shared::Shared;
@@ -106,9 +106,9 @@ impl<'schedule> Recovery<'schedule> {
                 }
             }
             Stage::Repairing(cursor) => {
-                let repaired = self.shared.repair(cursor.as_deref(), PAGE).await?;
-                self.done.put_in += repaired.repaired;
-                self.stage = match (repaired.next, &self.journal) {
+                let reindexed = self.shared.reindex(cursor.as_deref(), PAGE).await?;
+                self.done.put_in += reindexed.reindexed;
+                self.stage = match (reindexed.next, &self.journal) {
                     (Some(next), _) => Stage::Repairing(Some(next)),
                     (None, Some(_)) => Stage::Removing(None),
                     (None, None) => Stage::Done,
@@ -127,9 +127,10 @@ impl<'schedule> Recovery<'schedule> {
                     Kind::Ended | Kind::SetAside | Kind::Unknown | Kind::Elsewhere => true,
                     Kind::Missing => false,
                 });
-                let mended = mend(journal.as_ref(), self.schedule, &found, Record::Kept).await?;
-                self.done.removed += mended.removed;
-                self.done.put_in += mended.moved;
+                let repaired =
+                    repair(journal.as_ref(), self.schedule, &found, Record::Kept).await?;
+                self.done.removed += repaired.removed;
+                self.done.put_in += repaired.moved;
                 self.stage = match page.next {
                     Some(next) => Stage::Removing(Some(next)),
                     None => Stage::Done,

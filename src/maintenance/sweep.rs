@@ -9,7 +9,7 @@
 use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
 use super::error::MaintenanceError;
-use super::mend::{Mended, Record, mend};
+use super::repair::{Record, Repaired, repair};
 use super::walk::{Pick, Place, compare};
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
@@ -36,7 +36,7 @@ pub struct Sweep {
     /// Steps since the place was written down; `None` if the journal has none.
     written: Option<u32>,
     steps: u32,
-    mended: Mended,
+    repaired: Repaired,
 }
 
 impl Sweep {
@@ -49,15 +49,15 @@ impl Sweep {
             place: None,
             written: None,
             steps: 0,
-            mended: Mended::default(),
+            repaired: Repaired::default(),
         }
     }
 
-    /// Compares and mends the next page.
+    /// Compares and repairs the next page.
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
-    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Mended>, MaintenanceError> {
+    pub async fn step(&mut self, now_ms: i64) -> Result<Step<Repaired>, MaintenanceError> {
         let place = match &self.place {
             Some(place) => place.clone(),
             None => self.recall().await?,
@@ -76,12 +76,12 @@ impl Sweep {
             }
             page => page?,
         };
-        self.mended += mend(journal, schedule, &page.differences, Record::Kept).await?;
+        self.repaired += repair(journal, schedule, &page.differences, Record::Kept).await?;
         self.steps += 1;
         if page.next == Place::End {
-            let mended = std::mem::take(&mut self.mended);
+            let repaired = std::mem::take(&mut self.repaired);
             self.keep(Place::START).await?;
-            return Ok(Step::Done(mended));
+            return Ok(Step::Done(repaired));
         }
         self.keep(page.next).await?;
         Ok(Step::More)
@@ -91,10 +91,10 @@ impl Sweep {
     ///
     /// # Errors
     /// As [`Sweep::step`].
-    pub async fn pass(&mut self, now_ms: i64) -> Result<Mended, MaintenanceError> {
+    pub async fn pass(&mut self, now_ms: i64) -> Result<Repaired, MaintenanceError> {
         loop {
-            if let Step::Done(mended) = self.step(now_ms).await? {
-                return Ok(mended);
+            if let Step::Done(repaired) = self.step(now_ms).await? {
+                return Ok(repaired);
             }
         }
     }
@@ -125,7 +125,7 @@ impl Sweep {
 }
 
 impl Round for Sweep {
-    type Outcome = Mended;
+    type Outcome = Repaired;
 
     const NAME: &'static str = "sweep";
     const STEP_REST: Duration = STEP_REST;
@@ -133,20 +133,20 @@ impl Round for Sweep {
     fn step(
         &mut self,
         now_ms: i64,
-    ) -> impl Future<Output = Result<Step<Mended>, MaintenanceError>> + Send {
+    ) -> impl Future<Output = Result<Step<Repaired>, MaintenanceError>> + Send {
         Sweep::step(self, now_ms)
     }
 
     fn start_over(&mut self) {
         self.place = None;
-        self.mended = Mended::default();
+        self.repaired = Repaired::default();
     }
 
     fn rest(took: Duration) -> Duration {
         took.max(ROUND_REST)
     }
 
-    fn report(mended: Mended) {
-        mended.report();
+    fn report(repaired: Repaired) {
+        repaired.report();
     }
 }

@@ -61,11 +61,11 @@ pub enum Reason {
     Asked,
 }
 
-/// A stretch of all entries that was repaired, and where to go on.
+/// A stretch of all entries that was reindexed, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Repaired {
+pub struct Reindexed {
     /// Entries that were put back to where they belong.
-    pub repaired: u64,
+    pub reindexed: u64,
     /// Pass this to go on; `None` at the end.
     pub next: Option<String>,
 }
@@ -94,7 +94,8 @@ pub trait Shared: Send + Sync {
     ///
     /// # Errors
     /// As any call; also [`ScheduleError::BadCursor`].
-    async fn repair(&self, cursor: Option<&str>, limit: usize) -> Result<Repaired, ScheduleError>;
+    async fn reindex(&self, cursor: Option<&str>, limit: usize)
+    -> Result<Reindexed, ScheduleError>;
 
     /// Says that filling goes on. `false` if there is something to look at again: another instance has
     /// taken over, having heard nothing for too long, or more was lost.

@@ -170,7 +170,7 @@ impl Demonstration {
             Twist::Replayed if telling.state == "dead" && !telling.stepped_in => (
                 Method::POST,
                 self.url(index, "replay"),
-                Some(json!({ "reason": "the merchant has mended its page" })),
+                Some(json!({ "reason": "the merchant has repaired its page" })),
                 "replayed by hand",
             ),
             Twist::Cancelled

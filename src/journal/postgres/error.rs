@@ -90,7 +90,7 @@ fn of_code(code: &str, cause: String) -> Failure {
         ("22" | "23", _) | (_, "XX001" | "XX002") => Failure::Final(JournalError::Corrupt(cause)),
         // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a
         // time-out for a lock or a statement (55P03, 57014), no permission, wrong password, an unknown
-        // table or column (42P01, 42703): may pass, or be mended by somebody else.
+        // table or column (42P01, 42703): may pass, or be repaired by somebody else.
         _ => Failure::Final(JournalError::Unavailable(cause)),
     }
 }

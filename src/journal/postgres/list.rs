@@ -82,7 +82,7 @@ impl Call for List<'_> {
             match reader.stored(&mut Fields::of(row)) {
                 Ok(Stored { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
-                    tracing::error!(row_id, %error, "a notification cannot be read; mend its row");
+                    tracing::error!(row_id, %error, "a notification cannot be read; repair its row");
                 }
             }
         }

@@ -150,7 +150,7 @@ impl Call for PendingPage {
                 Err(error) => tracing::error!(
                     row_id,
                     %error,
-                    "a pending notification cannot be read and is left out; mend its row"
+                    "a pending notification cannot be read and is left out; repair its row"
                 ),
             }
         }

@@ -7,7 +7,7 @@ use super::slot;
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::schedule::envelope;
-use crate::schedule::shared::Repaired;
+use crate::schedule::shared::Reindexed;
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -182,24 +182,24 @@ async fn call(
     })
 }
 
-/// See [`crate::schedule::shared::Shared::repair`]. A cursor is as for [`scan`].
-pub async fn repair(
+/// See [`crate::schedule::shared::Shared::reindex`]. A cursor is as for [`scan`].
+pub async fn reindex(
     partitions: &[Partition],
     cursor: Option<&str>,
     limit: usize,
-) -> Result<Repaired, ScheduleError> {
+) -> Result<Reindexed, ScheduleError> {
     let (number, place) = place_of(cursor)?;
     let partition = partitions.get(number).ok_or(ScheduleError::BadCursor)?;
     let context = &partition.context;
-    let mut command = context.call(&partition.repair);
+    let mut command = context.call(&partition.reindex);
     command.arg(place).arg(limit.clamp(1, MOST_LOOKED_UP));
     let mut reply = context
-        .run(&partition.bulk, &partition.repair, &command)
+        .run(&partition.bulk, &partition.reindex, &command)
         .await?;
     let next = next_place(number, partitions.len(), reply.text()?.as_str());
-    let repaired = reply.number()?.unsigned_abs();
-    if repaired > 0 {
+    let reindexed = reply.number()?.unsigned_abs();
+    if reindexed > 0 {
         context.wake.bring_forward(context.clock.now_ms());
     }
-    Ok(Repaired { repaired, next })
+    Ok(Reindexed { reindexed, next })
 }

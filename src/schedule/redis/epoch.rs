@@ -7,7 +7,7 @@ use super::marks::{self, Witness};
 use super::partition::Partition;
 use super::reply::Reply;
 use crate::schedule::ScheduleError;
-use crate::schedule::shared::{Found, Peeked, Reason, Repaired, Shared};
+use crate::schedule::shared::{Found, Peeked, Reason, Reindexed, Shared};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
@@ -94,8 +94,12 @@ impl Shared for RedisSchedule {
         self.adopted.store(true, Ordering::Relaxed);
     }
 
-    async fn repair(&self, cursor: Option<&str>, limit: usize) -> Result<Repaired, ScheduleError> {
-        bulk::repair(&self.partitions, cursor, limit).await
+    async fn reindex(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Reindexed, ScheduleError> {
+        bulk::reindex(&self.partitions, cursor, limit).await
     }
 
     async fn proceed(&self) -> Result<bool, ScheduleError> {

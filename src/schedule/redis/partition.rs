@@ -58,7 +58,7 @@ pub struct Partition {
     pub holds: Script,
     pub scan: Script,
     pub restore: Script,
-    pub repair: Script,
+    pub reindex: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -99,7 +99,7 @@ impl Partition {
             holds: Script::with_common(include_str!("lua/holds.lua")),
             scan: Script::with_common(include_str!("lua/scan.lua")),
             restore: Script::with_common(include_str!("lua/restore.lua")),
-            repair: Script::with_common(include_str!("lua/repair.lua")),
+            reindex: Script::with_common(include_str!("lua/reindex.lua")),
             registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)),
             settlements: Arc::new(settlements(
                 context.clone(),

@@ -130,10 +130,10 @@ async fn every_command_is_one_request() {
     )
     .await;
     check(
-        &["replay", "t", "1", "--reason", "mended"],
+        &["replay", "t", "1", "--reason", "repaired"],
         Method::POST,
         "/v1/dead-letters/t/1/replay",
-        json!({ "reason": "mended" }),
+        json!({ "reason": "repaired" }),
     )
     .await;
     check(&["list"], Method::GET, "/v1/notifications", none.clone()).await;

@@ -69,7 +69,7 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
     assert_eq!(json["items"][0]["state"], "dead");
 
     merchant.now_does(Reaction::success());
-    say(&["replay", "t", "a", "--reason", "they mended it"]).await;
+    say(&["replay", "t", "a", "--reason", "they repaired it"]).await;
     merchant.call().await;
     server.api().until_state("a", "delivered").await;
     let shown = say(&["show", "t", "a"]).await;
@@ -90,7 +90,7 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
     for (line, expected) in lines.iter().zip(story) {
         assert!(line.starts_with(expected), "{line}: {happened}");
     }
-    assert!(lines[5].ends_with(": they mended it"), "{happened}");
+    assert!(lines[5].ends_with(": they repaired it"), "{happened}");
 
     say(&["send", "t", &url, "later", "--id", "b", "--delay", "30m"]).await;
     assert!(say(&["show", "t", "b"]).await.contains("scheduled"));

@@ -248,7 +248,7 @@ async fn parked_then_replayed_it_keeps_its_webhook_id(stores: Stores) {
         .call(
             Method::POST,
             path,
-            Some(json!({ "reason": "they mended it" })),
+            Some(json!({ "reason": "they repaired it" })),
         )
         .await;
     assert_eq!(

@@ -23,8 +23,8 @@ use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::maintenance::difference::find_among;
-use ringback::maintenance::mend::{Record, mend};
 use ringback::maintenance::recovery::Recovery;
+use ringback::maintenance::repair::{Record, repair};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::Found;
@@ -314,7 +314,7 @@ impl Server {
     pub async fn reconcile(&self, key: &Key) {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let Ok(found) = find_among(journal, schedule, std::slice::from_ref(key)).await {
-            let _ = mend(journal, schedule, &found, Record::LeftOut).await;
+            let _ = repair(journal, schedule, &found, Record::LeftOut).await;
         }
     }
 }

@@ -266,8 +266,8 @@ async fn a_deep_audit_finds_what_is_wrong_in_the_journal_itself() {
         "but the rows are others"
     );
     assert_eq!(report["journal"]["counted"]["registered"], 5);
-    let mend = "UPDATE counts SET many = many - 1 WHERE name IN ('dead', 'registered')";
-    stage.sql(mend).await;
+    let repair = "UPDATE counts SET many = many - 1 WHERE name IN ('dead', 'registered')";
+    stage.sql(repair).await;
     stage.audited(0, &[]);
     let report = wrong("DELETE FROM payloads").await;
     let faults = &report["journal"]["faults"];

@@ -23,8 +23,8 @@ async fn check(lose: &[&str], restored: impl Fn(u64) -> u64) {
     assert!((1..20).contains(&here), "two partitions hold some each");
     stage.redis_command(lose).await;
     let mut reconciler = Reconciler::new(stage.journal.clone(), stage.schedule.clone());
-    let mended = reconciler.pass(LATER_MS).await.expect("mended");
-    assert_eq!(mended.restored, restored(here), "{lose:?}");
+    let repaired = reconciler.pass(LATER_MS).await.expect("repaired");
+    assert_eq!(repaired.restored, restored(here), "{lose:?}");
     let mut claimed = Vec::new();
     while claimed.len() < 20 {
         let more = stage.claim().await;
@@ -53,8 +53,8 @@ async fn a_single_entry_that_is_lost_comes_up_again() {
             .await;
     }
     let mut reconciler = Reconciler::new(stage.journal.clone(), stage.schedule.clone());
-    let mended = reconciler.pass(LATER_MS).await.expect("mended");
-    assert_eq!((mended.restored, mended.moved), (1, 0));
+    let repaired = reconciler.pass(LATER_MS).await.expect("repaired");
+    assert_eq!((repaired.restored, repaired.moved), (1, 0));
     let mut claimed = stage.claim().await;
     claimed.sort_unstable();
     assert_eq!(claimed, ["one", "other"]);
@@ -80,6 +80,6 @@ async fn a_schedule_that_lost_everything_is_left_to_its_keeper() {
     // Once it is being filled, the same window is gone on with.
     let shared = stage.schedule.shared().expect("in Redis");
     shared.look(false).await.expect("looked");
-    let mended = reconciler.pass(LATER_MS).await.expect("mended");
-    assert_eq!(mended.restored, 1);
+    let repaired = reconciler.pass(LATER_MS).await.expect("repaired");
+    assert_eq!(repaired.restored, 1);
 }

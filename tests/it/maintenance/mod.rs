@@ -1,5 +1,5 @@
 //! Keeping the journal and the schedule in step: every kind of disagreement is made by hand, and
-//! awaited to be mended, on each pair of stores.
+//! awaited to be repaired, on each pair of stores.
 //!
 //! Duties take the time as an argument, so a test says what time it is.
 

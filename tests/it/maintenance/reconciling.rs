@@ -1,4 +1,4 @@
-//! What a crash left between the two stores is mended.
+//! What a crash left between the two stores is repaired.
 
 use super::on_each_pair;
 use super::stage::Stage;
@@ -10,8 +10,8 @@ use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::beat::Step;
-use ringback::maintenance::mend::Mended;
 use ringback::maintenance::reconcile::Reconciler;
+use ringback::maintenance::repair::Repaired;
 use ringback::schedule::Settlement;
 
 on_each_pair!(
@@ -28,7 +28,7 @@ on_each_pair!(
 );
 
 const LATER_MS: i64 = START_MS + REGISTRATION_MS + 1_000;
-const NOTHING: Mended = Mended {
+const NOTHING: Repaired = Repaired {
     restored: 0,
     moved: 0,
     removed: 0,
@@ -39,12 +39,12 @@ fn reconciler(stage: &Stage) -> Reconciler {
     Reconciler::new(stage.journal.clone(), stage.schedule.clone())
 }
 
-/// A pass that must mend this, and one more that finds nothing to do.
-async fn check(stage: &Stage, now_ms: i64, expected: Mended) {
+/// A pass that must repair this, and one more that finds nothing to do.
+async fn check(stage: &Stage, now_ms: i64, expected: Repaired) {
     let mut reconciler = reconciler(stage);
-    let mended = reconciler.pass(now_ms).await.expect("mended");
-    assert_eq!(mended, expected);
-    let again = reconciler.pass(now_ms + 1_000).await.expect("mended");
+    let repaired = reconciler.pass(now_ms).await.expect("repaired");
+    assert_eq!(repaired, expected);
+    let again = reconciler.pass(now_ms + 1_000).await.expect("repaired");
     assert_eq!(again, NOTHING);
 }
 
@@ -54,7 +54,7 @@ async fn a_registration_in_the_journal_alone_is_put_back(stage: Stage) {
     check(
         &stage,
         LATER_MS,
-        Mended {
+        Repaired {
             restored: 1,
             ..NOTHING
         },
@@ -77,9 +77,9 @@ async fn what_is_young_may_still_be_on_its_way(stage: Stage) {
     stage.journal_one("1", 0).await;
     let mut reconciler = reconciler(&stage);
     let now_ms = START_MS + REGISTRATION_MS;
-    assert_eq!(reconciler.pass(now_ms).await.expect("mended"), NOTHING);
-    let mended = reconciler.pass(now_ms + 1).await.expect("mended");
-    assert_eq!(mended.restored, 1);
+    assert_eq!(reconciler.pass(now_ms).await.expect("repaired"), NOTHING);
+    let repaired = reconciler.pass(now_ms + 1).await.expect("repaired");
+    assert_eq!(repaired.restored, 1);
 }
 
 async fn what_has_ended_is_not_put_back(stage: Stage) {
@@ -106,7 +106,7 @@ async fn a_replay_in_the_journal_alone_is_carried_out(stage: Stage) {
     check(
         &stage,
         LATER_MS,
-        Mended {
+        Repaired {
             restored: 1,
             moved: 1,
             ..NOTHING
@@ -137,7 +137,7 @@ async fn a_retry_in_the_journal_alone_is_carried_out(stage: Stage) {
     check(
         &stage,
         LATER_MS + 5_000,
-        Mended {
+        Repaired {
             moved: 1,
             ..NOTHING
         },
@@ -154,7 +154,7 @@ async fn a_cancellation_in_the_journal_alone_is_carried_out(stage: Stage) {
     check(
         &stage,
         LATER_MS,
-        Mended {
+        Repaired {
             removed: 1,
             ..NOTHING
         },
@@ -174,7 +174,7 @@ async fn a_discarded_one_is_never_sent(stage: Stage) {
     check(
         &stage,
         LATER_MS,
-        Mended {
+        Repaired {
             removed: 1,
             ..NOTHING
         },
@@ -197,15 +197,15 @@ async fn what_is_leased_is_left_to_its_lease(stage: Stage) {
 
 async fn it_goes_on_where_it_was_and_a_little_before(stage: Stage) {
     let mut first = reconciler(&stage);
-    assert_eq!(first.pass(LATER_MS).await.expect("mended"), NOTHING);
+    assert_eq!(first.pass(LATER_MS).await.expect("repaired"), NOTHING);
     let place_ms = LATER_MS - REGISTRATION_MS - START_MS;
     // Written down late: what the journal showed late is found, what is much older is the sweep's.
     stage.journal_one("just before", place_ms - 30_000).await;
     stage.journal_one("long before", place_ms - 30_001).await;
     stage.journal_one("after", place_ms).await;
     drop(first);
-    let mended = reconciler(&stage).pass(LATER_MS + 3_600_000).await;
-    assert_eq!(mended.expect("mended").restored, 2);
+    let repaired = reconciler(&stage).pass(LATER_MS + 3_600_000).await;
+    assert_eq!(repaired.expect("repaired").restored, 2);
     assert!(stage.held("just before").await.is_some());
     assert!(stage.held("long before").await.is_none());
     assert!(stage.held("after").await.is_some());
@@ -218,13 +218,13 @@ async fn a_first_look_goes_through_everything_in_steps(stage: Stage) {
     stage.journal.register(&batch).await.expect("kept");
     let mut reconciler = reconciler(&stage);
     let mut steps = 1;
-    let mended = loop {
-        match reconciler.step(LATER_MS).await.expect("mended") {
+    let repaired = loop {
+        match reconciler.step(LATER_MS).await.expect("repaired") {
             Step::More => steps += 1,
-            Step::Done(mended) => break mended,
+            Step::Done(repaired) => break repaired,
         }
     };
-    assert_eq!((mended.restored, steps), (1_700, 5));
+    assert_eq!((repaired.restored, steps), (1_700, 5));
     assert_eq!(
         stage.schedule.counts().await.expect("counted").pending,
         1_700

@@ -11,12 +11,12 @@ use ringback::journal::{Journal, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::beat::{Round as _, Step};
 use ringback::maintenance::fill::fill;
-use ringback::maintenance::mend::Mended;
+use ringback::maintenance::repair::Repaired;
 use ringback::maintenance::sweep::Sweep;
 use ringback::schedule::Settlement;
 
 on_each_pair!(
-    each_kind_of_difference_is_mended,
+    each_kind_of_difference_is_repaired,
     what_the_journal_forgot_is_written_down_again_and_delivered_once,
     what_is_set_aside_is_removed_and_never_put_back,
     what_is_young_is_left_for_the_next_round,
@@ -25,7 +25,7 @@ on_each_pair!(
 );
 
 const DAY_MS: i64 = 86_400_000;
-const NOTHING: Mended = Mended {
+const NOTHING: Repaired = Repaired {
     restored: 0,
     moved: 0,
     removed: 0,
@@ -36,7 +36,7 @@ fn sweep(stage: &Stage) -> Sweep {
     Sweep::new(stage.journal.clone(), stage.schedule.clone())
 }
 
-async fn each_kind_of_difference_is_mended(stage: Stage) {
+async fn each_kind_of_difference_is_repaired(stage: Stage) {
     let journal = stage.journal.as_ref();
     stage.register("same", 0).await;
     stage.register("leased", 0).await;
@@ -52,15 +52,15 @@ async fn each_kind_of_difference_is_mended(stage: Stage) {
     do_change(journal, &key("ended"), Change::Cancel, 1).await;
 
     let mut sweep = sweep(&stage);
-    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
-    let expected = Mended {
+    let repaired = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
+    let expected = Repaired {
         restored: 1,
         moved: 1,
         removed: 1,
         adopted: 0,
     };
-    assert_eq!(mended, expected);
-    let again = sweep.pass(START_MS + DAY_MS).await.expect("mended");
+    assert_eq!(repaired, expected);
+    let again = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
     assert_eq!(again, NOTHING);
     assert_eq!(
         stage.held("elsewhere").await.expect("held").progress.due_ms,
@@ -87,21 +87,21 @@ async fn what_is_set_aside_is_removed_and_never_put_back(stage: Stage) {
         stage.journal.set_aside(&setting).await.expect("kept");
     }
     let mut sweep = sweep(&stage);
-    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
-    let removed = Mended {
+    let repaired = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
+    let removed = Repaired {
         removed: 1,
         ..NOTHING
     };
-    assert_eq!(mended, removed);
+    assert_eq!(repaired, removed);
     assert_eq!(stage.held("missing").await, None);
     assert_eq!(stage.held("held").await, None);
     assert!(stage.held("leased").await.is_some());
     let settled = stage.schedule.settle(lease, Settlement::Release).await;
     settled.expect("answered");
-    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
-    assert_eq!(mended, removed);
-    let mended = sweep.pass(START_MS + DAY_MS).await.expect("mended");
-    assert_eq!(mended, NOTHING);
+    let repaired = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
+    assert_eq!(repaired, removed);
+    let repaired = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
+    assert_eq!(repaired, NOTHING);
     let filled = fill(stage.journal.clone(), stage.schedule.as_ref()).await;
     assert_eq!(filled.expect("filled").read, 0);
     assert_eq!(stage.claim().await, [""; 0]);
@@ -113,12 +113,12 @@ async fn what_the_journal_forgot_is_written_down_again_and_delivered_once(stage:
     let (forgotten, start) = newer.register("forgotten", 0).await;
     let next = failure(&forgotten, start).decision.progress;
     stage.schedule_one(&forgotten, next).await;
-    let mended = sweep(&stage).pass(START_MS + DAY_MS).await;
-    let expected = Mended {
+    let repaired = sweep(&stage).pass(START_MS + DAY_MS).await;
+    let expected = Repaired {
         adopted: 1,
         ..NOTHING
     };
-    assert_eq!(mended.expect("mended"), expected);
+    assert_eq!(repaired.expect("repaired"), expected);
     let journal = stage.journal.as_ref();
     let pending = journal.pending(&forgotten.key).await.expect("read");
     let pending = pending.expect("it is pending again");
@@ -136,8 +136,8 @@ async fn what_is_young_is_left_for_the_next_round(stage: Stage) {
     stage.journal_one("1", 0).await;
     let mut sweep = sweep(&stage);
     let now_ms = START_MS + REGISTRATION_MS;
-    assert_eq!(sweep.pass(now_ms).await.expect("mended"), NOTHING);
-    assert_eq!(sweep.pass(now_ms + 1).await.expect("mended").restored, 1);
+    assert_eq!(sweep.pass(now_ms).await.expect("repaired"), NOTHING);
+    assert_eq!(sweep.pass(now_ms + 1).await.expect("repaired").restored, 1);
 }
 
 async fn it_goes_on_where_it_was(stage: Stage) {
@@ -146,7 +146,7 @@ async fn it_goes_on_where_it_was(stage: Stage) {
     let now_ms = START_MS + DAY_MS;
     let mut first = sweep(&stage);
     for _ in 0..22 {
-        let step = first.step(now_ms).await.expect("mended");
+        let step = first.step(now_ms).await.expect("repaired");
         assert_eq!(step, Step::More);
     }
     drop(first);
@@ -154,13 +154,13 @@ async fn it_goes_on_where_it_was(stage: Stage) {
     assert_eq!(pending, 11_000, "newest first");
     assert!(stage.held("01499").await.is_none());
     let mut second = sweep(&stage);
-    let mended = second.pass(now_ms).await.expect("mended");
-    assert_eq!(mended.restored, 1_500);
+    let repaired = second.pass(now_ms).await.expect("repaired");
+    assert_eq!(repaired.restored, 1_500);
     let place = stage.journal.recall("swept").await.expect("read");
     assert_eq!(place.as_deref(), Some("pending"), "from the beginning");
     // Whoever loses the duty asks the journal again.
     second.start_over();
-    assert_eq!(second.pass(now_ms).await.expect("mended"), NOTHING);
+    assert_eq!(second.pass(now_ms).await.expect("repaired"), NOTHING);
     let found = stage.journal.standing(&[key("00000")]).await.expect("read");
     let state = found[0].as_ref().map(|snapshot| snapshot.state);
     assert_eq!(state, Some(State::Scheduled));
@@ -169,16 +169,16 @@ async fn it_goes_on_where_it_was(stage: Stage) {
 async fn a_small_round_writes_nothing_and_a_place_of_another_time_is_no_trouble(stage: Stage) {
     stage.journal_one("1", 0).await;
     let now_ms = START_MS + DAY_MS;
-    let mended = sweep(&stage).pass(now_ms).await.expect("mended");
-    assert_eq!(mended.restored, 1);
+    let repaired = sweep(&stage).pass(now_ms).await.expect("repaired");
+    assert_eq!(repaired.restored, 1);
     let journal: &dyn Journal = stage.journal.as_ref();
     assert_eq!(journal.recall("swept").await.expect("read"), None);
     for place in ["nonsense", "held nonsense", "held 99-0", "end"] {
         stage.unschedule("1").await;
         journal.remember("swept", place).await.expect("kept");
         let mut sweep = sweep(&stage);
-        let first = sweep.pass(now_ms).await.expect("mended");
-        let second = sweep.pass(now_ms).await.expect("mended");
+        let first = sweep.pass(now_ms).await.expect("repaired");
+        let second = sweep.pass(now_ms).await.expect("repaired");
         assert_eq!(first.restored + second.restored, 1, "{place}");
     }
 }

@@ -81,16 +81,16 @@ impl Scene {
     }
 
     /// That something was found missing; puts back what is nowhere, and says how much that was.
-    pub async fn repaired(&self) -> u64 {
+    pub async fn reindexed(&self) -> u64 {
         within("the damage", self.schedule.lost()).await;
         let found = self.schedule.look(false).await.expect("looked");
         assert_eq!(found, Found::ToFill(Reason::Damaged));
-        let repaired = self.schedule.repair(None, 500).await.expect("repaired");
-        assert_eq!(repaired.next, None, "one page");
+        let reindexed = self.schedule.reindex(None, 500).await.expect("reindexed");
+        assert_eq!(reindexed.next, None, "one page");
         assert!(self.schedule.finish().await.expect("heard"));
         let found = self.schedule.look(false).await.expect("looked");
         assert_eq!(found, Found::Whole);
-        repaired.repaired
+        reindexed.reindexed
     }
 
     /// Settles leases all at once, so that the schedule makes batches of them.
@@ -163,7 +163,7 @@ async fn a_lane_whose_leases_were_lost_goes_on_after_their_time() {
     assert_eq!(fixture.lane_in_flight("shop").await, 2, "the cap holds");
     fixture.turn_to(LEASE_MS + 1);
     assert_eq!(fixture.claim_ids(9).await, ["shop-0002"], "the second one");
-    assert_eq!(scene.repaired().await, 0, "nothing is nowhere");
+    assert_eq!(scene.reindexed().await, 0, "nothing is nowhere");
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_lane_that_waits_for_later_gives_lost_leases_back_in_time() {
 #[tokio::test]
 async fn a_change_whose_lease_was_lost_is_refused_before_anything_is_sent() {
     // By whoever finds it: a claim, or what brings a damaged schedule in order.
-    for finder in ["claim", "repair", "restore"] {
+    for finder in ["claim", "reindex", "restore"] {
         let scene = scene(LIMITS).await;
         let fixture = &scene.fixture;
         let entry = fixture.put("shop", "1", 0).await;
@@ -208,14 +208,14 @@ async fn a_change_whose_lease_was_lost_is_refused_before_anything_is_sent() {
         scene.command(&["DEL", "{rb:0}:leases"]).await;
         fixture.turn_to(CHANGE_LEASE_MS - 1);
         assert_eq!(fixture.restore(&[to_verify(entry.clone())]).await, (0, 0));
-        let repaired = scene.schedule.repair(None, 9).await.expect("repaired");
-        assert_eq!(repaired.repaired, 0, "it is leased still");
+        let reindexed = scene.schedule.reindex(None, 9).await.expect("reindexed");
+        assert_eq!(reindexed.reindexed, 0, "it is leased still");
         assert_eq!(fixture.claim_ids(9).await, [""; 0]);
         fixture.turn_to(CHANGE_LEASE_MS);
         match finder {
-            "repair" => {
-                let repaired = scene.schedule.repair(None, 9).await.expect("repaired");
-                assert_eq!(repaired.repaired, 1);
+            "reindex" => {
+                let reindexed = scene.schedule.reindex(None, 9).await.expect("reindexed");
+                assert_eq!(reindexed.reindexed, 1);
             }
             "restore" => {
                 let restored = fixture.restore(&[to_verify(entry.clone())]).await;
@@ -249,8 +249,8 @@ async fn an_ended_entry_whose_lease_was_lost_is_put_back() {
         scene.command(&["DEL", "{rb:0}:leases"]).await;
         let settled = fixture.settle(&lost, again(&lost, 0)).await;
         assert_eq!(settled, Settled::Lost, "{state}");
-        let repaired = scene.schedule.repair(None, 9).await.expect("repaired");
-        assert_eq!(repaired.repaired, 1, "{state}");
+        let reindexed = scene.schedule.reindex(None, 9).await.expect("reindexed");
+        assert_eq!(reindexed.reindexed, 1, "{state}");
         assert_eq!(fixture.entry("1").await, ended(&lease, state, 3));
         assert_eq!(fixture.counts().await, counts, "{state}");
         fixture.lease_by_hand("1").await;
@@ -422,7 +422,7 @@ async fn one_damaged_entry_costs_those_that_are_claimed_beside_it_nothing() {
         let lost = to_verify(entry("shop", "shop-0003", 0));
         assert_eq!(fixture.restore(std::slice::from_ref(&lost)).await, (1, 0));
         assert_eq!(fixture.claim_one().await.entry, lost);
-        assert_eq!(scene.repaired().await, 0);
+        assert_eq!(scene.reindexed().await, 0);
     }
 }
 
@@ -440,7 +440,7 @@ async fn what_may_be_in_flight_though_its_lease_is_gone_is_not_leased_by_hand() 
     assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
     fixture.turn_to(LEASE_MS);
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
-    assert_eq!(scene.repaired().await, 1);
+    assert_eq!(scene.reindexed().await, 1);
     fixture.turn_to(2 * LEASE_MS);
     leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
 }

@@ -31,7 +31,7 @@ async fn a_lane_of_a_foreign_type_costs_registrations_beside_it_nothing() {
         }
         let claimed = by_id(fixture.claim_all(3).await);
         assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
+        assert_eq!(scene.reindexed().await, 0, "{kind}");
     })
     .await;
 }
@@ -46,7 +46,7 @@ async fn a_lane_of_a_foreign_type_costs_what_is_restored_beside_it_nothing() {
         assert_eq!(fixture.restore(&entries).await, (3, 0), "{kind}");
         let claimed = by_id(fixture.claim_all(3).await);
         assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
+        assert_eq!(scene.reindexed().await, 0, "{kind}");
     })
     .await;
 }
@@ -64,7 +64,7 @@ async fn a_lane_of_a_foreign_type_costs_what_is_claimed_beside_it_nothing() {
         claimed.extend(fixture.claim(9).await.leases);
         // What waited in a lane that was overwritten is nowhere, until it is put back.
         let lost = u64::from(kind == "lane");
-        assert_eq!(scene.repaired().await, lost, "{kind}");
+        assert_eq!(scene.reindexed().await, lost, "{kind}");
         claimed.extend(fixture.claim(9).await.leases);
         assert_eq!(ids(&by_id(claimed)), ["a", "shop", "z"], "{kind}");
     })
@@ -86,7 +86,7 @@ async fn a_lane_of_a_foreign_type_costs_what_is_settled_beside_it_nothing() {
         fixture.turn_to(50);
         let claimed = by_id(fixture.claim_all(3).await);
         assert_eq!(ids(&claimed), ["a", "shop", "z"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
+        assert_eq!(scene.reindexed().await, 0, "{kind}");
     })
     .await;
 }
@@ -105,7 +105,7 @@ async fn a_lane_of_a_foreign_type_holds_up_no_change_by_hand() {
         fixture.done(&lease, again(&lease, LATER_MS)).await;
         fixture.turn_to(LATER_MS);
         assert_eq!(fixture.claim_ids(9).await, ["1"], "{kind}");
-        assert_eq!(scene.repaired().await, 0, "{kind}");
+        assert_eq!(scene.reindexed().await, 0, "{kind}");
     })
     .await;
 }

@@ -105,15 +105,15 @@ pub async fn put(schedule: &RedisSchedule, id: &str) -> Result<Registered, Sched
 
 /// Short words for what a test does with an instance.
 pub trait Words {
-    async fn shared_repair(&self) -> Result<(), ScheduleError>;
+    async fn shared_reindex(&self) -> Result<(), ScheduleError>;
     async fn pending(&self) -> u64;
     async fn claim_one(&self) -> Lease;
     async fn ask(&self, request: &LeaseRequest) -> LeasedOne;
 }
 
 impl Words for RedisSchedule {
-    async fn shared_repair(&self) -> Result<(), ScheduleError> {
-        self.repair(None, 9).await.map(drop)
+    async fn shared_reindex(&self) -> Result<(), ScheduleError> {
+        self.reindex(None, 9).await.map(drop)
     }
 
     async fn pending(&self) -> u64 {
@@ -141,7 +141,7 @@ pub async fn check_refused(schedule: &RedisSchedule) {
     lost(put(schedule, "1").await.map(drop));
     lost(schedule.claim(1).await.map(drop));
     lost(schedule.lease_one(&known("1")).await.map(drop));
-    lost(schedule.shared_repair().await);
+    lost(schedule.shared_reindex().await);
     lost(schedule.check().await);
     let entries = [entry("shop", "1", 0)];
     lost(schedule.restore(&entries).await.map(drop));

@@ -121,8 +121,8 @@ async fn a_call_that_finds_something_missing_has_it_compared() {
     within("the damage", schedule.lost()).await;
     // Whoever looks first sees to it.
     assert_eq!(look(&schedule).await, Found::ToFill(Reason::Damaged));
-    let repaired = schedule.repair(None, 9).await.expect("repaired");
-    assert_eq!((repaired.repaired, repaired.next), (2, None));
+    let reindexed = schedule.reindex(None, 9).await.expect("reindexed");
+    assert_eq!((reindexed.reindexed, reindexed.next), (2, None));
     assert!(schedule.finish().await.expect("heard"));
     assert_eq!(look(&schedule).await, Found::Whole);
     let mut leases = schedule.claim(9).await.expect("claimed").leases;
@@ -130,8 +130,8 @@ async fn a_call_that_finds_something_missing_has_it_compared() {
     let expected = ["1", "2"].map(|id| to_fence(entry("shop", id, 0)));
     let entries: Vec<_> = leases.into_iter().map(|lease| lease.entry).collect();
     assert_eq!(entries, expected, "a lease on them may have been lost");
-    let repaired = schedule.repair(None, 9).await.expect("repaired");
-    assert_eq!(repaired.repaired, 0, "nothing is nowhere");
+    let reindexed = schedule.reindex(None, 9).await.expect("reindexed");
+    assert_eq!(reindexed.reindexed, 0, "nothing is nowhere");
 }
 
 #[tokio::test]
@@ -204,8 +204,8 @@ async fn a_claim_that_misses_a_lane_or_all_of_them_has_it_compared() {
             if restored {
                 assert_eq!(fixture.restore(&entries).await, (nowhere, 0), "{lost}");
             }
-            let repaired = if restored { 0 } else { nowhere };
-            assert_eq!(scene.repaired().await, repaired, "{lost}");
+            let reindexed = if restored { 0 } else { nowhere };
+            assert_eq!(scene.reindexed().await, reindexed, "{lost}");
             fixture.turn_to(50);
             assert_eq!(fixture.claim_all(3).await.len(), 3, "{lost}");
         }
@@ -231,8 +231,8 @@ async fn what_cannot_be_read_is_passed_over() {
     let fixture = &scene.fixture;
     fixture.put_many("shop", 3, 0).await;
     scene.damage("shop-0001", Some(GARBAGE)).await;
-    let repaired = scene.schedule.repair(None, 9).await.expect("repaired");
-    assert_eq!((repaired.repaired, repaired.next), (0, None));
+    let reindexed = scene.schedule.reindex(None, 9).await.expect("reindexed");
+    assert_eq!((reindexed.reindexed, reindexed.next), (0, None));
     let scanned = fixture.schedule.scan(None, 9).await.expect("a page");
     let mut seen: Vec<&str> = (scanned.holdings.iter()).map(|(key, _)| key.id()).collect();
     seen.sort_unstable();

@@ -252,7 +252,7 @@ async fn the_documented_rights_suffice() {
     assert_eq!(asked, Found::ToFill(Reason::Asked));
     let entries = [entry("shop", "1", 0)];
     schedule.restore(&entries).await.expect("restored");
-    shared.repair(None, 5).await.expect("repaired");
+    shared.reindex(None, 5).await.expect("reindexed");
     assert!(shared.proceed().await.expect("heard"));
     assert!(shared.finish().await.expect("heard"));
     assert_eq!(shared.peek().await.expect("answered"), Peeked::Whole);

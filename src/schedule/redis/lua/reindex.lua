@@ -1,4 +1,4 @@
--- repair: goes through a stretch of all entries, and puts those back that are nowhere.
+-- reindex: goes through a stretch of all entries, and puts those back that are nowhere.
 --
 -- ARGV   6 where to go on, '0' at first
 --        7 about how many

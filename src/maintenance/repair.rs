@@ -1,6 +1,6 @@
 //! Bringing the schedule to where the journal stands.
 //!
-//! Every mend can be repeated, and none relies on what was read when the difference was found:
+//! Every repair can be repeated, and none relies on what was read when the difference was found:
 //!
 //! * What is put back or moved is read in the journal once more, and marked: whoever claims it asks
 //!   the journal again before sending it. If it ends in between, it is claimed and settled unsent.
@@ -21,9 +21,9 @@ use crate::journal::{Actor, Journal, JournalError, Journaled, Noting, Registerin
 use crate::schedule::{Entry, Lease, LeaseRequest, LeasedOne, Schedule, Settled, Settlement};
 use std::ops::AddAssign;
 
-/// What was mended.
+/// What was repaired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Mended {
+pub struct Repaired {
     /// Put back into the schedule.
     pub restored: u64,
     /// Brought to where the journal stands.
@@ -34,7 +34,7 @@ pub struct Mended {
     pub adopted: u64,
 }
 
-impl Mended {
+impl Repaired {
     /// Says so in the log.
     pub(super) fn report(self) {
         let Self {
@@ -48,7 +48,7 @@ impl Mended {
                 restored,
                 moved,
                 removed,
-                "the schedule was not where the journal stands; mended"
+                "the schedule was not where the journal stands; repaired"
             );
         }
         if adopted > 0 {
@@ -71,7 +71,7 @@ pub enum Record {
     LeftOut,
 }
 
-impl AddAssign for Mended {
+impl AddAssign for Repaired {
     fn add_assign(&mut self, other: Self) {
         self.restored += other.restored;
         self.moved += other.moved;
@@ -80,17 +80,17 @@ impl AddAssign for Mended {
     }
 }
 
-/// Mends differences, and writes what was put back into its history.
+/// Repairs differences, and writes what was put back into its history.
 ///
 /// # Errors
-/// If a store fails; what was mended by then stays mended.
-pub async fn mend(
+/// If a store fails; what was repaired by then stays repaired.
+pub async fn repair(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     differences: &[Difference],
     record: Record,
-) -> Result<Mended, MaintenanceError> {
-    let mut mended = Mended::default();
+) -> Result<Repaired, MaintenanceError> {
+    let mut repaired = Repaired::default();
     let mut notes = Vec::new();
     let mut failed = None;
     for difference in differences {
@@ -103,7 +103,7 @@ pub async fn mend(
         };
         match done {
             Ok((done, why)) => {
-                mended += done;
+                repaired += done;
                 notes.extend(why.map(|detail| Noting {
                     key: key.clone(),
                     kind: "restored",
@@ -112,7 +112,7 @@ pub async fn mend(
                     at_ms: schedule.clock().now_ms(),
                 }));
             }
-            // One that cannot be read must not keep the others from being mended.
+            // One that cannot be read must not keep the others from being repaired.
             Err(MaintenanceError::Journal(error @ JournalError::Corrupt(_))) => {
                 tracing::error!(notification = %key, %error, "cannot be put back");
             }
@@ -125,11 +125,11 @@ pub async fn mend(
     if record == Record::Kept && !notes.is_empty() {
         journal.note(&notes).await?;
     }
-    failed.map_or(Ok(mended), Err)
+    failed.map_or(Ok(repaired), Err)
 }
 
-/// What one mend did, and what to write into the history.
-type Done = (Mended, Option<&'static str>);
+/// What one repair did, and what to write into the history.
+type Done = (Repaired, Option<&'static str>);
 
 async fn put_back(
     journal: &dyn Journal,
@@ -144,17 +144,17 @@ async fn put_back(
         ..Entry::scheduled(pending.notification, pending.progress)
     };
     let restored = schedule.restore(&[entry]).await?;
-    let mended = Mended {
+    let repaired = Repaired {
         restored: restored.missing,
         moved: restored.moved,
-        ..Mended::default()
+        ..Repaired::default()
     };
     let why = match (restored.missing, restored.moved) {
         (0, 0) => None,
         (0, _) => Some("the schedule had it at another step"),
         _ => Some("the schedule did not have it"),
     };
-    Ok((mended, why))
+    Ok((repaired, why))
 }
 
 async fn remove(
@@ -176,9 +176,9 @@ async fn remove(
     stands?;
     let removed = u64::from(ends && settled == Settled::Done);
     Ok((
-        Mended {
+        Repaired {
             removed,
-            ..Mended::default()
+            ..Repaired::default()
         },
         None,
     ))
@@ -241,12 +241,12 @@ async fn adopt(
         return Ok(Done::default());
     }
     tracing::info!(notification = %key, "written into the journal, which did not know it");
-    let mended = Mended {
+    let repaired = Repaired {
         adopted: 1,
-        ..Mended::default()
+        ..Repaired::default()
     };
     Ok((
-        mended,
+        repaired,
         Some("the journal did not know it, the schedule did"),
     ))
 }
