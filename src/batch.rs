@@ -1,9 +1,9 @@
-//! Natural batching: while one call to a store is under way, collect the next.
+//! Natural batching: while one call to a store is in flight, collect the next.
 //!
 //! No timer: an idle store is called at once with a single request, and under load the batches grow
 //! by themselves to what the store can take. Before a batch is made up, the tasks that are ready on
 //! this thread usually get their turn, since many of them are about to hand something in. One call
-//! is under way at a time, so requests keep their order.
+//! is in flight at a time, so requests keep their order.
 //!
 //! A request that has waited too long for its turn, or whose caller has gone away, is not carried out:
 //! behind a store that does not answer, callers would otherwise wait for one time-out after the
@@ -193,7 +193,7 @@ mod tests {
         let fresh = call(4);
         tokio::task::yield_now().await;
         gate.add_permits(10);
-        assert_eq!(first.await.expect("no panic"), Ok(1), "it was under way");
+        assert_eq!(first.await.expect("no panic"), Ok(1), "it was in flight");
         assert_eq!(late.await.expect("no panic"), Err(BatchLost));
         assert_eq!(fresh.await.expect("no panic"), Ok(4));
         assert_eq!(*carried_out.lock().expect("held"), [1, 4]);

@@ -14,7 +14,7 @@
 //! | [`config`] | settings of `serve`, from flags, variables and a file |
 //! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua`) |
 //! | [`journal`] | what happened: the only SQL |
-//! | [`delivery`] | the dispatcher's loop, one lease's errand, the HTTP call, the address guard |
+//! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address guard |
 //! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
 //! | [`maintenance`] | keeping the two stores in step, and from growing for ever |
 //! | [`api`] | HTTP for services and support staff |
@@ -29,7 +29,7 @@
 //! # What holds the promises
 //! * Nothing accepted is lost: [`service`] writes the journal, then the schedule, then answers.
 //! * Rarely twice: the lease's expiry is its fence ([`schedule`]), and after a crash the journal is
-//!   asked before anything is sent again ([`delivery::errand`]).
+//!   asked before anything is sent again ([`delivery::worker`]).
 //! * On time: [`domain::ladder`] is exact, and [`schedule::wake`] sleeps until the next due time.
 //! * One merchant's trouble is its own: lanes take turns and have a cap ([`schedule`]).
 

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 
 /// Most registrations in one request.
 pub const MOST_ITEMS: usize = 1_000;
-/// Most of one request's registrations under way at once: as many as a store takes in one call.
+/// Most of one request's registrations in flight at once: as many as a store takes in one call.
 const MOST_SIDE_BY_SIDE: usize = 256;
 
 type Outcome = Result<Intake, Problem>;
@@ -135,7 +135,7 @@ async fn register_all(
     let mut outcomes: Vec<Option<Outcome>> = vec![None; many];
     let mut keys: HashSet<Key> = HashSet::with_capacity(many);
     let mut repeated = Vec::new();
-    let mut under_way = JoinSet::new();
+    let mut in_flight = JoinSet::new();
     let mut out_of_reach = None;
     for (position, registration) in registrations.into_iter().enumerate() {
         match registration {
@@ -144,8 +144,8 @@ async fn register_all(
                 repeated.push((position, registration));
             }
             Ok(registration) => {
-                if under_way.len() == MOST_SIDE_BY_SIDE {
-                    let ended = keep(under_way.join_next().await, &mut outcomes);
+                if in_flight.len() == MOST_SIDE_BY_SIDE {
+                    let ended = keep(in_flight.join_next().await, &mut outcomes);
                     out_of_reach = out_of_reach.or(ended);
                 }
                 if let Some(problem) = &out_of_reach {
@@ -153,14 +153,14 @@ async fn register_all(
                     continue;
                 }
                 let (api, actor) = (api.clone(), actor.clone());
-                under_way.spawn(async move {
+                in_flight.spawn(async move {
                     let intake = api.service.register(registration, actor).await;
                     (position, intake.map_err(Problem::of_service))
                 });
             }
         }
     }
-    while let Some(joined) = under_way.join_next().await {
+    while let Some(joined) = in_flight.join_next().await {
         let ended = keep(Some(joined), &mut outcomes);
         out_of_reach = out_of_reach.or(ended);
     }

@@ -1,4 +1,4 @@
-//! Bounds the requests under way, and carries each out to its end.
+//! Bounds the requests in flight, and carries each out to its end.
 //!
 //! Every request runs in a task of its own, which holds its place until it has ended. A client that
 //! hangs up therefore cannot stop a change between the journal and the schedule, nor make room for

@@ -6,7 +6,7 @@
 //! once. Deliberately knows nothing of stores and of delivery: [`crate::service`] does what is
 //! asked.
 //!
-//! Everything that comes in is bounded: requests under way ([`gate`]), the length of a body and the
+//! Everything that comes in is bounded: requests in flight ([`gate`]), the length of a body and the
 //! time it may take ([`body`]), the bytes of all bodies together ([`room`]), the items of a batch, the
 //! items of a page, the faults in an answer.
 
@@ -67,13 +67,13 @@ pub struct ApiSettings {
     pub largest_body_bytes: usize,
     /// The key that every request under `/v1` must show, if there is one.
     pub api_key: Option<String>,
-    /// Most requests under way at once; more than that are answered 503.
+    /// Most requests in flight at once; more than that are answered 503.
     pub most_requests: usize,
     /// Longest time for a request's body to arrive.
     pub body_time: Duration,
     /// Most bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
     pub room_bytes: usize,
-    /// How long a request waits where too many are under way, or hold too many bytes.
+    /// How long a request waits where too many are in flight, or hold too many bytes.
     pub patience: Duration,
 }
 

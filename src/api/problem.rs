@@ -115,7 +115,7 @@ impl Problem {
         )
     }
 
-    /// Too many requests are under way.
+    /// Too many requests are in flight.
     #[must_use]
     pub fn busy() -> Self {
         Self::new(
@@ -241,7 +241,7 @@ impl Problem {
     fn soon(&self) -> bool {
         match self.kind {
             Kind::Busy | Kind::Full | Kind::Unavailable => true,
-            // An attempt is under way, and ends by itself.
+            // An attempt is in flight, and ends by itself.
             Kind::State => self
                 .subject
                 .as_ref()

@@ -181,7 +181,7 @@ fn parsed<Value>(
         .ok()
 }
 
-/// `in_flight` is no stored state but a scheduled notification with an attempt under way.
+/// `in_flight` is no stored state but a scheduled notification with an attempt in flight.
 fn parse_state(name: &str) -> Result<(State, Option<bool>), String> {
     match State::from_name(name) {
         Some(State::Scheduled) => Ok((State::Scheduled, Some(false))),

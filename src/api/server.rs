@@ -25,10 +25,10 @@ const MOST_BUFFERED_BYTES: usize = 16 * 1024;
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Wait after a failed accept: most likely the process is out of file descriptors.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
-/// How long stopping waits for requests under way.
+/// How long stopping waits for requests in flight.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves until `stop` is cancelled, then lets the requests under way end.
+/// Serves until `stop` is cancelled, then lets the requests in flight end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let graceful = GracefulShutdown::new();

@@ -5,7 +5,7 @@
 //! from the journal before anything is dispatched; one in Redis is looked at, and if it has lost
 //! something, filled beside the traffic.
 //!
-//! Stop: answer no new requests and claim nothing more, let what is under way end, settle it, close
+//! Stop: answer no new requests and claim nothing more, let what is in flight end, settle it, close
 //! the stores. All of that has one limit, whatever the stores do.
 
 mod signals;
@@ -43,7 +43,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Open files asked for: more than the API's connections and the largest `concurrency` need.
 const MOST_DESCRIPTORS: u64 = 65_536;
-/// How long stopping may take beyond the time for the attempts under way: recording and settling
+/// How long stopping may take beyond the time for the attempts in flight: recording and settling
 /// them, and closing the stores.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// The bodies that are read for attempts take as much as this part of what the schedule may: beside it,

@@ -117,7 +117,7 @@ fn ahead(one: &One, now_ms: i64) -> Vec<Event> {
     }
     let in_flight = one.state == "in_flight";
     let next = if in_flight {
-        "under way"
+        "in flight"
     } else {
         "next attempt"
     };

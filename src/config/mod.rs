@@ -73,7 +73,7 @@ pub struct ScheduleConfig {
     pub memory_bytes: usize,
     /// Into how many parts it is divided in Redis.
     pub partitions: u16,
-    /// Most attempts under way at once in one lane.
+    /// Most attempts in flight at once in one lane.
     pub lane_concurrency: usize,
     /// How long an ended notification is remembered where no journal does it.
     pub keep_ended: Duration,
@@ -131,11 +131,11 @@ const USER_AGENT: &str = concat!("Ringback/", env!("CARGO_PKG_VERSION"));
 pub struct DeliveryConfig {
     /// What they are signed with.
     pub signing_secret: SigningSecret,
-    /// Most under way at once, over all lanes.
+    /// Most in flight at once, over all lanes.
     pub concurrency: usize,
     /// The longest that one may take, connecting and reading the answer included.
     pub timeout: Duration,
-    /// How long stopping waits for those under way.
+    /// How long stopping waits for those in flight.
     pub drain_timeout: Duration,
     /// Internal addresses that may be called, by plain http too.
     pub allow_destinations: Vec<IpNet>,

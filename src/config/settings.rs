@@ -155,7 +155,7 @@ pub static ALL: &[Setting] = &[
         name: "concurrency",
         value: "N",
         default: "512",
-        help: "Most attempts under way at once",
+        help: "Most attempts in flight at once",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
@@ -166,7 +166,7 @@ pub static ALL: &[Setting] = &[
         name: "lane-concurrency",
         value: "N",
         default: "16",
-        help: "Most attempts under way at once to one destination",
+        help: "Most attempts in flight at once to one destination",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
@@ -201,7 +201,7 @@ pub static ALL: &[Setting] = &[
         name: "drain-timeout",
         value: "DURATION",
         default: "the timeout and 5s",
-        help: "How long stopping waits for the attempts under way",
+        help: "How long stopping waits for the attempts in flight",
         arity: Arity::One,
         set: |draft, text| {
             let wait = values::duration(text, Duration::ZERO..=LONGEST_TIMEOUT * 2);

@@ -7,7 +7,7 @@
 //! the journal refuses even to set it aside, the lease is kept for as long as this process lives. Once it
 //! has died, the attempt is made once more.
 
-use super::errand::Errands;
+use super::worker::Worker;
 use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
@@ -29,7 +29,7 @@ const RENEW_BEFORE_MS: i64 = 2_000;
 /// Longest reason for being set aside that is kept, in characters.
 const LONGEST_REASON: usize = 500;
 
-impl Errands {
+impl Worker {
     /// Gives a lease back unused.
     pub(super) async fn release(&self, lease: Lease) {
         self.settle(lease, Settlement::Release).await;
@@ -275,7 +275,7 @@ impl Errands {
                 Ok(Settled::Lost) => {
                     // Normal after a reply was lost on its way; the call had been carried out.
                     tracing::debug!(notification = %key, "the lease was lost");
-                    let Some(newest) = self.under_way.newer(&key) else {
+                    let Some(newest) = self.in_flight.newer(&key) else {
                         if is_outcome(&settlement)
                             && let Some(recorder) = &self.recorder
                         {

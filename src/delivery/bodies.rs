@@ -4,7 +4,7 @@
 //! so all bodies read together are bounded. An attempt that waits for its turn in vain gives its lease
 //! back: nothing was sent.
 
-use super::errand::Errands;
+use super::worker::Worker;
 use crate::domain::body::Body;
 use crate::health::{Patience, Store};
 use crate::journal::JournalError;
@@ -70,7 +70,7 @@ impl Default for BodyRoom {
     }
 }
 
-impl Errands {
+impl Worker {
     /// Finds the body of a leased notification. `latest_start_ms` is when the attempt must have begun.
     pub(super) async fn body(&self, lease: &Lease, latest_start_ms: i64) -> Found {
         let notification = &lease.entry.notification;

@@ -1,13 +1,13 @@
 //! The loop that claims what is due and has it carried out.
 //!
 //! Sleeps until the next due time, or until somebody registers something earlier; a slow poll is
-//! only the safety net. A permit is taken before a lease is claimed and goes back when the errand
-//! is over, so attempts under way are bounded and nothing is claimed that cannot start at once.
+//! only the safety net. A permit is taken before a lease is claimed and goes back when the worker
+//! is over, so attempts in flight are bounded and nothing is claimed that cannot start at once.
 
 use super::bodies::BodyRoom;
 use super::courier::Courier;
-use super::errand::Errands;
-use super::under_way::UnderWay;
+use super::in_flight::InFlight;
+use super::worker::Worker;
 use crate::clock::Clock;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
@@ -26,18 +26,18 @@ const POLL: Duration = Duration::from_secs(1);
 /// store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
-/// What an errand may take beyond its call while the stores are well. If nothing was claimed for
+/// What a worker may take beyond its call while the stores are well. If nothing was claimed for
 /// longer than that and a call, something is wrong.
-const ERRAND_MARGIN: Duration = Duration::from_secs(20);
+const WORK_MARGIN: Duration = Duration::from_secs(20);
 /// How long stopping waits for the reply to the last claim.
 const LAST_CLAIM: Duration = Duration::from_secs(2);
-/// How long interrupted errands may take to record and settle at the end of a stop.
+/// How long interrupted workers may take to record and settle at the end of a stop.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 
 /// How the dispatcher stops. See [`Dispatcher::run`].
 #[derive(Debug, Clone)]
 pub struct Stop {
-    /// Claim nothing more and let the attempts under way end.
+    /// Claim nothing more and let the attempts in flight end.
     pub drain: CancellationToken,
     /// How long they may take until they are interrupted.
     pub drain_timeout: Duration,
@@ -45,7 +45,7 @@ pub struct Stop {
 
 /// The dispatcher of one instance.
 pub struct Dispatcher {
-    errands: Arc<Errands>,
+    worker: Arc<Worker>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
     permits: Arc<Semaphore>,
@@ -67,13 +67,13 @@ impl Dispatcher {
         meters: Arc<Meters>,
     ) -> Self {
         let clock = schedule.clock();
-        let errands = Arc::new(Errands {
+        let worker = Arc::new(Worker {
             courier,
             schedule: schedule.clone(),
             recorder,
             clock: clock.clone(),
             machine_clock,
-            under_way: UnderWay::default(),
+            in_flight: InFlight::default(),
             hurry: CancellationToken::new(),
             give_up: CancellationToken::new(),
             health: health.clone(),
@@ -81,7 +81,7 @@ impl Dispatcher {
             meters,
         });
         Self {
-            errands,
+            worker,
             schedule,
             clock,
             permits: Arc::new(Semaphore::new(concurrency)),
@@ -92,8 +92,8 @@ impl Dispatcher {
 
     /// What runs a lease, for whoever claims by other means than [`Dispatcher::run`].
     #[must_use]
-    pub fn errands(&self) -> Arc<Errands> {
-        self.errands.clone()
+    pub fn worker(&self) -> Arc<Worker> {
+        self.worker.clone()
     }
 
     /// Lets the bodies that are read from the journal for attempts take so many bytes together.
@@ -102,17 +102,17 @@ impl Dispatcher {
     /// If it runs already.
     #[must_use]
     pub fn with_body_memory(mut self, bytes: usize) -> Self {
-        let errands = Arc::get_mut(&mut self.errands);
-        errands.expect("invariant: nothing runs yet").body_room = BodyRoom::of(bytes);
+        let worker = Arc::get_mut(&mut self.worker);
+        worker.expect("invariant: nothing runs yet").body_room = BodyRoom::of(bytes);
         self
     }
 
-    /// Runs until `stop.drain` is cancelled, then lets the attempts under way end, interrupts those
+    /// Runs until `stop.drain` is cancelled, then lets the attempts in flight end, interrupts those
     /// that take too long, settles everything and returns.
     pub async fn run(self, stop: Stop) {
         let mut back_off = BACK_OFF;
-        let longest_errand = self.errands.courier.timeout() + ERRAND_MARGIN;
-        self.health.expect_claims(Some(longest_errand));
+        let longest_work = self.worker.courier.timeout() + WORK_MARGIN;
+        self.health.expect_claims(Some(longest_work));
         while let Some(permit) = stop.drain.run_until_cancelled(self.permit()).await {
             match self.claim(permit, &stop.drain).await {
                 Ok(()) => {
@@ -137,7 +137,7 @@ impl Dispatcher {
         permit.expect("invariant: the permits are never closed")
     }
 
-    /// Claims once, as much as there are permits, and starts an errand for each lease. Not cut short
+    /// Claims once, as much as there are permits, and starts a worker for each lease. Not cut short
     /// but at the very end: a claim whose reply is thrown away leaves leases that nobody carries out.
     async fn claim(
         &self,
@@ -161,13 +161,13 @@ impl Dispatcher {
                 let permit = self.permits.clone().try_acquire_owned();
                 permit.expect("invariant: only this loop takes permits")
             });
-            let errands = self.errands.clone();
+            let worker = self.worker.clone();
             self.tasks.spawn(async move {
-                let _under_way = errands.meters.begin();
+                let _in_flight = worker.meters.begin();
                 if stopping {
-                    errands.release(lease).await;
+                    worker.release(lease).await;
                 } else {
-                    errands.run(lease).await;
+                    worker.run(lease).await;
                 }
                 drop(permit);
             });
@@ -197,9 +197,9 @@ impl Dispatcher {
 
     async fn drain(&self, timeout: Duration) {
         self.tasks.close();
-        let under_way = self.tasks.len();
-        if under_way > 0 {
-            tracing::info!(under_way, "waiting for the attempts under way");
+        let in_flight = self.tasks.len();
+        if in_flight > 0 {
+            tracing::info!(in_flight, "waiting for the attempts in flight");
         }
         if tokio::time::timeout(timeout, self.tasks.wait())
             .await
@@ -208,20 +208,20 @@ impl Dispatcher {
             return;
         }
         tracing::warn!(
-            under_way = self.tasks.len(),
+            in_flight = self.tasks.len(),
             "interrupting attempts that take too long"
         );
-        self.errands.hurry.cancel();
+        self.worker.hurry.cancel();
         if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
             .await
             .is_err()
         {
             // Their leases expire, and the journal is asked before they are sent again.
             tracing::warn!(
-                under_way = self.tasks.len(),
+                in_flight = self.tasks.len(),
                 "a store does not answer; leaving leases"
             );
-            self.errands.give_up.cancel();
+            self.worker.give_up.cancel();
             self.tasks.wait().await;
         }
     }

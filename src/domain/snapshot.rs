@@ -37,7 +37,7 @@ pub struct Snapshot {
     pub fingerprint: Fingerprint,
     /// The stored state.
     pub state: State,
-    /// Whether an attempt is under way.
+    /// Whether an attempt is in flight.
     pub in_flight: bool,
     /// Why it is dead, if it is.
     pub cause: Option<Cause>,
@@ -90,7 +90,7 @@ impl Snapshot {
         }
     }
 
-    /// How many attempts lie ahead, the one under way included.
+    /// How many attempts lie ahead, the one in flight included.
     #[must_use]
     pub fn attempts_left(&self) -> usize {
         match self.state {

@@ -6,7 +6,7 @@
 //!
 //! * The log says once that a store is away, and once that it is back. Who meets a failed call
 //!   handles it and logs nothing of its own.
-//! * Errands that wait for a store do not all ask it again and again ([`Patience`]): one at a time
+//! * Workers that wait for a store do not all ask it again and again ([`Patience`]): one at a time
 //!   tries, and the others are woken when it is back.
 //! * [`Health::report`] says whether registrations can be accepted and work can drain.
 //!
@@ -66,7 +66,7 @@ impl fmt::Display for Store {
 /// drains but accepts nothing, a database that can only be read does neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Looking up what an errand or a request needs.
+    /// Looking up what a worker or a request needs.
     Read,
     /// Taking registrations and changes by hand.
     Accept,
@@ -136,10 +136,10 @@ struct Watch {
     standing: Mutex<Standing>,
     /// Changes whenever work that failed is done again.
     returned: watch::Sender<()>,
-    /// Of the errands that wait while it is away, one at a time tries it.
+    /// Of the workers that wait while it is away, one at a time tries it.
     turns: Turns,
     troubled: Notify,
-    /// When the last check ended; locked while one is under way.
+    /// When the last check ended; locked while one is in flight.
     checked: tokio::sync::Mutex<Option<Instant>>,
 }
 
@@ -150,7 +150,7 @@ struct Dispatching {
     said: bool,
 }
 
-/// A call under way. To be ended; dropped, it was given up by its caller.
+/// A call in flight. To be ended; dropped, it was given up by its caller.
 #[derive(Debug)]
 pub struct Call<'health> {
     health: &'health Health,

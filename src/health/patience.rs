@@ -1,9 +1,9 @@
 //! Waiting for a store that is away, without a crowd at its door.
 //!
-//! Hundreds of errands may wait for the same store. While it fails, one of them at a time has the
+//! Hundreds of workers may wait for the same store. While it fails, one of them at a time has the
 //! turn: it waits a little and tries. The first call that is answered wakes all the others. The turn
 //! is over when a call that began after it was given has ended, whatever that came to and whoever made
-//! it: the store's state is nobody's own, and an errand may live on for long after its call. A slow
+//! it: the store's state is nobody's own, and a worker may live on for long after its call. A slow
 //! poll of each is the safety net for a turn that hangs in its call.
 
 use super::{Health, Store, Watch, lock};
@@ -74,7 +74,7 @@ impl Turns {
     }
 }
 
-/// The waits of one errand for one store.
+/// The waits of one worker for one store.
 #[derive(Debug)]
 pub struct Patience {
     health: Arc<Health>,
@@ -148,8 +148,8 @@ mod tests {
     use tokio::sync::Barrier;
     use tokio::task::JoinSet;
 
-    /// Errands that wait for one store.
-    const ERRANDS: usize = 300;
+    /// Workers that wait for one store.
+    const WORKERS: usize = 300;
     /// The store is back at the eleventh call that comes after all have failed once.
     const TRIES: usize = 10;
 
@@ -165,11 +165,11 @@ mod tests {
     async fn one_tries_at_a_time_and_the_first_success_wakes_the_rest() {
         let health = Health::new(false);
         let tries = Arc::new(AtomicUsize::new(0));
-        let all_failed = Arc::new(Barrier::new(ERRANDS));
-        let mut errands = JoinSet::new();
-        for _ in 0..ERRANDS {
+        let all_failed = Arc::new(Barrier::new(WORKERS));
+        let mut workers = JoinSet::new();
+        for _ in 0..WORKERS {
             let (health, tries, all_failed) = (health.clone(), tries.clone(), all_failed.clone());
-            errands.spawn(async move {
+            workers.spawn(async move {
                 fail(&health);
                 all_failed.wait().await;
                 let mut patience = Patience::new(&health, Store::Schedule);
@@ -185,13 +185,13 @@ mod tests {
             });
         }
         let begun = Instant::now();
-        errands.join_all().await;
+        workers.join_all().await;
         // Nobody but those who had the turn tried in vain, and nobody waited for the slow poll.
-        assert_eq!(tries.load(Ordering::Relaxed), ERRANDS + TRIES);
+        assert_eq!(tries.load(Ordering::Relaxed), WORKERS + TRIES);
         assert!(begun.elapsed() < POLL, "{:?}", begun.elapsed());
     }
 
-    /// An errand that failed and has waited until it is its turn.
+    /// A worker that failed and has waited until it is its turn.
     async fn with_the_turn(health: &Arc<Health>) -> Patience {
         fail(health);
         let mut patience = Patience::new(health, Store::Schedule);
@@ -200,7 +200,7 @@ mod tests {
         patience
     }
 
-    /// Whether another errand that fails gets its turn, and need not wait for the slow poll.
+    /// Whether another worker that fails gets its turn, and need not wait for the slow poll.
     async fn others_get_their_turn(health: &Arc<Health>) -> bool {
         fail(health);
         let mut other = Patience::new(health, Store::Schedule);
@@ -230,7 +230,7 @@ mod tests {
         let before = health.begin(Store::Schedule, Work::Settle);
         let _trying = with_the_turn(&health).await;
         let call = health.begin(Store::Schedule, Work::Settle);
-        // What was under way before tells nothing of the try.
+        // What was in flight before tells nothing of the try.
         before.ended(Ended::Failed("refused".to_string()));
         let mut other = Patience::new(&health, Store::Schedule);
         other.wait().await;

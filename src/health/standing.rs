@@ -4,9 +4,9 @@
 //!
 //! * A kind of work *fails* from the start of its first failed call until a call of that kind is
 //!   answered. A check that succeeds ends it only while that kind of work is idle: none of its calls
-//!   is under way, and none has failed for [`LONG`]. As long as somebody tries, the work itself tells.
+//!   is in flight, and none has failed for [`LONG`]. As long as somebody tries, the work itself tells.
 //! * A failure *counts* once more than one call has failed over [`CONFIRM`], or one over [`LONG`], or
-//!   a check of the store has failed. So a single broken connection is no outage. Calls under way of
+//!   a check of the store has failed. So a single broken connection is no outage. Calls in flight of
 //!   which none has come back for [`LONG`] count as well.
 //! * An outage is over when nothing has failed for [`CONFIRM`]. It is logged when it begins and when
 //!   it is over, but no more than one in [`QUIET`]; one that lasts is logged in the end. Failures
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// For how long calls must have failed to count, and for how long nothing may have failed until an
 /// outage is over. A call that its caller gave up earlier says nothing about the store.
 const CONFIRM: Duration = Duration::from_millis(500);
-/// For how long calls may be under way without any of them coming back, and for how long no call of
+/// For how long calls may be in flight without any of them coming back, and for how long no call of
 /// a kind may have failed until that kind of work is idle. Longer than callers are told to wait
 /// before they try again.
 const LONG: Duration = Duration::from_secs(3);
@@ -47,8 +47,8 @@ pub(super) struct Standing {
 /// What is known of one kind of work.
 #[derive(Debug, Default)]
 struct Tally {
-    under_way: usize,
-    /// When a call last came back, or when the first of those under way began.
+    in_flight: usize,
+    /// When a call last came back, or when the first of those in flight began.
     moved: Option<Instant>,
     answered: Option<Instant>,
     failing: Option<Failing>,
@@ -103,7 +103,7 @@ impl Tally {
     /// Whether nobody asks for this kind of work, so that only a check can tell whether it is done.
     fn is_idle(&self, now: Instant) -> bool {
         let last = self.failing.as_ref().and_then(|failing| failing.last);
-        self.under_way == 0 && last.is_none_or(|last| now.saturating_duration_since(last) >= LONG)
+        self.in_flight == 0 && last.is_none_or(|last| now.saturating_duration_since(last) >= LONG)
     }
 }
 
@@ -111,16 +111,16 @@ impl Standing {
     /// A call begins.
     pub(super) fn begin(&mut self, work: Work, now: Instant) {
         let tally = &mut self.works[work as usize];
-        if tally.under_way == 0 {
+        if tally.in_flight == 0 {
             tally.moved = Some(now);
         }
-        tally.under_way += 1;
+        tally.in_flight += 1;
     }
 
     /// A call has come back.
     pub(super) fn end(&mut self, work: Work, begun: Instant, now: Instant, ended: Ended) -> Change {
         let tally = &mut self.works[work as usize];
-        tally.under_way = tally.under_way.saturating_sub(1);
+        tally.in_flight = tally.in_flight.saturating_sub(1);
         tally.moved = Some(now);
         let mut change = Change::default();
         let (rebuilding, cause) = match ended {
@@ -159,7 +159,7 @@ impl Standing {
             return self.end(work, begun, now, Ended::Failed(cause));
         }
         let tally = &mut self.works[work as usize];
-        tally.under_way = tally.under_way.saturating_sub(1);
+        tally.in_flight = tally.in_flight.saturating_sub(1);
         Change::default()
     }
 
@@ -274,7 +274,7 @@ impl Standing {
         for work in Work::ALL.iter().copied().filter(|work| work.is_needed()) {
             let tally = &self.works[work as usize];
             let stuck = tally.moved.filter(|moved| {
-                tally.under_way > 0 && now.saturating_duration_since(*moved) >= LONG
+                tally.in_flight > 0 && now.saturating_duration_since(*moved) >= LONG
             });
             match (&tally.failing, stuck) {
                 (Some(failing), _) if failing.counts() => troubles.push(Trouble {

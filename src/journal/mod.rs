@@ -483,6 +483,6 @@ pub trait Journal: Send + Sync + 'static {
     /// neither.
     async fn check(&self) -> Result<(), JournalError>;
 
-    /// Waits for what is under way and closes it.
+    /// Waits for what is in flight and closes it.
     async fn close(&self);
 }

@@ -18,7 +18,7 @@ const SCAN_PAGE: usize = 200;
 pub struct ListRequest {
     /// Which.
     pub filter: Filter,
-    /// Of the scheduled ones, only those with (`true`) or without (`false`) an attempt under way.
+    /// Of the scheduled ones, only those with (`true`) or without (`false`) an attempt in flight.
     pub in_flight: Option<bool>,
     /// Most items on the page.
     pub limit: usize,
@@ -26,7 +26,7 @@ pub struct ListRequest {
     pub cursor: Option<String>,
 }
 
-/// Whether it is known which of the scheduled have an attempt under way: only the schedule knows.
+/// Whether it is known which of the scheduled have an attempt in flight: only the schedule knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flights {
     /// It was asked, or none is scheduled.
@@ -165,7 +165,7 @@ impl Service {
         }
     }
 
-    /// The journal does not know what is under way; the schedule does.
+    /// The journal does not know what is in flight; the schedule does.
     async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) -> Result<(), ScheduleError> {
         let keys: Vec<Key> = snapshots
             .iter()

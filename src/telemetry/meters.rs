@@ -55,9 +55,9 @@ pub struct Journaled {
 /// How many entries the schedule holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scheduled {
-    /// Those that wait or are under way.
+    /// Those that wait or are in flight.
     pub pending: u64,
-    /// Those that are under way, in all servers.
+    /// Those that are in flight, in all servers.
     pub in_flight: u64,
 }
 
@@ -103,7 +103,7 @@ pub struct Meters {
     attempts: Family<Label, Counter>,
     durations: Histogram,
     latenesses: Histogram,
-    under_way: Gauge,
+    in_flight: Gauge,
     reading: LastReading,
 }
 
@@ -111,11 +111,11 @@ pub struct Meters {
 #[derive(Debug, Clone, Default)]
 struct LastReading(Arc<Mutex<Reading>>);
 
-/// An errand under way; dropped, it is over.
+/// A lease in flight; dropped, it is over.
 #[derive(Debug)]
-pub struct UnderWay(Gauge);
+pub struct LeaseInFlight(Gauge);
 
-impl Drop for UnderWay {
+impl Drop for LeaseInFlight {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -132,7 +132,7 @@ impl Meters {
             attempts: Family::default(),
             durations: Histogram::new(DURATIONS_S),
             latenesses: Histogram::new(LATENESSES_S),
-            under_way: Gauge::default(),
+            in_flight: Gauge::default(),
             reading: LastReading::default(),
             registry: Registry::default(),
         };
@@ -162,19 +162,19 @@ impl Meters {
             meters.latenesses.clone(),
         );
         registry.register(
-            "errands_under_way",
+            "leases_in_flight",
             "Leases that this process is carrying out, at most --concurrency",
-            meters.under_way.clone(),
+            meters.in_flight.clone(),
         );
         registry.register_collector(Box::new(meters.reading.clone()));
         Arc::new(Self { registry, ..meters })
     }
 
-    /// An errand begins.
+    /// A worker begins with a lease.
     #[must_use]
-    pub fn begin(&self) -> UnderWay {
-        self.under_way.inc();
-        UnderWay(self.under_way.clone())
+    pub fn begin(&self) -> LeaseInFlight {
+        self.in_flight.inc();
+        LeaseInFlight(self.in_flight.clone())
     }
 
     /// An attempt has ended.
@@ -338,7 +338,7 @@ mod tests {
         meters.attempt(&attempt(Outcome::Acknowledged, 3, 40));
         meters.attempt(&attempt(Outcome::Timeout, -5, 15_000));
         meters.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
-        let under_way = meters.begin();
+        let in_flight = meters.begin();
         drop(meters.begin());
         let text = meters.text(Reading {
             journal: Some(Journaled {
@@ -377,7 +377,7 @@ mod tests {
             "ringback_attempt_duration_seconds_count 2",
             r#"ringback_attempt_lateness_seconds_bucket{le="0.002"} 1"#,
             r#"ringback_attempt_lateness_seconds_bucket{le="+Inf"} 2"#,
-            "ringback_errands_under_way 1",
+            "ringback_leases_in_flight 1",
             r#"ringback_schedule_memory_bytes{of="entries"} 1000"#,
             r#"ringback_schedule_memory_bytes{of="bodies"} 500"#,
             "ringback_schedule_memory_limit_bytes 4000",
@@ -393,9 +393,9 @@ mod tests {
             assert!(text.lines().any(|shown| shown == line), "{line} in\n{text}");
         }
         assert!(!text.contains("ringback_schedule_entries{"), "{text}");
-        drop(under_way);
+        drop(in_flight);
         let text = meters.text(Reading::default());
         assert!(!text.contains("ringback_registered "), "{text}");
-        assert!(text.contains("ringback_errands_under_way 0\n"), "{text}");
+        assert!(text.contains("ringback_leases_in_flight 0\n"), "{text}");
     }
 }

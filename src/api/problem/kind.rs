@@ -35,7 +35,7 @@ pub enum Kind {
     Internal,
     /// It would take a journal, and there is none.
     NoJournal,
-    /// Too many requests are under way.
+    /// Too many requests are in flight.
     Busy,
     /// Too much is pending.
     Full,
@@ -142,7 +142,7 @@ impl Kind {
             Self::Busy => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "urn:ringback:problem:busy",
-                "Too many requests are under way",
+                "Too many requests are in flight",
             ),
             Self::Full => (
                 StatusCode::SERVICE_UNAVAILABLE,

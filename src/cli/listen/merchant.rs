@@ -1,6 +1,6 @@
 //! The merchant behind `listen`: reads a call, judges its signature, decides on the answer.
 //!
-//! Everything it holds is bounded: bodies, calls under way, and the notifications it counts.
+//! Everything it holds is bounded: bodies, calls in flight, and the notifications it counts.
 
 use crate::cli::terminal::now_ms;
 use crate::domain::signature::SigningSecret;

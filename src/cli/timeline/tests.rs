@@ -76,7 +76,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
 }
 
 #[test]
-fn of_an_attempt_under_way_it_is_said_when_it_was_due() {
+fn of_an_attempt_in_flight_it_is_said_when_it_was_due() {
     let text = plain(json!({
         "state": "in_flight",
         "next_attempt_at": "2026-11-20T08:29:48.000Z",
@@ -85,7 +85,7 @@ fn of_an_attempt_under_way_it_is_said_when_it_was_due() {
     }));
     let expected = "
 2026-11-20T08:20:00.000Z  registered    by api
-2026-11-20T08:29:48.000Z  under way     due 12s ago
+2026-11-20T08:29:48.000Z  in flight     due 12s ago
 2026-11-21T08:52:00.000Z  deadline      in 24h22m
 ";
     assert_eq!(text.trim_end(), expected.trim());

@@ -144,7 +144,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
         let ended = Ended::Failed("canceled".to_string());
         let change = driven.standing.end(Work::Accept, begun, now, ended);
         events.extend(change.event);
-        // Nothing is under way until the next call, and yet somebody tries.
+        // Nothing is in flight until the next call, and yet somebody tries.
         events.extend(driven.checked(begun_ms + 3_005, Ended::Answered).event);
         assert_eq!(driven.state(begun_ms + 3_009).0, StoreState::Away);
     }

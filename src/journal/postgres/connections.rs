@@ -145,7 +145,7 @@ impl Connections {
         self.make(call, &self.readers, limit).await
     }
 
-    /// Waits for the calls under way and closes all connections.
+    /// Waits for the calls in flight and closes all connections.
     pub(super) async fn close(&self) {
         self.lock().closed = true;
         let all = async {

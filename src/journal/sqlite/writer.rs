@@ -66,7 +66,7 @@ impl Writer {
         })
     }
 
-    /// Waits for what is under way, writes the log back into the file and closes.
+    /// Waits for what is in flight, writes the log back into the file and closes.
     pub(super) async fn close(&self) -> Result<(), JournalError> {
         let mut slot = self.slot.lock().await;
         slot.closed = true;

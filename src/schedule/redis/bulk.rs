@@ -17,7 +17,7 @@ const MOST_LOOKED_UP: usize = 500;
 /// much longer than a millisecond.
 const MOST_RESTORED: usize = 200;
 const MOST_RESTORED_BYTES: usize = 512 * 1024;
-/// Scripts that put entries back under way at once: while Redis is at one, the next is on its way.
+/// Scripts that put entries back in flight at once: while Redis is at one, the next is on its way.
 const AT_ONCE: usize = 3;
 
 /// Where in `keys` those of each partition are.

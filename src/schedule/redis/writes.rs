@@ -1,6 +1,6 @@
 //! Registering and settling, many at a time.
 //!
-//! Calls are collected by themselves while the one before is under way (see [`crate::batch`]); one
+//! Calls are collected by themselves while the one before is in flight (see [`crate::batch`]); one
 //! script then carries out the whole batch.
 
 use super::connection::{Connection, Script};

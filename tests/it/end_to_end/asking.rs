@@ -131,8 +131,8 @@ async fn what_is_called_off_before_its_interruption_is_noted_is_not_sent() {
 /// As if it had been set back to an older copy.
 const FORGET: &str = "DELETE FROM notifications";
 
-/// A server with one call under way, which is acknowledged once the merchant is let go.
-async fn under_way() -> (Server, Merchant) {
+/// A server with one call in flight, which is acknowledged once the merchant is let go.
+async fn in_flight() -> (Server, Merchant) {
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
     let server = Server::start_by_hand(Stores::Redis).await;
@@ -161,7 +161,7 @@ async fn what_the_journal_has_forgotten_is_written_down_and_sent() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_journal_forgets_before_the_outcome_is_written_down_with_it() {
-    let (server, mut merchant) = under_way().await;
+    let (server, mut merchant) = in_flight().await;
     sql(&server, FORGET).await;
     merchant.release();
     let path = "/v1/notifications/t/a";
@@ -216,7 +216,7 @@ async fn what_the_journal_has_forgotten_and_refuses_is_sent_once_it_takes_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_the_journal_forgets_and_refuses_after_the_call_is_not_sent_again() {
-    let (server, mut merchant) = under_way().await;
+    let (server, mut merchant) = in_flight().await;
     sql(&server, FORGET).await;
     sql(&server, REFUSE).await;
     merchant.release();

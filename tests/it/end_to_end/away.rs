@@ -28,7 +28,7 @@ pub(super) struct Outage {
     drains: bool,
 }
 
-/// A server in the middle of its work: an attempt under way, another soon due.
+/// A server in the middle of its work: an attempt in flight, another soon due.
 pub(super) struct Scene {
     server: Process,
     merchant: Merchant,
@@ -98,7 +98,7 @@ impl Scene {
         let detail = readiness["detail"].as_str().expect("a text");
         assert!(detail.contains(&named), "{detail}");
 
-        // The attempt under way ends, and its outcome has to wait.
+        // The attempt in flight ends, and its outcome has to wait.
         self.merchant.release();
         if outage.drains {
             for id in ["held", "soon"] {

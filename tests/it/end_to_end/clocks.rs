@@ -61,7 +61,7 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
         Health::new(true),
         Meters::new(),
     );
-    dispatcher.errands().run(lease).await;
+    dispatcher.worker().run(lease).await;
     let snapshot = find(&*journal, &key("1")).await;
     let [attempt] = &snapshot.attempts[..] else {
         panic!("{snapshot:?}");

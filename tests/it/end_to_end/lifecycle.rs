@@ -11,7 +11,7 @@ on_stores!(
     the_same_registration_again_changes_nothing,
     the_same_id_a_hundred_times_at_once_delivers_once,
     cancelled_before_it_is_due_it_is_never_sent,
-    while_an_attempt_is_under_way_it_cannot_be_cancelled,
+    while_an_attempt_is_in_flight_it_cannot_be_cancelled,
     a_cancellation_beside_its_registration_holds,
     a_delayed_callback_comes_when_it_is_due,
     parked_then_replayed_it_keeps_its_webhook_id,
@@ -144,7 +144,7 @@ async fn cancelled_before_it_is_due_it_is_never_sent(stores: Stores) {
     assert!(merchant.arrived().is_none());
 }
 
-async fn while_an_attempt_is_under_way_it_cannot_be_cancelled(stores: Stores) {
+async fn while_an_attempt_is_in_flight_it_cannot_be_cancelled(stores: Stores) {
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![], held).await;
     let server = Server::start(stores).await;

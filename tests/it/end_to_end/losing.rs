@@ -83,7 +83,7 @@ async fn a_flushed_redis_is_filled_again_and_registrations_are_accepted_meanwhil
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_call_under_way_when_redis_is_flushed_is_made_once() {
+async fn a_call_in_flight_when_redis_is_flushed_is_made_once() {
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
     let server = Server::start(Stores::Redis).await;
@@ -120,7 +120,7 @@ async fn without_a_journal_a_flushed_redis_goes_on_empty() {
 
 /// A service beside a dispatcher of which nothing is seen here: it may be anywhere.
 #[tokio::test]
-async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_under_way() {
+async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in_flight() {
     let dir = tempfile::tempdir().expect("a directory");
     let clock = ManualClock::at(BEGIN_MS);
     let journal = SqliteJournal::open(&dir.path().join("journal.db"), "test").await;
@@ -154,7 +154,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_un
         service.register(asked, actor).await.expect("registered");
     }
     let claimed = schedule.claim(1).await.expect("claimed");
-    assert_eq!(claimed.leases.len(), 1, "an attempt is under way");
+    assert_eq!(claimed.leases.len(), 1, "an attempt is in flight");
     clock.advance(1_000);
     let mut redis = connect(&url).await;
     let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
@@ -176,5 +176,5 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_un
     );
     cancel("later").await.expect("it was not due");
     clock.advance(15_000);
-    cancel("due").await.expect("whatever was under way is over");
+    cancel("due").await.expect("whatever was in flight is over");
 }

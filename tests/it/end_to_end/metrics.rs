@@ -76,7 +76,7 @@ async fn the_sum_of_all_states_is_what_was_registered(stores: Stores) {
             ("ringback_attempts_total{outcome=\"timeout\"}", 0.0),
             ("ringback_attempt_duration_seconds_count", 2.0),
             ("ringback_attempt_lateness_seconds_count", 2.0),
-            ("ringback_errands_under_way", 0.0),
+            ("ringback_leases_in_flight", 0.0),
             ("ringback_store_up{store=\"journal\"}", 1.0),
             ("ringback_store_up{store=\"schedule\"}", 1.0),
             ("ringback_store_failed_calls_total{store=\"journal\"}", 0.0),

@@ -208,7 +208,7 @@ async fn nothing_that_was_answered_is_undone(servers: usize, journal: Option<Str
         api.until_state(&id, "delivered").await;
         wanted.insert(format!("id={id}"), 1);
     }
-    // It was under way at the cut.
+    // It was in flight at the cut.
     api.until_state("busy", "delivered").await;
     machine.until_redis(&["HLEN", "{rb:0}:jobs"], 0).await;
     let mut calls: BTreeMap<String, usize> = BTreeMap::new();
@@ -241,7 +241,7 @@ async fn a_power_cut_undoes_nothing_of_two_servers() {
     nothing_that_was_answered_is_undone(2, Some(postgres::fresh_database())).await;
 }
 
-/// The call is under way when Redis is set back to before it got a lease, and its destination is then busy
+/// The call is in flight when Redis is set back to before it got a lease, and its destination is then busy
 /// with a lease that had been settled.
 async fn a_call_that_lives_on_is_made_once(last: Reaction) {
     let mut machine = Machine::start(1, None).await;

@@ -85,7 +85,7 @@ async fn killed_during_an_attempt_it_is_made_again_under_the_same_number() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gentle_stop_lets_the_attempt_under_way_end() {
+async fn a_gentle_stop_lets_the_attempt_in_flight_end() {
     for stores in KINDS {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let arguments = arguments(stores);
@@ -95,7 +95,7 @@ async fn a_gentle_stop_lets_the_attempt_under_way_end() {
         server.api().register(registration("a", &merchant)).await;
         merchant.call().await;
         server.signal("TERM").await;
-        server.logged("waiting for the attempts under way").await;
+        server.logged("waiting for the attempts in flight").await;
         merchant.release();
         assert!(server.ended().await.success());
         let server = start(dir.path(), &arguments).await;
@@ -114,7 +114,7 @@ async fn a_terminal_that_closes_stops_it_gently() {
     server.api().register(registration("a", &merchant)).await;
     merchant.call().await;
     server.signal("HUP").await;
-    let lines = server.logged("waiting for the attempts under way").await;
+    let lines = server.logged("waiting for the attempts in flight").await;
     assert!(lines.iter().any(|line| line["signal"] == "SIGHUP"));
     // Sent once more, as by a shell that hears of it too, it is not the second signal that ends at
     // once.
@@ -214,7 +214,7 @@ async fn a_second_signal_ends_at_once() {
     server.api().register(registration("a", &merchant)).await;
     merchant.call().await;
     server.signal("TERM").await;
-    server.logged("waiting for the attempts under way").await;
+    server.logged("waiting for the attempts in flight").await;
     server.signal("TERM").await;
     assert!(!server.ended().await.success());
 }

@@ -51,7 +51,7 @@ pub struct Outcome {
     pub answers: [Option<Answered>; 2],
     /// The servers that died.
     pub died: Vec<usize>,
-    /// By the numbers of attempts: calls that were under way, as far as the journal knows, when Redis
+    /// By the numbers of attempts: calls that were in flight, as far as the journal knows, when Redis
     /// forgot whose lease they had.
     pub without_lease: HashMap<u32, usize>,
     /// Servers that had a lease then, and had not called yet.

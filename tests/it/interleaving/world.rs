@@ -9,8 +9,8 @@ use bytes::Bytes;
 use ringback::clock::{Clock as _, ManualClock};
 use ringback::delivery::courier::{Courier, CourierSettings};
 use ringback::delivery::dispatcher::Dispatcher;
-use ringback::delivery::errand::Errands;
 use ringback::delivery::guard::Guard;
+use ringback::delivery::worker::Worker;
 use ringback::domain::ack::AckRule;
 use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
@@ -82,7 +82,7 @@ pub enum Redis {
 #[derive(Clone)]
 pub struct Server {
     pub service: Arc<Service>,
-    pub errands: Arc<Errands>,
+    pub worker: Arc<Worker>,
     pub schedule: Arc<dyn Schedule>,
     pub journal: Arc<dyn Journal>,
 }
@@ -174,7 +174,7 @@ impl World {
         );
         Server {
             service: Arc::new(Service::new(Some(recorder), schedule.clone())),
-            errands: dispatcher.errands(),
+            worker: dispatcher.worker(),
             schedule,
             journal,
         }
@@ -305,7 +305,7 @@ impl Server {
         let claimed = self.schedule.claim(8).await?;
         let many = claimed.leases.len();
         for lease in claimed.leases {
-            self.errands.run(lease).await;
+            self.worker.run(lease).await;
         }
         Ok(many)
     }

@@ -1,7 +1,7 @@
 //! Settling accounts when all is quiet: what callers were answered, what the receiver got, and what
 //! the journal says have to fit together.
 //!
-//! A call counts as *under way when its sender was killed* if it reached the receiver and the journal
+//! A call counts as *in flight when its sender was killed* if it reached the receiver and the journal
 //! has no outcome of it from that sender. Only such a call may be made again; every other second call
 //! of the same attempt is a fault.
 
@@ -17,7 +17,7 @@ use std::time::Instant;
 /// Faults that are shown; there may be thousands.
 const MOST_SHOWN: usize = 20;
 
-/// Most calls that one server has under way, which is also the most that one kill excuses.
+/// Most calls that one server has in flight, which is also the most that one kill excuses.
 const CONCURRENCY: usize = 512;
 
 /// The numbers, and what does not fit.
@@ -130,7 +130,7 @@ impl Account {
                 .or_default() += 1;
         }
         let counts = &mut self.counts;
-        let mut under_way = vec![0; stage.senders().len()];
+        let mut in_flight = vec![0; stage.senders().len()];
         for (this, arrivals) in &book.calls {
             let mut unrecorded = 0;
             for arrival in arrivals {
@@ -140,7 +140,7 @@ impl Account {
                     Some(outcomes) => *outcomes -= 1,
                     None if sender.killed => {
                         unrecorded += 1;
-                        under_way[arrival.sender] += 1;
+                        in_flight[arrival.sender] += 1;
                     }
                     None => self.faults.push(format!(
                         "{this:?} was made by {}, which lived on, but is not in the journal",
@@ -154,7 +154,7 @@ impl Account {
                 let of_this = |recorded: &&Recorded| recorded.this.number == this.number;
                 let history = recorded.iter().filter(of_this).map(Recorded::to_string);
                 self.faults.push(format!(
-                    "{this:?} was made {} times, but {unrecorded} of these calls were under way \
+                    "{this:?} was made {} times, but {unrecorded} of these calls were in flight \
                      when their sender was killed, and Redis lost {lost} leases of it: \
                      {arrivals:?}; the journal has {:?}",
                     arrivals.len(),
@@ -165,14 +165,14 @@ impl Account {
             counts.attempts += 1;
             counts.calls += arrivals.len();
             counts.duplicates += extra;
-            counts.under_way += unrecorded;
+            counts.in_flight += unrecorded;
         }
         counts.lost_leases = stage.lost_leases().values().sum();
-        counts.most_under_way = under_way.iter().copied().max().unwrap_or(0);
-        if counts.most_under_way > CONCURRENCY {
-            let most = counts.most_under_way;
+        counts.most_in_flight = in_flight.iter().copied().max().unwrap_or(0);
+        if counts.most_in_flight > CONCURRENCY {
+            let most = counts.most_in_flight;
             self.faults
-                .push(format!("{most} calls were under way at one kill"));
+                .push(format!("{most} calls were in flight at one kill"));
         }
     }
 
@@ -253,7 +253,7 @@ impl Seen<'_> {
         if stand.state != expected && !was_attempted {
             faults.push(format!("{number} is not {expected}: {stand:?}"));
         }
-        // A call that was under way at a kill may have been acknowledged, and what was acknowledged
+        // A call that was in flight at a kill may have been acknowledged, and what was acknowledged
         // without anybody knowing can be cancelled.
         let fits = match stand.state.as_str() {
             "delivered" => calls.acknowledged,

@@ -51,7 +51,7 @@ impl Change {
     /// Whether a notification in this state, which refuses the change, may allow it later.
     fn may_be_possible(self, state: &str) -> bool {
         match self {
-            // It may be cancelled when the attempt that is under way has ended.
+            // It may be cancelled when the attempt that is in flight has ended.
             Self::Cancel | Self::CancelElsewhere | Self::Retry => state == "in_flight",
             // Not dead yet.
             Self::Replay | Self::Discard => state == "in_flight" || state == "scheduled",

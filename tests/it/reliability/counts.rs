@@ -27,10 +27,10 @@ pub struct Counts {
     pub attempts: usize,
     /// Calls beyond the first of their attempt.
     pub duplicates: usize,
-    /// Calls that were under way when their sender was killed.
-    pub under_way: usize,
+    /// Calls that were in flight when their sender was killed.
+    pub in_flight: usize,
     /// The most of them at one kill.
-    pub most_under_way: usize,
+    pub most_in_flight: usize,
     /// Leases of attempts that Redis lost, where another server might be given the attempt.
     pub lost_leases: usize,
     /// Duplicates that only these excuse.
@@ -82,8 +82,8 @@ impl fmt::Display for Counts {
             ("calls at the receiver", many(self.calls)),
             ("  attempts", many(self.attempts)),
             ("  duplicates", many(self.duplicates)),
-            ("  under way at a kill", many(self.under_way)),
-            ("    at most, at one kill", many(self.most_under_way)),
+            ("  in flight at a kill", many(self.in_flight)),
+            ("    at most, at one kill", many(self.most_in_flight)),
             ("  leases that Redis lost", many(self.lost_leases)),
             (
                 "    made again for these alone",

@@ -1,6 +1,6 @@
 //! The leases of attempts that Redis has out.
 //!
-//! Where Redis loses one, its attempt may be given to another server while it is under way. Of a lease for
+//! Where Redis loses one, its attempt may be given to another server while it is in flight. Of a lease for
 //! a change by hand nothing is sent, so that excuses nothing.
 
 use super::plan::Plan;

@@ -107,7 +107,7 @@ impl Plan {
                 success_from: Some(if chance.percent(50) { 2 } else { 4 }),
                 ..plain
             },
-            // Under way when things are killed.
+            // In flight when things are killed.
             60..69 => Self {
                 slow: chance.millis(20..500),
                 ..plain

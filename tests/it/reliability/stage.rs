@@ -281,7 +281,7 @@ impl Stage {
     }
 
     fn note_lost(&mut self, leases: Vec<OutLease>) {
-        // A server does not make an attempt that it has under way itself.
+        // A server does not make an attempt that it has in flight itself.
         if self.servers() > 1 {
             for lease in leases {
                 *self.lost_leases.entry(lease.this).or_default() += 1;

@@ -46,7 +46,7 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
     assert_eq!(
         claim().await,
         marked(true),
-        "a call that lost its lease may be under way"
+        "a call that lost its lease may be in flight"
     );
     server.clock.turn_to(START_MS + 100 + LEASE_MS - 1);
     assert_eq!(claim().await, marked(true), "still");

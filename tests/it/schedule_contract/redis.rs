@@ -72,7 +72,7 @@ async fn a_full_server_refuses_what_is_new_and_drains() {
     for number in 0..20 {
         fixture.put("shop", &format!("{number:02}"), 0).await;
     }
-    let under_way = fixture.claim_all(5).await;
+    let in_flight = fixture.claim_all(5).await;
     memory("1").await;
     let refused = fixture.schedule.register(entry("shop", "new", 0)).await;
     assert!(
@@ -81,10 +81,10 @@ async fn a_full_server_refuses_what_is_new_and_drains() {
     );
     assert!(fixture.find("new").await.is_none());
     fixture
-        .done(&under_way[0], end(&under_way[0], State::Delivered, 1))
+        .done(&in_flight[0], end(&in_flight[0], State::Delivered, 1))
         .await;
-    fixture.done(&under_way[1], again(&under_way[1], 5)).await;
-    fixture.done(&under_way[2], Settlement::Release).await;
+    fixture.done(&in_flight[1], again(&in_flight[1], 5)).await;
+    fixture.done(&in_flight[2], Settlement::Release).await;
     let by_hand = fixture.lease_by_hand("19").await;
     let settlement = end(&by_hand, State::Cancelled, 1);
     fixture.done(&by_hand, settlement).await;

@@ -245,7 +245,7 @@ impl Api {
         self.until(id, |view| view["state"] == state).await
     }
 
-    /// Looks one up until so many attempts have ended and none is under way.
+    /// Looks one up until so many attempts have ended and none is in flight.
     pub async fn until_attempts(&self, id: &str, attempts: u64) -> Value {
         self.until(id, |view| {
             view["attempts_made"] == attempts && view["state"] != "in_flight"

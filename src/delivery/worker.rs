@@ -15,7 +15,7 @@
 use super::bodies::{BodyRoom, Found};
 use super::courier::Courier;
 use super::failure::without_answer;
-use super::under_way::UnderWay;
+use super::in_flight::InFlight;
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
@@ -30,8 +30,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// What every errand needs.
-pub struct Errands {
+/// What every worker needs.
+pub struct Worker {
     pub(super) courier: Arc<Courier>,
     pub(super) schedule: Arc<dyn Schedule>,
     pub(super) recorder: Option<Arc<Recorder>>,
@@ -39,9 +39,9 @@ pub struct Errands {
     pub(super) clock: Arc<dyn Clock>,
     /// This machine's.
     pub(super) machine_clock: Arc<dyn Clock>,
-    /// The notifications that errands are under way for.
-    pub(super) under_way: UnderWay,
-    /// Cut short the calls under way: they count as interrupted and are made again.
+    /// The notifications that workers are in flight for.
+    pub(super) in_flight: InFlight,
+    /// Cut short the calls in flight: they count as interrupted and are made again.
     pub(super) hurry: CancellationToken,
     /// Give up on stores that do not answer: the process is about to end.
     pub(super) give_up: CancellationToken,
@@ -53,10 +53,10 @@ pub struct Errands {
     pub(super) meters: Arc<Meters>,
 }
 
-impl Errands {
+impl Worker {
     /// Carries one lease out.
     pub async fn run(&self, lease: Lease) {
-        let Some((mut entered, lease)) = self.under_way.enter(lease) else {
+        let Some((mut entered, lease)) = self.in_flight.enter(lease) else {
             return;
         };
         let mut next = Some(lease);

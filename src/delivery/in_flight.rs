@@ -1,30 +1,30 @@
-//! Which notifications this process has an errand for, so that it never has two for one.
+//! Which notifications this process has a worker for, so that it never has two for one.
 //!
-//! A lease can run out while its errand waits for a store, and the same process may claim the
-//! notification again. The errand that made the call holds its outcome, so it must be the one to
-//! settle: the newer lease waits here for it, and no second errand begins beside the first.
+//! A lease can run out while its worker waits for a store, and the same process may claim the
+//! notification again. The worker that made the call holds its outcome, so it must be the one to
+//! settle: the newer lease waits here for it, and no second worker begins beside the first.
 
 use crate::domain::key::Key;
 use crate::schedule::Lease;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The notifications under way, each with the newest lease that waits for its errand.
+/// The notifications in flight, each with the newest lease that waits for its worker.
 #[derive(Debug, Default)]
-pub struct UnderWay {
+pub struct InFlight {
     waiting: Mutex<HashMap<Key, Option<Lease>>>,
 }
 
-/// One notification under way.
+/// One notification in flight.
 #[derive(Debug)]
 pub struct Entered<'a> {
-    among: &'a UnderWay,
+    among: &'a InFlight,
     key: Key,
     left: bool,
 }
 
-impl UnderWay {
-    /// Begins an errand with a lease. If one is under way, the lease waits for it, and there is
+impl InFlight {
+    /// Begins a worker with a lease. If one is in flight, the lease waits for it, and there is
     /// nothing to begin.
     pub fn enter(&self, lease: Lease) -> Option<(Entered<'_>, Lease)> {
         let key = lease.entry.notification.key.clone();
@@ -42,7 +42,7 @@ impl UnderWay {
         Some((entered, lease))
     }
 
-    /// Takes the newer lease that waits for this notification's errand, if there is one.
+    /// Takes the newer lease that waits for this notification's worker, if there is one.
     pub fn newer(&self, key: &Key) -> Option<Lease> {
         self.waiting().get_mut(key).and_then(Option::take)
     }
@@ -54,7 +54,7 @@ impl UnderWay {
 }
 
 impl Entered<'_> {
-    /// Ends the errand, unless a newer lease was waiting for it and has not been taken: then the
+    /// Ends the worker, unless a newer lease was waiting for it and has not been taken: then the
     /// notification was settled and claimed again, and that lease is to be carried out.
     pub fn leave(&mut self) -> Option<Lease> {
         let mut waiting = self.among.waiting();
@@ -110,33 +110,33 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_lease_waits_for_the_errand_under_way() {
+    fn a_newer_lease_waits_for_the_worker_in_flight() {
         let key = Key::new("t", "1").expect("a key");
-        let under_way = UnderWay::default();
-        let (mut first, _) = under_way.enter(lease(10)).expect("nobody is under way");
-        assert!(under_way.newer(&key).is_none());
-        assert!(under_way.enter(lease(20)).is_none());
-        assert!(under_way.enter(lease(30)).is_none());
-        let newer = under_way.newer(&key).map(|lease| lease.expires_ms());
+        let in_flight = InFlight::default();
+        let (mut first, _) = in_flight.enter(lease(10)).expect("nobody is in flight");
+        assert!(in_flight.newer(&key).is_none());
+        assert!(in_flight.enter(lease(20)).is_none());
+        assert!(in_flight.enter(lease(30)).is_none());
+        let newer = in_flight.newer(&key).map(|lease| lease.expires_ms());
         assert_eq!(newer, Some(30));
         assert!(first.leave().is_none());
-        let second = under_way.enter(lease(40)).expect("the first has left");
+        let second = in_flight.enter(lease(40)).expect("the first has left");
         drop(first);
         assert!(
-            under_way.enter(lease(50)).is_none(),
-            "the second is under way"
+            in_flight.enter(lease(50)).is_none(),
+            "the second is in flight"
         );
         drop(second);
-        assert!(under_way.enter(lease(60)).is_some());
+        assert!(in_flight.enter(lease(60)).is_some());
     }
 
     #[test]
     fn a_newer_lease_that_nobody_took_is_carried_out_before_leaving() {
-        let under_way = UnderWay::default();
-        let (mut first, _) = under_way.enter(lease(10)).expect("nobody is under way");
-        assert!(under_way.enter(lease(20)).is_none());
+        let in_flight = InFlight::default();
+        let (mut first, _) = in_flight.enter(lease(10)).expect("nobody is in flight");
+        assert!(in_flight.enter(lease(20)).is_none());
         assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(20));
-        assert!(under_way.enter(lease(30)).is_none(), "still under way");
+        assert!(in_flight.enter(lease(30)).is_none(), "still in flight");
         assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(30));
         assert!(first.leave().is_none());
     }
