@@ -14,7 +14,7 @@
 //! | [`config`] | settings of `serve`, from flags, variables and a file |
 //! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua`) |
 //! | [`journal`] | what happened: the only SQL |
-//! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address guard |
+//! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
 //! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
 //! | [`maintenance`] | keeping the two stores in step, and from growing for ever |
 //! | [`api`] | HTTP for services and support staff |

@@ -15,9 +15,9 @@ use crate::api::server;
 use crate::api::{self, ApiSettings};
 use crate::clock::{Clock, SystemClock};
 use crate::config::{RetentionConfig, ServeConfig};
-use crate::delivery::courier::{Courier, CourierSettings};
+use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
-use crate::delivery::guard::Guard;
+use crate::delivery::http_client::{HttpClient, HttpClientSettings};
 use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
@@ -108,8 +108,8 @@ impl App {
         let recorder = journal
             .clone()
             .map(|journal| Arc::new(Recorder::start(journal)));
-        let courier = Courier::new(CourierSettings {
-            guard: Guard {
+        let client = HttpClient::new(HttpClientSettings {
+            filter: AddressFilter {
                 allowed: config.delivery.allow_destinations.clone(),
                 allow_http: config.delivery.allow_http,
             },
@@ -119,7 +119,7 @@ impl App {
         });
         let stop = CancellationToken::new();
         let dispatcher = Dispatcher::new(
-            Arc::new(courier),
+            Arc::new(client),
             schedule.clone(),
             recorder.clone(),
             clock,

@@ -1,8 +1,8 @@
-//! Opening connections to receivers: name, guard, TCP, TLS, HTTP/1.1.
+//! Opening connections to receivers: name, address filter, TCP, TLS, HTTP/1.1.
 
-use super::guard::{Guard, Scheme};
+use super::address_filter::{AddressFilter, Scheme};
 use super::pool::{Connection, Pool, Watcher};
-use super::resolver::GuardedResolver;
+use super::resolver::FilteringResolver;
 use super::socket::Socket;
 use bytes::Bytes;
 use http::Uri;
@@ -35,7 +35,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(30);
 /// Opens connections for one scheme.
 pub struct Connector {
     scheme: Scheme,
-    tcp: HttpConnector<GuardedResolver>,
+    tcp: HttpConnector<FilteringResolver>,
     tls: TlsConnector,
     http: http1::Builder,
 }
@@ -44,9 +44,9 @@ pub struct Connector {
 pub type NotOpened = Box<dyn Error + Send + Sync>;
 
 impl Connector {
-    /// Connects to what the guard lets pass.
-    pub fn new(guard: Arc<Guard>, scheme: Scheme, mut tls: ClientConfig) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(GuardedResolver { guard, scheme });
+    /// Connects to what the address filter lets pass.
+    pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, mut tls: ClientConfig) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(FilteringResolver { filter, scheme });
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
         tcp.set_keepalive(Some(KEEPALIVE));

@@ -5,7 +5,7 @@
 //! is over, so attempts in flight are bounded and nothing is claimed that cannot start at once.
 
 use super::bodies::BodyRoom;
-use super::courier::Courier;
+use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use super::worker::Worker;
 use crate::clock::Clock;
@@ -58,7 +58,7 @@ impl Dispatcher {
     /// by `machine_clock`.
     #[must_use]
     pub fn new(
-        courier: Arc<Courier>,
+        client: Arc<HttpClient>,
         schedule: Arc<dyn Schedule>,
         recorder: Option<Arc<Recorder>>,
         machine_clock: Arc<dyn Clock>,
@@ -68,7 +68,7 @@ impl Dispatcher {
     ) -> Self {
         let clock = schedule.clock();
         let worker = Arc::new(Worker {
-            courier,
+            client,
             schedule: schedule.clone(),
             recorder,
             clock: clock.clone(),
@@ -111,7 +111,7 @@ impl Dispatcher {
     /// that take too long, settles everything and returns.
     pub async fn run(self, stop: Stop) {
         let mut back_off = BACK_OFF;
-        let longest_work = self.worker.courier.timeout() + WORK_MARGIN;
+        let longest_work = self.worker.client.timeout() + WORK_MARGIN;
         self.health.expect_claims(Some(longest_work));
         while let Some(permit) = stop.drain.run_until_cancelled(self.permit()).await {
             match self.claim(permit, &stop.drain).await {

@@ -1,6 +1,6 @@
 //! Telling apart why a call brought no answer, by the types of the errors and never by their text.
 
-use super::guard::Blocked;
+use super::address_filter::Blocked;
 use super::resolver::ResolveError;
 use super::socket::TooManyBytes;
 use crate::domain::attempt::{Answer, Outcome};

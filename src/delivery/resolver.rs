@@ -1,10 +1,10 @@
-//! Resolving host names for the HTTP client, with the guard in between.
+//! Resolving host names for the HTTP client, with the address filter in between.
 //!
 //! The client dials exactly the addresses that come out of here, so what was checked is what is
 //! called. One address that may not be called blocks the whole name: a name with a public and an
 //! internal address is an attempt to get in.
 
-use super::guard::{Blocked, Guard, Scheme};
+use super::address_filter::{AddressFilter, Blocked, Scheme};
 use hyper_util::client::legacy::connect::dns::Name;
 use std::future::Future;
 use std::io;
@@ -17,9 +17,9 @@ use tower_service::Service;
 
 /// The resolver of the client for one scheme.
 #[derive(Clone)]
-pub struct GuardedResolver {
+pub struct FilteringResolver {
     /// Says which addresses may be called.
-    pub guard: Arc<Guard>,
+    pub filter: Arc<AddressFilter>,
     /// How they are called.
     pub scheme: Scheme,
 }
@@ -38,7 +38,7 @@ pub enum ResolveError {
     Blocked(#[from] Blocked),
 }
 
-impl Service<Name> for GuardedResolver {
+impl Service<Name> for FilteringResolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = ResolveError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
@@ -48,7 +48,7 @@ impl Service<Name> for GuardedResolver {
     }
 
     fn call(&mut self, name: Name) -> Self::Future {
-        let (guard, scheme) = (self.guard.clone(), self.scheme);
+        let (filter, scheme) = (self.filter.clone(), self.scheme);
         Box::pin(async move {
             // The port is the caller's matter.
             let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0))
@@ -59,7 +59,7 @@ impl Service<Name> for GuardedResolver {
                 return Err(ResolveError::Empty);
             }
             for address in &addresses {
-                guard.check(address.ip(), scheme)?;
+                filter.check(address.ip(), scheme)?;
             }
             Ok(addresses.into_iter())
         })

@@ -13,8 +13,8 @@
 //! change is refused.
 
 use super::bodies::{BodyRoom, Found};
-use super::courier::Courier;
 use super::failure::without_answer;
+use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 /// What every worker needs.
 pub struct Worker {
-    pub(super) courier: Arc<Courier>,
+    pub(super) client: Arc<HttpClient>,
     pub(super) schedule: Arc<dyn Schedule>,
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The schedule's clock.
@@ -100,7 +100,7 @@ impl Worker {
         let until = measured + Duration::from_millis(left_ms);
         let number = before.next_number();
         let calling = self
-            .courier
+            .client
             .deliver(&notification, &body.bytes, number, signed_ms, until);
         let answer = tokio::select! {
             answer = calling => answer,
@@ -145,7 +145,7 @@ impl Worker {
 
     /// When an attempt under this lease must have begun, so that it ends before the lease does.
     fn latest_start_ms(&self, lease: &Lease) -> i64 {
-        lease.expires_ms() - millis(self.courier.timeout())
+        lease.expires_ms() - millis(self.client.timeout())
     }
 
     /// Asks the journal about a lease whose entry may have missed its own end, shuts out whoever had an

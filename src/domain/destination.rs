@@ -1,7 +1,7 @@
 //! Where a notification goes: a URL that can be called at all.
 //!
 //! Checks the form only. Whether its addresses may be called is decided when they are known, at
-//! dial time (`delivery::guard`).
+//! dial time (`delivery::address_filter`).
 
 use crate::domain::lane::Lane;
 use std::fmt;

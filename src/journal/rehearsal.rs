@@ -1,7 +1,7 @@
 //! What a check of a journal goes through: the life of a notification that is never kept.
 //!
 //! A check that writes to some other table proves little: the tables that registering and recording
-//! need may be locked, damaged, or guarded by a trigger that refuses. So a check registers a
+//! need may be locked, damaged, or refused by a trigger. So a check registers a
 //! notification and records its last attempt by the statements that do it for all others, and rolls
 //! that back.
 

@@ -4,9 +4,9 @@ use crate::by_hand::scripted::Scripted;
 use crate::journal_contract::samples::{START_MS, find, keep, key, registering_at, registration};
 use crate::support::merchant::Merchant;
 use ringback::clock::ManualClock;
-use ringback::delivery::courier::{Courier, CourierSettings};
+use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::Dispatcher;
-use ringback::delivery::guard::Guard;
+use ringback::delivery::http_client::{HttpClient, HttpClientSettings};
 use ringback::domain::destination::Destination;
 use ringback::domain::notification::Registration;
 use ringback::health::Health;
@@ -42,8 +42,8 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
     let entry = Entry::scheduled(notification, progress);
     schedule.register(entry).await.expect("registered");
     let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
-    let courier = Courier::new(CourierSettings {
-        guard: Guard {
+    let client = HttpClient::new(HttpClientSettings {
+        filter: AddressFilter {
             allowed: vec!["127.0.0.0/8".parse().expect("a network")],
             allow_http: true,
         },
@@ -53,7 +53,7 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
     });
     let recorder = Arc::new(Recorder::start(journal.clone()));
     let dispatcher = Dispatcher::new(
-        Arc::new(courier),
+        Arc::new(client),
         schedule,
         Some(recorder),
         Arc::new(behind),

@@ -7,9 +7,9 @@ use crate::support::postgres;
 use crate::support::redis::{RedisServer, connect, fresh_database};
 use bytes::Bytes;
 use ringback::clock::{Clock as _, ManualClock};
-use ringback::delivery::courier::{Courier, CourierSettings};
+use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::Dispatcher;
-use ringback::delivery::guard::Guard;
+use ringback::delivery::http_client::{HttpClient, HttpClientSettings};
 use ringback::delivery::worker::Worker;
 use ringback::domain::ack::AckRule;
 use ringback::domain::destination::Destination;
@@ -63,7 +63,7 @@ pub struct World {
     /// One of each for either server, and one for whoever looks afterwards.
     pub schedules: Vec<Arc<dyn Schedule>>,
     pub journals: Vec<Arc<dyn Journal>>,
-    couriers: Vec<Arc<Courier>>,
+    clients: Vec<Arc<HttpClient>>,
     /// The Redis of its own, where it may be set back.
     redis: Option<Mutex<RedisServer>>,
     _dir: TempDir,
@@ -141,7 +141,7 @@ impl World {
             merchant: Merchant::start().await,
             schedules,
             journals,
-            couriers: (0..3).map(courier).collect(),
+            clients: (0..3).map(client).collect(),
             redis: redis.map(Mutex::new),
             _dir: dir,
         }
@@ -164,7 +164,7 @@ impl World {
         }
         let recorder = Arc::new(Recorder::start(journal.clone()));
         let dispatcher = Dispatcher::new(
-            self.couriers[number].clone(),
+            self.clients[number].clone(),
             schedule.clone(),
             Some(recorder.clone()),
             Arc::new(self.clock.clone()),
@@ -259,9 +259,9 @@ pub fn key(id: &str) -> Key {
     Key::new("t", id).expect("a key")
 }
 
-fn courier(number: usize) -> Arc<Courier> {
-    let courier = Courier::new(CourierSettings {
-        guard: Guard {
+fn client(number: usize) -> Arc<HttpClient> {
+    let client = HttpClient::new(HttpClientSettings {
+        filter: AddressFilter {
             allowed: vec!["127.0.0.0/8".parse().expect("a network")],
             allow_http: true,
         },
@@ -269,7 +269,7 @@ fn courier(number: usize) -> Arc<Courier> {
         timeout: Duration::from_secs(10),
         user_agent: format!("server-{number}"),
     });
-    Arc::new(courier)
+    Arc::new(client)
 }
 
 async fn schedule_on(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn Schedule> {

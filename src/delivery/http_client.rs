@@ -5,10 +5,10 @@
 //! again (`delivery::pool`). Nothing is sent twice: a call over a kept connection moves to a new
 //! one only if no byte of it was written.
 
+use super::address_filter::{AddressFilter, Scheme};
 use super::connector::Connector;
 use super::exchange::{Exchanged, exchange};
 use super::failure::{blocked, not_connected, without_answer};
-use super::guard::{Guard, Scheme};
 use super::pool::Pool;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
@@ -30,11 +30,11 @@ const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature
 const RINGBACK_TOPIC: HeaderName = HeaderName::from_static("ringback-topic");
 const RINGBACK_ATTEMPT: HeaderName = HeaderName::from_static("ringback-attempt");
 
-/// What the courier goes by.
+/// What the HTTP client goes by.
 #[derive(Debug, Clone)]
-pub struct CourierSettings {
+pub struct HttpClientSettings {
     /// Which addresses may be called.
-    pub guard: Guard,
+    pub filter: AddressFilter,
     /// Signs what is sent.
     pub secret: SigningSecret,
     /// The limit of one attempt.
@@ -44,29 +44,29 @@ pub struct CourierSettings {
 }
 
 /// Makes HTTP calls.
-pub struct Courier {
+pub struct HttpClient {
     /// By scheme, because a resolver does not learn which scheme it resolves for.
     https: Connector,
     http: Connector,
     pool: Pool,
-    guard: Arc<Guard>,
+    filter: Arc<AddressFilter>,
     secret: SigningSecret,
     timeout: Duration,
     user_agent: HeaderValue,
 }
 
-impl Courier {
-    /// Makes calls to what the guard lets pass.
+impl HttpClient {
+    /// Makes calls to what the address filter lets pass.
     #[must_use]
-    pub fn new(settings: CourierSettings) -> Self {
-        let guard = Arc::new(settings.guard);
+    pub fn new(settings: HttpClientSettings) -> Self {
+        let filter = Arc::new(settings.filter);
         let tls = trust::client_config();
-        let connector = |scheme| Connector::new(guard.clone(), scheme, tls.clone());
+        let connector = |scheme| Connector::new(filter.clone(), scheme, tls.clone());
         Self {
             https: connector(Scheme::Https),
             http: connector(Scheme::Http),
             pool: Pool::default(),
-            guard,
+            filter,
             secret: settings.secret,
             timeout: settings.timeout,
             user_agent: HeaderValue::try_from(settings.user_agent)
@@ -119,7 +119,7 @@ impl Courier {
         };
         // The resolver never sees an address literal.
         if let Some(address) = literal(&url)
-            && let Err(error) = self.guard.check(address, scheme)
+            && let Err(error) = self.filter.check(address, scheme)
         {
             return Some(blocked(&error));
         }

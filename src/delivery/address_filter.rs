@@ -13,7 +13,7 @@ use thiserror::Error;
 
 /// The rules for destinations.
 #[derive(Debug, Clone, Default)]
-pub struct Guard {
+pub struct AddressFilter {
     /// Internal addresses that may be called all the same, and by plain http too.
     pub allowed: Vec<IpNet>,
     /// Whether public addresses may be called by plain http.
@@ -45,7 +45,7 @@ pub enum Blocked {
     PlainHttp(IpAddr),
 }
 
-impl Guard {
+impl AddressFilter {
     /// Checks one address.
     ///
     /// # Errors
@@ -121,12 +121,12 @@ fn internal_v6(address: Ipv6Addr) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn guard(allowed: &[&str], allow_http: bool) -> Guard {
+    fn filter(allowed: &[&str], allow_http: bool) -> AddressFilter {
         let allowed = allowed
             .iter()
             .map(|network| network.parse().expect("a network"))
             .collect();
-        Guard {
+        AddressFilter {
             allowed,
             allow_http,
         }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn internal_addresses_in_every_clothing_are_blocked() {
-        let guard = guard(&[], true);
+        let filter = filter(&[], true);
         for text in [
             "0.0.0.0",
             "0.1.2.3",
@@ -181,7 +181,7 @@ mod tests {
         ] {
             let address: IpAddr = text.parse().expect("an address");
             for scheme in [Scheme::Https, Scheme::Http] {
-                let result = guard.check(address, scheme);
+                let result = filter.check(address, scheme);
                 assert!(
                     matches!(result, Err(Blocked::Internal { .. })),
                     "{text}: {result:?}"
@@ -211,16 +211,16 @@ mod tests {
         ] {
             let address: IpAddr = text.parse().expect("an address");
             assert_eq!(
-                guard(&[], false).check(address, Scheme::Https),
+                filter(&[], false).check(address, Scheme::Https),
                 Ok(()),
                 "{text}"
             );
             assert_eq!(
-                guard(&[], true).check(address, Scheme::Http),
+                filter(&[], true).check(address, Scheme::Http),
                 Ok(()),
                 "{text}"
             );
-            let plain = guard(&[], false).check(address, Scheme::Http);
+            let plain = filter(&[], false).check(address, Scheme::Http);
             assert!(
                 matches!(plain, Err(Blocked::PlainHttp(_))),
                 "{text}: {plain:?}"
@@ -230,11 +230,11 @@ mod tests {
 
     #[test]
     fn allowed_networks_may_be_called_both_ways_and_no_further() {
-        let guard = guard(&["127.0.0.0/8", "fd00::/8"], false);
+        let filter = filter(&["127.0.0.0/8", "fd00::/8"], false);
         let check = |text: &str, allowed: bool| {
             let address: IpAddr = text.parse().expect("an address");
             for scheme in [Scheme::Https, Scheme::Http] {
-                assert_eq!(guard.check(address, scheme).is_ok(), allowed, "{text}");
+                assert_eq!(filter.check(address, scheme).is_ok(), allowed, "{text}");
             }
         };
         check("127.0.0.1", true);
