@@ -14,7 +14,7 @@ const BODY_BYTES: usize = 512;
 /// Notifications in one batch request.
 const BATCH: usize = 1_000;
 /// How long the last call may fail to appear until the run is given up.
-const PATIENCE: Duration = Duration::from_secs(120);
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
 /// A body of 512 bytes that names its due time.
 pub fn body(due_ms: u64) -> String {
@@ -163,7 +163,7 @@ pub async fn arrived(receiver: &Receiver, many: usize) -> u64 {
             return stats.last_us;
         }
         assert!(
-            started.elapsed() < PATIENCE,
+            started.elapsed() < LONGEST_WAIT,
             "only {} of {many} arrived",
             stats.calls
         );

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// Notifications that fall due just before Redis is emptied.
 const DUE: usize = 1_000;
 /// How long a rebuild may take until the run is given up.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Empties Redis under a server with so many pending notifications, a few times.
 pub async fn measure(options: &Options, pending: usize) {
@@ -57,7 +57,7 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
         if state.as_deref() == Some("whole") {
             break;
         }
-        assert!(started.elapsed() < PATIENCE, "it is not whole again");
+        assert!(started.elapsed() < LONGEST_WAIT, "it is not whole again");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let whole = started.elapsed();

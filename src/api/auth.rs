@@ -1,6 +1,6 @@
 //! Who may ask, and in whose name.
 
-use crate::api::faults::{Faults, Place};
+use crate::api::field_errors::{FieldErrors, Place};
 use crate::api::problem::{Kind, Problem};
 use crate::journal::Actor;
 use axum::extract::{FromRequestParts, Request, State};
@@ -92,7 +92,7 @@ fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
         return Ok(Actor(DEFAULT_ACTOR.into()));
     };
     let refuse = |detail: &str| {
-        Err(Problem::fields(Faults::one(
+        Err(Problem::fields(FieldErrors::one(
             Place::Header(ACTOR_HEADER),
             detail,
         )))

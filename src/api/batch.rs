@@ -6,7 +6,7 @@
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::read_json;
-use crate::api::faults::Faults;
+use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
 use crate::api::problem::{Kind, Problem, ProblemView};
 use crate::api::query::NoQuery;
@@ -86,7 +86,7 @@ pub async fn register(
     let measure = api.measure();
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
         .into_iter()
-        .map(|item| registration::parse(item.get(), measure).map_err(Problem::unfit))
+        .map(|item| registration::parse(item.get(), measure).map_err(Problem::invalid))
         .collect();
     drop(text);
     let outcomes = register_all(&api, registrations, &actor).await;
@@ -97,29 +97,29 @@ pub async fn register(
 /// The texts of the registrations.
 fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
     const POINTER: &str = "/notifications";
-    let mut faults = Faults::default();
+    let mut errors = FieldErrors::default();
     let [notifications] =
-        fields::read(text, &["notifications"], "", &mut faults).map_err(Problem::unreadable)?;
+        fields::read(text, &["notifications"], "", &mut errors).map_err(Problem::unreadable)?;
     let mut items = Vec::new();
     match notifications {
         None => {
-            faults.add(POINTER, "this field is missing");
+            errors.add(POINTER, "this field is missing");
         }
         Some(array) => match fields::elements(array.get(), MOST_ITEMS) {
             Ok((elements, count)) if count <= MOST_ITEMS => items = elements,
             Ok((_, count)) => {
                 let detail = format!("a batch has at most {MOST_ITEMS} notifications, not {count}");
-                faults.add(POINTER, detail);
+                errors.add(POINTER, detail);
             }
             Err(bad) => {
-                faults.add(POINTER, bad);
+                errors.add(POINTER, bad);
             }
         },
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(items)
     } else {
-        Err(Problem::fields(faults))
+        Err(Problem::fields(errors))
     }
 }
 

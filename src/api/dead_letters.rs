@@ -3,11 +3,11 @@
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::read_optional_json;
-use crate::api::faults::Faults;
+use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, Unreadable, optional};
 use crate::api::problem::Problem;
 use crate::api::query::{KeyPath, NoQuery, dead_letters_request};
-use crate::api::registration::Unfit;
+use crate::api::registration::Invalid;
 use crate::api::view::{ListView, json, notification};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -40,7 +40,7 @@ pub async fn replay(
     let mut share = api.room.share();
     let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
     let reason = match text {
-        Some(text) => read_reason(text.as_str()).map_err(Problem::unfit)?,
+        Some(text) => read_reason(text.as_str()).map_err(Problem::invalid)?,
         None => String::new(),
     };
     let snapshot = api
@@ -66,14 +66,14 @@ pub async fn discard(
     Ok(notification(StatusCode::OK, &snapshot))
 }
 
-fn read_reason(text: &str) -> Result<String, Unfit> {
-    let mut faults = Faults::default();
-    let unreadable = |unreadable: Unreadable| Unfit::Unreadable(unreadable);
-    let [reason] = fields::read(text, &["reason"], "", &mut faults).map_err(unreadable)?;
-    let reason = optional(reason, "/reason", &mut faults, check_reason);
+fn read_reason(text: &str) -> Result<String, Invalid> {
+    let mut errors = FieldErrors::default();
+    let unreadable = |unreadable: Unreadable| Invalid::Unreadable(unreadable);
+    let [reason] = fields::read(text, &["reason"], "", &mut errors).map_err(unreadable)?;
+    let reason = optional(reason, "/reason", &mut errors, check_reason);
     match reason {
-        Ok(reason) if faults.is_empty() => Ok(reason.unwrap_or_default()),
-        Ok(_) | Err(_) => Err(Unfit::Faults(faults)),
+        Ok(reason) if errors.is_empty() => Ok(reason.unwrap_or_default()),
+        Ok(_) | Err(_) => Err(Invalid::Fields(errors)),
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     fn a_reason_is_a_short_text_and_may_be_left_out() {
         fn check(text: &str, expected: Result<&str, &str>) {
             let reason =
-                read_reason(text).map_err(|unfit| Problem::unfit(unfit).detail().to_string());
+                read_reason(text).map_err(|invalid| Problem::invalid(invalid).detail().to_string());
             assert_eq!(
                 reason.as_deref().map_err(String::as_str),
                 expected,

@@ -4,9 +4,9 @@
 //! byte, so there is no tree of values in between: one pass finds where each field begins and ends
 //! (that pass checks the grammar of the whole text, without recursion, so depth costs no stack),
 //! and only the fields that are wanted are decoded. Duplicated and unknown names are noted as
-//! faults.
+//! errors.
 
-use crate::api::faults::{Faults, Noted};
+use crate::api::field_errors::{FieldErrors, Noted};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
@@ -47,7 +47,7 @@ pub enum BadString {
 }
 
 /// Reads an object with these fields and no others. A field given twice or of another name is
-/// noted as a fault under `pointer`, the object's own place.
+/// noted as an error under `pointer`, the object's own place.
 ///
 /// # Errors
 /// [`Unreadable`] if the text is no object; then nothing that was noted matters.
@@ -55,21 +55,21 @@ pub fn read<'a, const N: usize>(
     text: &'a str,
     names: &'static [&'static str; N],
     pointer: &str,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Result<[Option<&'a RawValue>; N], Unreadable> {
     let mut values = [None; N];
     each_member(text, |name, value| {
         match names.iter().position(|known| *known == name) {
             Some(position) if values[position].is_none() => values[position] = Some(value),
             Some(_) => {
-                faults.add_member(pointer, &name, "this field is given twice");
+                errors.add_member(pointer, &name, "this field is given twice");
             }
             None if names.is_empty() => {
-                faults.add_member(pointer, &name, "unknown field; none is known here");
+                errors.add_member(pointer, &name, "unknown field; none is known here");
             }
             None => {
                 let known = names.join(", ");
-                faults.add_member(
+                errors.add_member(
                     pointer,
                     &name,
                     format_args!("unknown field; known are {known}"),
@@ -145,16 +145,16 @@ pub fn string(value: &RawValue) -> Result<Cow<'_, str>, BadString> {
 pub fn optional<Value, Bad: fmt::Display>(
     field: Option<&RawValue>,
     pointer: &str,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
     parse: impl FnOnce(&str) -> Result<Value, Bad>,
 ) -> Result<Option<Value>, Noted> {
     let Some(value) = given(field) else {
         return Ok(None);
     };
-    let text = string(value).map_err(|bad| faults.add(pointer, bad))?;
+    let text = string(value).map_err(|bad| errors.add(pointer, bad))?;
     parse(&text)
         .map(Some)
-        .map_err(|bad| faults.add(pointer, bad))
+        .map_err(|bad| errors.add(pointer, bad))
 }
 
 /// Reads a string field that must be there.
@@ -164,14 +164,14 @@ pub fn optional<Value, Bad: fmt::Display>(
 pub fn required<Value, Bad: fmt::Display>(
     field: Option<&RawValue>,
     pointer: &str,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
     parse: impl FnOnce(&str) -> Result<Value, Bad>,
 ) -> Result<Value, Noted> {
     let Some(value) = field else {
-        return Err(faults.add(pointer, "this field is missing"));
+        return Err(errors.add(pointer, "this field is missing"));
     };
-    let text = string(value).map_err(|bad| faults.add(pointer, bad))?;
-    parse(&text).map_err(|bad| faults.add(pointer, bad))
+    let text = string(value).map_err(|bad| errors.add(pointer, bad))?;
+    parse(&text).map_err(|bad| errors.add(pointer, bad))
 }
 
 /// Names what was given where something else was expected.
@@ -285,22 +285,22 @@ mod tests {
 
     #[test]
     fn fields_keep_the_text_received() {
-        let mut faults = Faults::default();
+        let mut errors = FieldErrors::default();
         let text = r#" {"b" : { "x" : [1 , 1.0e2] } , "\u0061":"\n"} "#;
-        let [a, b, c] = read(text, &["a", "b", "c"], "", &mut faults).expect("an object");
+        let [a, b, c] = read(text, &["a", "b", "c"], "", &mut errors).expect("an object");
         assert_eq!(a.map(RawValue::get), Some(r#""\n""#));
         assert_eq!(b.map(RawValue::get), Some(r#"{ "x" : [1 , 1.0e2] }"#));
-        assert!(c.is_none() && faults.is_empty());
+        assert!(c.is_none() && errors.is_empty());
     }
 
     #[test]
     fn doubled_and_unknown_fields_are_noted() {
-        let mut faults = Faults::default();
+        let mut errors = FieldErrors::default();
         let text = r#"{"a":1,"\u0061":2,"x/y":3}"#;
-        let [a] = read(text, &["a"], "/p", &mut faults).expect("an object");
+        let [a] = read(text, &["a"], "/p", &mut errors).expect("an object");
         assert_eq!(a.map(RawValue::get), Some("1"), "the first counts");
         assert_eq!(
-            faults.summary(),
+            errors.summary(),
             "/p/a: this field is given twice; /p/x~1y: unknown field; known are a"
         );
     }
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn what_is_no_object_is_told_from_what_is_no_json() {
         fn check(text: &str, expected: &str) {
-            let error = read(text, &["a"], "", &mut Faults::default()).expect_err(text);
+            let error = read(text, &["a"], "", &mut FieldErrors::default()).expect_err(text);
             assert_eq!(error.to_string(), expected, "{text}");
         }
         check("[]", "an object is expected, not an array");
@@ -339,13 +339,13 @@ mod tests {
     fn depth_costs_no_stack() {
         let deep = "[".repeat(500_000) + &"]".repeat(500_000);
         let text = format!("{{\"a\":{deep}}}");
-        let [a] = read(&text, &["a"], "", &mut Faults::default()).expect("an object");
+        let [a] = read(&text, &["a"], "", &mut FieldErrors::default()).expect("an object");
         assert_eq!(a.map(RawValue::get), Some(deep.as_str()));
-        assert!(read(&deep, &["a"], "", &mut Faults::default()).is_err());
+        assert!(read(&deep, &["a"], "", &mut FieldErrors::default()).is_err());
         assert_eq!(elements(&deep, 1).expect("an array").1, 1);
         assert_eq!(elements(&format!("[1,{deep}]"), 1).expect("an array").1, 2);
         let open = "{\"a\":".repeat(500_000);
-        assert!(read(&open, &["a"], "", &mut Faults::default()).is_err());
+        assert!(read(&open, &["a"], "", &mut FieldErrors::default()).is_err());
     }
 
     #[test]

@@ -6,17 +6,17 @@
 //! once. Deliberately knows nothing of stores and of delivery: [`crate::service`] does what is
 //! asked.
 //!
-//! Everything that comes in is bounded: requests in flight ([`gate`]), the length of a body and the
+//! Everything that comes in is bounded: requests in flight ([`concurrency_limit`]), the length of a body and the
 //! time it may take ([`body`]), the bytes of all bodies together ([`room`]), the items of a batch, the
-//! items of a page, the faults in an answer.
+//! items of a page, the errors in an answer.
 
 pub mod auth;
 pub mod batch;
 pub mod body;
+pub mod concurrency_limit;
 pub mod dead_letters;
-pub mod faults;
+pub mod field_errors;
 pub mod fields;
-pub mod gate;
 pub mod health;
 pub mod metrics;
 pub mod notifications;
@@ -37,7 +37,7 @@ use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
 use body::Bounds;
-use gate::Gate;
+use concurrency_limit::ConcurrencyLimit;
 use problem::Problem;
 use registration::Measure;
 use room::Room;
@@ -58,7 +58,7 @@ const MOST_BATCHES: usize = 16;
 /// [`FREE_BYTES`](room::FREE_BYTES) of each.
 const ROOM_BYTES: usize = 64 * 1024 * 1024;
 /// How long a request waits for a place, or for room.
-const PATIENCE: Duration = Duration::from_secs(5);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The API's settings.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ pub struct ApiSettings {
     /// Most bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
     pub room_bytes: usize,
     /// How long a request waits where too many are in flight, or hold too many bytes.
-    pub patience: Duration,
+    pub longest_wait: Duration,
 }
 
 impl Default for ApiSettings {
@@ -85,7 +85,7 @@ impl Default for ApiSettings {
             most_requests: 1_024,
             body_time: Duration::from_secs(30),
             room_bytes: ROOM_BYTES,
-            patience: PATIENCE,
+            longest_wait: LONGEST_WAIT,
         }
     }
 }
@@ -98,7 +98,7 @@ impl fmt::Debug for ApiSettings {
             most_requests,
             body_time,
             room_bytes,
-            patience,
+            longest_wait,
         } = self;
         out.debug_struct("ApiSettings")
             .field("largest_body_bytes", largest_body_bytes)
@@ -106,7 +106,7 @@ impl fmt::Debug for ApiSettings {
             .field("most_requests", most_requests)
             .field("body_time", body_time)
             .field("room_bytes", room_bytes)
-            .field("patience", patience)
+            .field("longest_wait", longest_wait)
             .finish()
     }
 }
@@ -153,7 +153,7 @@ impl Api {
     /// Waits for a place among the batch requests. Each gives the stores much to do, so few are
     /// admitted; they are as fast as the stores, so waiting a little beats refusing.
     async fn batch_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        match tokio::time::timeout(self.settings.patience, self.batches.acquire()).await {
+        match tokio::time::timeout(self.settings.longest_wait, self.batches.acquire()).await {
             Ok(Ok(place)) => Ok(place),
             // Nobody closes it; a closed one has no place either.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
@@ -163,9 +163,9 @@ impl Api {
 
 /// The routes, over one service.
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
-    let gate = Gate::of(settings.most_requests);
+    let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
     let key = ApiKey::new(settings.api_key.as_deref());
-    let room = Room::new(settings.room_bytes, settings.patience);
+    let room = Room::new(settings.room_bytes, settings.longest_wait);
     let api = Arc::new(Api {
         service,
         settings,
@@ -196,10 +196,13 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             post(dead_letters::replay),
         )
         .method_not_allowed_fallback(notifications::unknown_method)
-        .route_layer(from_fn_with_state(gate, gate::pass))
+        .route_layer(from_fn_with_state(
+            concurrency_limit,
+            concurrency_limit::pass,
+        ))
         // Outermost: who has no key takes no place.
         .route_layer(from_fn_with_state(key, auth::admit));
-    // No key, since probes have none; and no gate: while a store is away the places may all be
+    // No key, since probes have none; and no limit of requests: while a store is away the places may all be
     // taken, and that is when somebody wants to know. Those who ask share what the stores are asked.
     let health = Router::new()
         .route("/healthz", get(health::alive))

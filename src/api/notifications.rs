@@ -3,7 +3,7 @@
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::{read_json, read_optional_json};
-use crate::api::faults::Faults;
+use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
 use crate::api::problem::{Kind, Problem};
 use crate::api::query::{KeyPath, NoQuery, list_request};
@@ -26,7 +26,8 @@ pub async fn register(
     // Held until the answer: the registration takes as much as its text did.
     let mut share = api.room.share();
     let text = read_json(&parts.headers, body, api.single_bounds(), &mut share).await?;
-    let registration = registration::parse(text.as_str(), api.measure()).map_err(Problem::unfit)?;
+    let registration =
+        registration::parse(text.as_str(), api.measure()).map_err(Problem::invalid)?;
     // The request's own buffer need not outlive the waiting for the stores.
     drop(text);
     match api.service.register(registration, actor).await {
@@ -94,10 +95,10 @@ pub async fn retry(
     let mut share = api.room.share();
     let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
     if let Some(text) = text {
-        let mut faults = Faults::default();
-        let [] = fields::read(text.as_str(), &[], "", &mut faults).map_err(Problem::unreadable)?;
-        if !faults.is_empty() {
-            return Err(Problem::fields(faults));
+        let mut errors = FieldErrors::default();
+        let [] = fields::read(text.as_str(), &[], "", &mut errors).map_err(Problem::unreadable)?;
+        if !errors.is_empty() {
+            return Err(Problem::fields(errors));
         }
     }
     let snapshot = api

@@ -8,9 +8,9 @@ mod kind;
 
 pub use kind::Kind;
 
-use crate::api::faults::{Fault, Faults, Place};
+use crate::api::field_errors::{FieldError, FieldErrors, Place};
 use crate::api::fields::Unreadable;
-use crate::api::registration::Unfit;
+use crate::api::registration::Invalid;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
@@ -25,7 +25,7 @@ use std::borrow::Cow;
 pub struct Problem {
     kind: Kind,
     detail: Cow<'static, str>,
-    errors: Vec<Fault>,
+    errors: Vec<FieldError>,
     subject: Option<Subject>,
 }
 
@@ -61,19 +61,19 @@ impl Problem {
 
     /// Fields of the body, or headers, that are wrong.
     #[must_use]
-    pub fn fields(faults: Faults) -> Self {
-        let kind = if faults.too_large() {
+    pub fn fields(errors: FieldErrors) -> Self {
+        let kind = if errors.too_large() {
             Kind::TooLarge
         } else {
             Kind::Fields
         };
-        Self::with_faults(kind, faults)
+        Self::with_errors(kind, errors)
     }
 
     /// Query parameters that are wrong.
     #[must_use]
-    pub fn parameters(faults: Faults) -> Self {
-        Self::with_faults(Kind::Parameters, faults)
+    pub fn parameters(errors: FieldErrors) -> Self {
+        Self::with_errors(Kind::Parameters, errors)
     }
 
     /// A body that is no JSON object.
@@ -84,24 +84,24 @@ impl Problem {
                 Self::new(Kind::Malformed, format!("the body is not JSON: {error}"))
             }
             Unreadable::Kind(kind) => {
-                Self::fields(Faults::one(Place::Pointer(String::new()), kind))
+                Self::fields(FieldErrors::one(Place::Pointer(String::new()), kind))
             }
         }
     }
 
     /// A body that is no registration.
     #[must_use]
-    pub fn unfit(unfit: Unfit) -> Self {
-        match unfit {
-            Unfit::Unreadable(unreadable) => Self::unreadable(unreadable),
-            Unfit::Faults(faults) => Self::fields(faults),
+    pub fn invalid(invalid: Invalid) -> Self {
+        match invalid {
+            Invalid::Unreadable(unreadable) => Self::unreadable(unreadable),
+            Invalid::Fields(errors) => Self::fields(errors),
         }
     }
 
-    fn with_faults(kind: Kind, faults: Faults) -> Self {
-        let detail = faults.summary();
+    fn with_errors(kind: Kind, errors: FieldErrors) -> Self {
+        let detail = errors.summary();
         Self {
-            errors: faults.into_list(),
+            errors: errors.into_list(),
             ..Self::new(kind, detail)
         }
     }
@@ -145,7 +145,10 @@ impl Problem {
             ServiceError::Unsettled => Self::new(Kind::Unavailable, detail),
             ServiceError::NoJournal => Self::new(Kind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
-                Self::parameters(Faults::one(Place::Parameter("cursor".to_string()), detail))
+                Self::parameters(FieldErrors::one(
+                    Place::Parameter("cursor".to_string()),
+                    detail,
+                ))
             }
             ServiceError::Journal(JournalError::Unavailable(reason)) => {
                 Self::unavailable("journal", &reason)
@@ -273,7 +276,7 @@ pub struct ProblemView<'a> {
     status: u16,
     detail: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    errors: &'a [Fault],
+    errors: &'a [FieldError],
     #[serde(skip_serializing_if = "Option::is_none")]
     topic: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -373,9 +376,9 @@ mod tests {
 
     #[test]
     fn a_problem_has_the_members_of_rfc_9457_and_the_faults() {
-        let mut faults = Faults::default();
-        faults.add("/url", "this field is missing");
-        let problem = Problem::fields(faults);
+        let mut errors = FieldErrors::default();
+        errors.add("/url", "this field is missing");
+        let problem = Problem::fields(errors);
         assert_eq!(
             serde_json::to_string(&problem.view()).expect("JSON"),
             r#"{"type":"urn:ringback:problem:fields","title":"Some fields are wrong","status":422,"detail":"/url: this field is missing","errors":[{"pointer":"/url","detail":"this field is missing"}]}"#

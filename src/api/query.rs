@@ -3,7 +3,7 @@
 //! An empty parameter says nothing, as in a form that was left blank. An unknown one is an error:
 //! a filter with a typing error in its name would otherwise show everything.
 
-use crate::api::faults::Faults;
+use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Kind, Problem};
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
@@ -56,12 +56,12 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut faults = Faults::default();
-        let [] = read(&parts.uri, &[], &mut faults);
-        if faults.is_empty() {
+        let mut errors = FieldErrors::default();
+        let [] = read(&parts.uri, &[], &mut errors);
+        if errors.is_empty() {
             Ok(Self)
         } else {
-            Err(Problem::parameters(faults))
+            Err(Problem::parameters(errors))
         }
     }
 }
@@ -71,22 +71,22 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
 /// # Errors
 /// The problem that names every wrong parameter.
 pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
-    let mut faults = Faults::default();
-    let [topic, state, lane, from, to, limit, cursor] = read(uri, &LIST, &mut faults);
-    let state = parsed("state", state, &mut faults, parse_state);
+    let mut errors = FieldErrors::default();
+    let [topic, state, lane, from, to, limit, cursor] = read(uri, &LIST, &mut errors);
+    let state = parsed("state", state, &mut errors, parse_state);
     let (state, in_flight) = state.map_or((None, None), |(state, flight)| (Some(state), flight));
     let request = ListRequest {
         filter: Filter {
             state,
-            ..filter(topic, lane, from, to, &mut faults)
+            ..filter(topic, lane, from, to, &mut errors)
         },
         in_flight,
-        ..page(limit, cursor, &mut faults)
+        ..page(limit, cursor, &mut errors)
     };
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(request)
     } else {
-        Err(Problem::parameters(faults))
+        Err(Problem::parameters(errors))
     }
 }
 
@@ -95,19 +95,19 @@ pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
 /// # Errors
 /// The problem that names every wrong parameter.
 pub fn dead_letters_request(uri: &Uri) -> Result<ListRequest, Problem> {
-    let mut faults = Faults::default();
-    let [topic, lane, cause, from, to, limit, cursor] = read(uri, &DEAD_LETTERS, &mut faults);
+    let mut errors = FieldErrors::default();
+    let [topic, lane, cause, from, to, limit, cursor] = read(uri, &DEAD_LETTERS, &mut errors);
     let request = ListRequest {
         filter: Filter {
-            cause: parsed("cause", cause, &mut faults, parse_cause),
-            ..filter(topic, lane, from, to, &mut faults)
+            cause: parsed("cause", cause, &mut errors, parse_cause),
+            ..filter(topic, lane, from, to, &mut errors)
         },
-        ..page(limit, cursor, &mut faults)
+        ..page(limit, cursor, &mut errors)
     };
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(request)
     } else {
-        Err(Problem::parameters(faults))
+        Err(Problem::parameters(errors))
     }
 }
 
@@ -116,35 +116,35 @@ fn filter(
     lane: Option<String>,
     from: Option<String>,
     to: Option<String>,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Filter {
     Filter {
-        topic: parsed("topic", topic, faults, |topic| {
+        topic: parsed("topic", topic, errors, |topic| {
             check_topic(topic)
                 .map(|()| topic.to_string())
                 .map_err(|bad| bad.to_string())
         }),
-        lane: parsed("lane", lane, faults, parse_lane),
-        from_ms: parsed("from", from, faults, parse_time),
-        to_ms: parsed("to", to, faults, parse_time),
+        lane: parsed("lane", lane, errors, parse_lane),
+        from_ms: parsed("from", from, errors, parse_time),
+        to_ms: parsed("to", to, errors, parse_time),
         state: None,
         cause: None,
     }
 }
 
-fn page(limit: Option<String>, cursor: Option<String>, faults: &mut Faults) -> ListRequest {
+fn page(limit: Option<String>, cursor: Option<String>, errors: &mut FieldErrors) -> ListRequest {
     ListRequest {
-        limit: parsed("limit", limit, faults, parse_limit).unwrap_or(DEFAULT_ITEMS),
-        cursor: parsed("cursor", cursor, faults, parse_cursor),
+        limit: parsed("limit", limit, errors, parse_limit).unwrap_or(DEFAULT_ITEMS),
+        cursor: parsed("cursor", cursor, errors, parse_cursor),
         ..ListRequest::default()
     }
 }
 
-/// The values of the named parameters; one given twice or of another name is noted as a fault.
+/// The values of the named parameters; one given twice or of another name is noted as an error.
 fn read<const N: usize>(
     uri: &Uri,
     names: &[&'static str; N],
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> [Option<String>; N] {
     let mut values = [const { None::<String> }; N];
     let query = uri.query().unwrap_or("");
@@ -154,15 +154,15 @@ fn read<const N: usize>(
                 values[position] = Some(value.into_owned());
             }
             Some(_) => {
-                faults.add_parameter(&name, "this parameter is given twice");
+                errors.add_parameter(&name, "this parameter is given twice");
             }
             None if names.is_empty() => {
-                faults.add_parameter(&name, "this path takes no parameters");
+                errors.add_parameter(&name, "this path takes no parameters");
             }
             None => {
                 let known = names.join(", ");
                 let detail = format!("unknown parameter; known are {known}");
-                faults.add_parameter(&name, detail);
+                errors.add_parameter(&name, detail);
             }
         }
     }
@@ -172,12 +172,12 @@ fn read<const N: usize>(
 fn parsed<Value>(
     name: &str,
     value: Option<String>,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
     parse: impl FnOnce(&str) -> Result<Value, String>,
 ) -> Option<Value> {
     let value = value.filter(|value| !value.is_empty())?;
     parse(&value)
-        .map_err(|detail| faults.add_parameter(name, detail))
+        .map_err(|detail| errors.add_parameter(name, detail))
         .ok()
 }
 

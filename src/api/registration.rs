@@ -3,7 +3,7 @@
 //! `null` says the same as leaving an optional field out, except in `body`, where it is a JSON
 //! value like any other.
 
-use crate::api::faults::{Faults, Noted};
+use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, Unreadable, given, optional, required, string};
 use crate::api::rules;
 use crate::domain::destination::Destination;
@@ -46,19 +46,19 @@ pub struct Measure {
 
 /// Why there is no registration.
 #[derive(Debug)]
-pub enum Unfit {
+pub enum Invalid {
     /// The text is no JSON object.
     Unreadable(Unreadable),
     /// These fields are wrong.
-    Faults(Faults),
+    Fields(FieldErrors),
 }
 
 /// Reads one registration.
 ///
 /// # Errors
-/// [`Unfit`]; its list names every wrong field.
-pub fn parse(text: &str, measure: Measure) -> Result<Registration, Unfit> {
-    let mut faults = Faults::default();
+/// [`Invalid`]; its list names every wrong field.
+pub fn parse(text: &str, measure: Measure) -> Result<Registration, Invalid> {
+    let mut errors = FieldErrors::default();
     let [
         topic,
         id,
@@ -71,22 +71,22 @@ pub fn parse(text: &str, measure: Measure) -> Result<Registration, Unfit> {
         deliver_at,
         ladder,
         ack,
-    ] = fields::read(text, &FIELDS, "", &mut faults).map_err(Unfit::Unreadable)?;
-    // Nothing returns before every field was read: all faults are to be on the list.
+    ] = fields::read(text, &FIELDS, "", &mut errors).map_err(Invalid::Unreadable)?;
+    // Nothing returns before every field was read: all errors are to be on the list.
     let read = (
-        read_key(topic, id, &mut faults),
-        required(url, "/url", &mut faults, Destination::parse),
-        read_body(body, body_base64, measure.largest_body_bytes, &mut faults),
+        read_key(topic, id, &mut errors),
+        required(url, "/url", &mut errors, Destination::parse),
+        read_body(body, body_base64, measure.largest_body_bytes, &mut errors),
         optional(
             content_type,
             "/content_type",
-            &mut faults,
+            &mut errors,
             check_content_type,
         ),
-        read_headers(headers, &mut faults),
-        read_start(delay, deliver_at, measure.now_ms, &mut faults),
-        rules::read_ladder(ladder, &mut faults),
-        rules::read_ack(ack, &mut faults),
+        read_headers(headers, &mut errors),
+        read_start(delay, deliver_at, measure.now_ms, &mut errors),
+        rules::read_ladder(ladder, &mut errors),
+        rules::read_ack(ack, &mut errors),
     );
     match read {
         (
@@ -98,7 +98,7 @@ pub fn parse(text: &str, measure: Measure) -> Result<Registration, Unfit> {
             Ok(start),
             Ok(ladder),
             Ok(ack),
-        ) if faults.is_empty() => Ok(Registration {
+        ) if errors.is_empty() => Ok(Registration {
             key,
             destination,
             body,
@@ -108,19 +108,19 @@ pub fn parse(text: &str, measure: Measure) -> Result<Registration, Unfit> {
             ladder,
             ack,
         }),
-        _ => Err(Unfit::Faults(faults)),
+        _ => Err(Invalid::Fields(errors)),
     }
 }
 
 fn read_key(
     topic: Option<&RawValue>,
     id: Option<&RawValue>,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Result<Key, Noted> {
-    let topic = required(topic, "/topic", faults, |topic| {
+    let topic = required(topic, "/topic", errors, |topic| {
         check_topic(topic).map(|()| topic.to_string())
     });
-    let id = optional(id, "/id", faults, |id| {
+    let id = optional(id, "/id", errors, |id| {
         check_id(id).map(|()| id.to_string())
     });
     let id = id?.unwrap_or_else(|| Uuid::now_v7().to_string());
@@ -132,39 +132,39 @@ fn read_body(
     body: Option<&RawValue>,
     body_base64: Option<&RawValue>,
     largest: usize,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Result<(Bytes, &'static str), Noted> {
-    let too_large = |pointer, faults: &mut Faults| {
+    let too_large = |pointer, errors: &mut FieldErrors| {
         let detail = format!("a body is at most {largest} bytes long");
-        Err(faults.add_too_large(pointer, detail))
+        Err(errors.add_too_large(pointer, detail))
     };
     match (body, given(body_base64)) {
-        (None, None) => Err(faults.add("/body", "this field is missing")),
+        (None, None) => Err(errors.add("/body", "this field is missing")),
         (Some(_), Some(_)) => {
-            Err(faults.add("/body_base64", "give `body` or `body_base64`, not both"))
+            Err(errors.add("/body_base64", "give `body` or `body_base64`, not both"))
         }
         (Some(body), None) if body.get().starts_with('"') => {
-            let text = string(body).map_err(|bad| faults.add("/body", bad))?;
+            let text = string(body).map_err(|bad| errors.add("/body", bad))?;
             if text.len() > largest {
-                return too_large("/body", faults);
+                return too_large("/body", errors);
             }
             Ok((Bytes::from(text.into_owned().into_bytes()), TEXT))
         }
         (Some(body), None) => {
             let text = body.get();
             if text.len() > largest {
-                return too_large("/body", faults);
+                return too_large("/body", errors);
             }
             Ok((Bytes::copy_from_slice(text.as_bytes()), JSON))
         }
         (None, Some(encoded)) => {
-            let encoded = string(encoded).map_err(|bad| faults.add("/body_base64", bad))?;
+            let encoded = string(encoded).map_err(|bad| errors.add("/body_base64", bad))?;
             let bytes = STANDARD.decode(encoded.as_bytes()).map_err(|error| {
                 let detail = format!("not standard base64 with padding: {error}");
-                faults.add("/body_base64", detail)
+                errors.add("/body_base64", detail)
             })?;
             if bytes.len() > largest {
-                return too_large("/body_base64", faults);
+                return too_large("/body_base64", errors);
             }
             Ok((Bytes::from(bytes), JSON))
         }
@@ -181,7 +181,7 @@ fn check_content_type(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-fn read_headers(field: Option<&RawValue>, faults: &mut Faults) -> Result<Headers, Noted> {
+fn read_headers(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Headers, Noted> {
     let mut headers = Headers::default();
     let Some(field) = given(field) else {
         return Ok(headers);
@@ -195,15 +195,15 @@ fn read_headers(field: Option<&RawValue>, faults: &mut Faults) -> Result<Headers
             },
             Err(bad) => bad.to_string(),
         };
-        noted = Some(faults.add_member("/headers", &name, bad));
+        noted = Some(errors.add_member("/headers", &name, bad));
     });
     match (seen, noted) {
         (Ok(()), None) => Ok(headers),
         (Ok(()), Some(noted)) => Err(noted),
-        (Err(Unreadable::Kind(kind)), _) => Err(faults.add("/headers", kind)),
+        (Err(Unreadable::Kind(kind)), _) => Err(errors.add("/headers", kind)),
         // The grammar was checked before, so only a name's half surrogate is left.
         (Err(Unreadable::Syntax(_)), _) => {
-            Err(faults.add("/headers", fields::BadString::Surrogate))
+            Err(errors.add("/headers", fields::BadString::Surrogate))
         }
     }
 }
@@ -212,18 +212,18 @@ fn read_start(
     delay: Option<&RawValue>,
     deliver_at: Option<&RawValue>,
     now_ms: i64,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Result<Start, Noted> {
     let (delay, deliver_at) = (given(delay), given(deliver_at));
     let both = delay.is_some() && deliver_at.is_some();
-    let delay_ms = optional(delay, "/delay", faults, |text| {
+    let delay_ms = optional(delay, "/delay", errors, |text| {
         let delay_ms = duration::parse_ms(text).map_err(|bad| bad.to_string())?;
         if delay_ms > LONGEST_DELAY_MS {
             return Err("a delay is at most 30 days".to_string());
         }
         Ok(delay_ms)
     });
-    let at_ms = optional(deliver_at, "/deliver_at", faults, |text| {
+    let at_ms = optional(deliver_at, "/deliver_at", errors, |text| {
         let at_ms = timestamp::parse_ms(text).map_err(|bad| bad.to_string())?;
         if at_ms > now_ms + LONGEST_DELAY_MS {
             return Err("this is more than 30 days ahead".to_string());
@@ -231,7 +231,7 @@ fn read_start(
         Ok(at_ms)
     });
     if both {
-        return Err(faults.add("/deliver_at", "give `delay` or `deliver_at`, not both"));
+        return Err(errors.add("/deliver_at", "give `delay` or `deliver_at`, not both"));
     }
     match (delay_ms?, at_ms?) {
         (_, Some(at_ms)) => Ok(Start::At(at_ms)),

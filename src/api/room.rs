@@ -26,7 +26,7 @@ pub struct Room {
     /// For the one that goes on without room.
     last: Arc<Semaphore>,
     /// How long one request waits in all.
-    patience: Duration,
+    longest_wait: Duration,
 }
 
 /// What one request holds of the room; given back when it is dropped.
@@ -52,11 +52,11 @@ enum Held {
 impl Room {
     /// A room of so many bytes, for which a request waits so long.
     #[must_use]
-    pub fn new(bytes: usize, patience: Duration) -> Self {
+    pub fn new(bytes: usize, longest_wait: Duration) -> Self {
         Self {
             bytes: Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))),
             last: Arc::new(Semaphore::new(1)),
-            patience,
+            longest_wait,
         }
     }
 
@@ -89,8 +89,8 @@ impl Share {
             Ok(taken) => self.add(taken),
             Err(_) => {
                 let began = Instant::now();
-                let patience = self.room.patience.saturating_sub(self.waited);
-                let waited = tokio::time::timeout(patience, self.wait(bytes)).await;
+                let longest_wait = self.room.longest_wait.saturating_sub(self.waited);
+                let waited = tokio::time::timeout(longest_wait, self.wait(bytes)).await;
                 self.waited += began.elapsed();
                 waited.map_err(|_| full())?;
             }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
 
-    const PATIENCE: Duration = Duration::from_secs(5);
+    const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
     fn taken(share: &mut Share, bytes: usize) -> Option<Result<(), Problem>> {
         share.take(bytes).now_or_never()
@@ -145,7 +145,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_bytes_are_free_and_the_others_are_taken_from_the_room() {
-        let room = Room::new(10, PATIENCE);
+        let room = Room::new(10, LONGEST_WAIT);
         let mut share = room.share();
         assert_eq!(taken(&mut share, FREE_BYTES), Some(Ok(())));
         assert_eq!(room.bytes.available_permits(), 10);
@@ -160,7 +160,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn one_goes_on_without_room_and_the_others_wait_for_a_while() {
-        let room = Room::new(10, PATIENCE);
+        let room = Room::new(10, LONGEST_WAIT);
         let mut shares = [room.share(), room.share(), room.share()];
         for share in &mut shares {
             assert_eq!(taken(share, FREE_BYTES), Some(Ok(())));
@@ -174,10 +174,10 @@ mod tests {
         let began = Instant::now();
         let refused = third.take(1).await.expect_err("no room");
         assert_eq!(refused.kind(), Kind::Busy);
-        assert_eq!(began.elapsed(), PATIENCE);
-        // Patience counts for the whole request.
+        assert_eq!(began.elapsed(), LONGEST_WAIT);
+        // The wait counts for the whole request.
         assert!(third.take(1).await.is_err());
-        assert!(began.elapsed() <= PATIENCE + Duration::from_millis(2));
+        assert!(began.elapsed() <= LONGEST_WAIT + Duration::from_millis(2));
         // Room that is given back is taken by who waits for it.
         let (taken, ()) = tokio::join!(second.take(5), async { *first = room.share() });
         assert_eq!(taken, Ok(()));

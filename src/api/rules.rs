@@ -3,7 +3,7 @@
 //! Each is a name or an object. Whatever is wrong inside an object is reported at the field itself,
 //! naming the member.
 
-use crate::api::faults::{Faults, Noted};
+use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, string, wrong_kind};
 use crate::domain::ack::AckRule;
 use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS};
@@ -17,26 +17,26 @@ const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter
 ///
 /// # Errors
 /// [`Noted`] if there is no such ladder, or a custom one breaks a rule.
-pub fn read_ladder(field: Option<&RawValue>, faults: &mut Faults) -> Result<Ladder, Noted> {
+pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     let Some(field) = given(field) else {
         return Ok(Ladder::standard());
     };
     match field.get().as_bytes().first() {
         Some(b'"') => {
-            let name = string(field).map_err(|bad| faults.add(LADDER, bad))?;
-            Ladder::by_name(&name).map_err(|bad| faults.add(LADDER, bad))
+            let name = string(field).map_err(|bad| errors.add(LADDER, bad))?;
+            Ladder::by_name(&name).map_err(|bad| errors.add(LADDER, bad))
         }
-        Some(b'{') => read_custom(field.get(), faults),
+        Some(b'{') => read_custom(field.get(), errors),
         Some(_) | None => {
-            Err(faults.add(LADDER, wrong_kind(field, "a ladder's name or an object")))
+            Err(errors.add(LADDER, wrong_kind(field, "a ladder's name or an object")))
         }
     }
 }
 
-fn read_custom(text: &str, faults: &mut Faults) -> Result<Ladder, Noted> {
-    let mut inner = Faults::default();
+fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
+    let mut inner = FieldErrors::default();
     let members = fields::read(text, &LADDER_MEMBERS, "", &mut inner)
-        .map_err(|_| faults.add(LADDER, "a member's name is half a surrogate pair"))?;
+        .map_err(|_| errors.add(LADDER, "a member's name is half a surrogate pair"))?;
     let [intervals, window, repeat_last, jitter] = members.map(given);
     let custom = CustomLadder {
         intervals: read_intervals(intervals, &mut inner),
@@ -48,17 +48,17 @@ fn read_custom(text: &str, faults: &mut Faults) -> Result<Ladder, Noted> {
         jitter: read_plain(jitter, "/jitter", "a number from 0 to 0.5", &mut inner),
     };
     if inner.is_empty() {
-        return Ladder::custom(&custom).map_err(|bad| faults.add(LADDER, bad));
+        return Ladder::custom(&custom).map_err(|bad| errors.add(LADDER, bad));
     }
     let mut noted = Noted;
-    for fault in inner.into_list() {
-        noted = faults.add(LADDER, fault.in_words());
+    for error in inner.into_list() {
+        noted = errors.add(LADDER, error.in_words());
     }
     Err(noted)
 }
 
 /// The intervals of a custom ladder; none, if it lists none: then there is one attempt.
-fn read_intervals(field: Option<&RawValue>, faults: &mut Faults) -> Vec<String> {
+fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<String> {
     const POINTER: &str = "/intervals";
     let Some(field) = field else {
         return Vec::new();
@@ -67,7 +67,7 @@ fn read_intervals(field: Option<&RawValue>, faults: &mut Faults) -> Vec<String> 
     let elements = match fields::elements(field.get(), MOST_INTERVALS + 1) {
         Ok((elements, _)) => elements,
         Err(bad) => {
-            faults.add(POINTER, bad);
+            errors.add(POINTER, bad);
             return Vec::new();
         }
     };
@@ -76,7 +76,7 @@ fn read_intervals(field: Option<&RawValue>, faults: &mut Faults) -> Vec<String> 
         match string(element) {
             Ok(interval) => intervals.push(interval.into_owned()),
             Err(bad) => {
-                faults.add_member(POINTER, &position.to_string(), bad);
+                errors.add_member(POINTER, &position.to_string(), bad);
             }
         }
     }
@@ -88,7 +88,7 @@ fn read_plain<'a, Value>(
     field: Option<&'a RawValue>,
     pointer: &str,
     expected: &'static str,
-    faults: &mut Faults,
+    errors: &mut FieldErrors,
 ) -> Value
 where
     Value: serde::Deserialize<'a> + Default,
@@ -97,7 +97,7 @@ where
         return Value::default();
     };
     serde_json::from_str(field.get()).unwrap_or_else(|_| {
-        faults.add(pointer, format_args!("{expected} is expected"));
+        errors.add(pointer, format_args!("{expected} is expected"));
         Value::default()
     })
 }
@@ -106,7 +106,7 @@ where
 ///
 /// # Errors
 /// [`Noted`] if there is no such rule.
-pub fn read_ack(field: Option<&RawValue>, faults: &mut Faults) -> Result<AckRule, Noted> {
+pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
     let Some(field) = given(field) else {
         return Ok(AckRule::Success);
     };
@@ -116,10 +116,10 @@ pub fn read_ack(field: Option<&RawValue>, faults: &mut Faults) -> Result<AckRule
             "this server knows ack rules by name only: {}",
             known.join(", ")
         );
-        return Err(faults.add(ACK, detail));
+        return Err(errors.add(ACK, detail));
     }
-    let name = string(field).map_err(|bad| faults.add(ACK, bad))?;
-    AckRule::by_name(&name).map_err(|bad| faults.add(ACK, bad))
+    let name = string(field).map_err(|bad| errors.add(ACK, bad))?;
+    AckRule::by_name(&name).map_err(|bad| errors.add(ACK, bad))
 }
 
 #[cfg(test)]
@@ -133,13 +133,13 @@ mod tests {
     #[test]
     fn ladders_are_read_by_name_or_as_objects() {
         fn check(text: &str, expected: &str) {
-            let mut faults = Faults::default();
-            let ladder = read_ladder(Some(raw(text)), &mut faults);
+            let mut errors = FieldErrors::default();
+            let ladder = read_ladder(Some(raw(text)), &mut errors);
             assert_eq!(
                 ladder.map(|ladder| ladder.to_text()),
                 Ok(expected.to_string()),
                 "{text}: {}",
-                faults.summary()
+                errors.summary()
             );
         }
         check("null", "alipay");
@@ -163,9 +163,9 @@ mod tests {
     #[test]
     fn bad_ladders_are_reported_at_the_ladder_and_name_the_member() {
         fn check(text: &str, expected: &str) {
-            let mut faults = Faults::default();
-            read_ladder(Some(raw(text)), &mut faults).expect_err(text);
-            let summary = faults.summary();
+            let mut errors = FieldErrors::default();
+            read_ladder(Some(raw(text)), &mut errors).expect_err(text);
+            let summary = errors.summary();
             assert!(summary.starts_with("/ladder: "), "{summary}");
             assert!(summary.contains(expected), "{text}: {summary}");
         }
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn ack_rules_are_read_by_name_only() {
         fn check(text: &str, expected: Result<AckRule, &str>) {
-            let mut faults = Faults::default();
-            let rule = read_ack(Some(raw(text)), &mut faults);
-            let summary = faults.summary();
+            let mut errors = FieldErrors::default();
+            let rule = read_ack(Some(raw(text)), &mut errors);
+            let summary = errors.summary();
             assert_eq!(rule.map_err(|Noted| summary.as_str()), expected, "{text}");
         }
         check("null", Ok(AckRule::Success));

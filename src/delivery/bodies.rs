@@ -6,7 +6,7 @@
 
 use super::worker::Worker;
 use crate::domain::body::Body;
-use crate::health::{Patience, Store};
+use crate::health::{Backoff, Store};
 use crate::journal::JournalError;
 use crate::schedule::Lease;
 use bytes::Bytes;
@@ -95,7 +95,7 @@ impl Worker {
             () = self.clock.sleep_until(latest_start_ms) => return Found::NoRoom,
             () = self.hurry.cancelled() => return Found::NoRoom,
         };
-        let mut patience = Patience::new(&self.health, Store::Journal);
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.body(key.clone(), len).await {
                 Ok(Some(bytes)) => return Found::AtHand(AtHand { bytes, _room: room }),
@@ -107,7 +107,7 @@ impl Worker {
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "reading a body waits");
-                    let waiting = self.give_up.run_until_cancelled(patience.wait());
+                    let waiting = self.give_up.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {
                         return Found::NoRoom;
                     }

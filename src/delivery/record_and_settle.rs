@@ -15,7 +15,7 @@ use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::health::{Patience, Store};
+use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
 use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Settlement};
@@ -88,7 +88,7 @@ impl Worker {
             tracing::error!(notification = %key, "the journal has lost a notification and its body");
             return Some(false);
         }
-        let mut patience = Patience::new(&self.health, Store::Journal);
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             let registered = recorder
                 .journal()
@@ -115,7 +115,7 @@ impl Worker {
                     tracing::debug!(notification = %key, %error, "writing it down waits");
                 }
             }
-            self.give_up.run_until_cancelled(patience.wait()).await?;
+            self.give_up.run_until_cancelled(backoff.wait()).await?;
         }
     }
 
@@ -123,7 +123,7 @@ impl Worker {
     pub(super) async fn hold<T>(&self, lease: &mut Lease, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut renew_at_ms = lease.expires_ms() - RENEW_BEFORE_MS;
-        let mut patience = Patience::new(&self.health, Store::Schedule);
+        let mut backoff = Backoff::new(&self.health, Store::Schedule);
         loop {
             tokio::select! {
                 biased;
@@ -141,7 +141,7 @@ impl Worker {
                 Err(_) => tokio::select! {
                     biased;
                     done = &mut work => return done,
-                    () = patience.wait() => {}
+                    () = backoff.wait() => {}
                 },
             }
         }
@@ -154,7 +154,7 @@ impl Worker {
         recording: Recording,
         carried_out: Settlement,
     ) -> Option<Settlement> {
-        let mut patience = Patience::new(&self.health, Store::Journal);
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.record(recording.clone()).await {
                 Ok(Recorded::Applied) => return Some(carried_out),
@@ -178,7 +178,7 @@ impl Worker {
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %recording.key, %error, "recording waits");
-                    self.give_up.run_until_cancelled(patience.wait()).await?;
+                    self.give_up.run_until_cancelled(backoff.wait()).await?;
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Worker {
             reason: why.chars().take(LONGEST_REASON).collect(),
         };
         let reason = &setting.reason;
-        let mut patience = Patience::new(&self.health, Store::Journal);
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
         let mut is_said = false;
         loop {
             match recorder.journal().set_aside(&setting).await {
@@ -226,7 +226,7 @@ impl Worker {
                     tracing::debug!(notification = %key, %error, "setting it aside waits");
                 }
             }
-            self.give_up.run_until_cancelled(patience.wait()).await?;
+            self.give_up.run_until_cancelled(backoff.wait()).await?;
         }
     }
 
@@ -264,7 +264,7 @@ impl Worker {
     /// one: Redis may have been set back to before it was given.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
-        let mut patience = Patience::new(&self.health, Store::Schedule);
+        let mut backoff = Backoff::new(&self.health, Store::Schedule);
         loop {
             match self
                 .schedule
@@ -304,7 +304,7 @@ impl Worker {
                 }
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                     tracing::debug!(notification = %key, %error, "settling waits");
-                    let waiting = self.give_up.run_until_cancelled(patience.wait());
+                    let waiting = self.give_up.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() {
                         return;
                     }

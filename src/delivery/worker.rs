@@ -21,7 +21,7 @@ use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
 use crate::domain::notification::Notification;
 use crate::domain::state::State;
-use crate::health::{Health, Patience, Store};
+use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule, Settlement};
@@ -157,7 +157,7 @@ impl Worker {
         };
         let key = lease.entry.notification.key.clone();
         let expired_before = lease.entry.fence || lease.entry.interrupted_ms.is_some();
-        let mut patience = Patience::new(&self.health, Store::Journal);
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
         let found = loop {
             let looked_up = if expired_before {
                 recorder.journal().fence(&key).await
@@ -174,7 +174,7 @@ impl Worker {
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
-                    let waiting = self.give_up.run_until_cancelled(patience.wait());
+                    let waiting = self.give_up.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease)
                     {
                         // Nothing was sent, and a lease that expires would look as if something was.

@@ -1,7 +1,7 @@
 //! What the log says of an outage: a line when it begins, a line when it is over.
 
 use super::report::names;
-use super::standing::shown;
+use super::store_health::shown;
 use super::{Store, StoreReport, StoreState, millis};
 use std::time::Duration;
 

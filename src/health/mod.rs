@@ -2,33 +2,33 @@
 //!
 //! `journal::watched` and `schedule::watched` stand before the stores and tell of every call;
 //! `maintenance::probe` checks a store that is in trouble, and so does whoever asks how it is doing. From
-//! that, `standing` decides what is an outage. What follows:
+//! that, `store_health` decides what is an outage. What follows:
 //!
 //! * The log says once that a store is away, and once that it is back. Who meets a failed call
 //!   handles it and logs nothing of its own.
-//! * Workers that wait for a store do not all ask it again and again ([`Patience`]): one at a time
+//! * Workers that wait for a store do not all ask it again and again ([`Backoff`]): one at a time
 //!   tries, and the others are woken when it is back.
 //! * [`Health::report`] says whether registrations can be accepted and work can drain.
 //!
 //! Knows nothing of stores, of what they are asked, and of what they answer.
 
+mod backoff;
 mod cause;
 mod log;
-mod patience;
 mod report;
-mod standing;
+mod store_health;
 
+pub use backoff::Backoff;
 pub use cause::words_of;
-pub use patience::Patience;
 pub use report::{Report, StoreReport, StoreState, names};
 
+use backoff::Turns;
 use log::{Event, say};
-use patience::Turns;
-use standing::{Change, Standing};
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use store_health::{Change, StoreHealth};
 use tokio::sync::{Notify, watch};
 
 /// Longest check of a store; one that takes longer has failed.
@@ -133,7 +133,7 @@ pub struct Health {
 
 #[derive(Debug)]
 struct Watch {
-    standing: Mutex<Standing>,
+    store_health: Mutex<StoreHealth>,
     /// Changes whenever work that failed is done again.
     returned: watch::Sender<()>,
     /// Of the workers that wait while it is away, one at a time tries it.
@@ -176,7 +176,7 @@ impl Health {
     pub fn begin(&self, store: Store, work: Work) -> Call<'_> {
         let begun = Instant::now();
         if let Some(watch) = self.watch(store) {
-            watch.standing().begin(work, begun);
+            watch.store_health().begin(work, begun);
         }
         Call {
             health: self,
@@ -200,7 +200,9 @@ impl Health {
         let begun = Instant::now();
         let ended = tokio::time::timeout(LONGEST_CHECK, check).await.ok();
         *checked = Some(Instant::now());
-        self.change(store, |standing, now| standing.checked(begun, now, ended));
+        self.change(store, |store_health, now| {
+            store_health.checked(begun, now, ended)
+        });
     }
 
     /// From now on something is claimed at least this often, or an attempt has gone astray; `None`
@@ -216,8 +218,8 @@ impl Health {
     /// Looks at what only time changes. To be called now and then.
     pub fn review(&self) {
         for store in [Store::Journal, Store::Schedule] {
-            self.change(store, |standing, now| Change {
-                event: standing.review(now),
+            self.change(store, |store_health, now| Change {
+                event: store_health.review(now),
                 ..Change::default()
             });
         }
@@ -242,7 +244,7 @@ impl Health {
         let mut stores = Vec::new();
         for store in [Store::Journal, Store::Schedule] {
             if let Some(watch) = self.watch(store) {
-                stores.push((store, watch.standing().report(now)));
+                stores.push((store, watch.store_health().report(now)));
             }
         }
         let mut report = Report {
@@ -259,14 +261,14 @@ impl Health {
     #[must_use]
     pub fn failed_calls(&self, store: Store) -> u64 {
         self.watch(store)
-            .map_or(0, |watch| watch.standing().failed_ever())
+            .map_or(0, |watch| watch.store_health().failed_ever())
     }
 
     /// Whether something fails, or an outage is not over yet.
     #[must_use]
     pub fn is_troubled(&self, store: Store) -> bool {
         self.watch(store)
-            .is_some_and(|watch| watch.standing().is_troubled())
+            .is_some_and(|watch| watch.store_health().is_troubled())
     }
 
     /// Completes when something begins to fail, or has since the last time. For one waiter.
@@ -279,12 +281,12 @@ impl Health {
 
     fn stalled(&self, now: Instant) -> Option<Duration> {
         let dispatching = (*lock(&self.dispatching))?;
-        let claimed = self.schedule.standing().answered(Work::Claim);
+        let claimed = self.schedule.store_health().answered(Work::Claim);
         let last = claimed.map_or(dispatching.since, |at| at.max(dispatching.since));
         Some(now.saturating_duration_since(last)).filter(|stalled| *stalled > dispatching.within)
     }
 
-    fn change(&self, store: Store, change: impl FnOnce(&mut Standing, Instant) -> Change) {
+    fn change(&self, store: Store, change: impl FnOnce(&mut StoreHealth, Instant) -> Change) {
         let Some(watch) = self.watch(store) else {
             return;
         };
@@ -292,7 +294,7 @@ impl Health {
             event,
             failing,
             returned,
-        } = change(&mut watch.standing(), Instant::now());
+        } = change(&mut watch.store_health(), Instant::now());
         if failing {
             watch.troubled.notify_one();
         }
@@ -315,7 +317,7 @@ impl Health {
 impl Watch {
     fn new() -> Self {
         Self {
-            standing: Mutex::default(),
+            store_health: Mutex::default(),
             returned: watch::Sender::new(()),
             turns: Turns::new(),
             troubled: Notify::new(),
@@ -323,8 +325,8 @@ impl Watch {
         }
     }
 
-    fn standing(&self) -> std::sync::MutexGuard<'_, Standing> {
-        lock(&self.standing)
+    fn store_health(&self) -> std::sync::MutexGuard<'_, StoreHealth> {
+        lock(&self.store_health)
     }
 }
 
@@ -337,10 +339,11 @@ impl Call<'_> {
     fn over(&mut self, ended: Option<Ended>) {
         self.ended = true;
         let (work, begun) = (self.work, self.begun);
-        self.health.change(self.store, |standing, now| match ended {
-            Some(ended) => standing.end(work, begun, now, ended),
-            None => standing.give_up(work, begun, now),
-        });
+        self.health
+            .change(self.store, |store_health, now| match ended {
+                Some(ended) => store_health.end(work, begun, now, ended),
+                None => store_health.give_up(work, begun, now),
+            });
         if let Some(watch) = self.health.watch(self.store) {
             watch.turns.call_ended(begun);
         }
@@ -382,10 +385,12 @@ mod tests {
         let journal = health.journal.as_ref().expect("there is one");
         let refused = Some(Ended::Failed("refused".to_string()));
         let now = Instant::now();
-        journal.standing().checked(now, now, refused);
+        journal.store_health().checked(now, now, refused);
         assert!(!stalled() && !health.report().is_ready());
         health.expect_claims(None);
-        journal.standing().checked(now, now, Some(Ended::Answered));
+        journal
+            .store_health()
+            .checked(now, now, Some(Ended::Answered));
         assert!(health.report().is_ready());
     }
 

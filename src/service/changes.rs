@@ -8,7 +8,7 @@
 
 use super::held::{Held, Leasing};
 use super::timeouts::in_time;
-use super::{LEASE_PATIENCE, Service, ServiceError, snapshot_of};
+use super::{LONGEST_LEASE_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::attempt::Attempt;
 use crate::domain::change::{Change, Changed};
 use crate::domain::decision::Decision;
@@ -130,7 +130,7 @@ impl Service {
                         if snapshot.state != State::Scheduled
                             && asked.change.is_allowed(snapshot.state) =>
                     {
-                        if started.elapsed() > LEASE_PATIENCE {
+                        if started.elapsed() > LONGEST_LEASE_WAIT {
                             return Err(ServiceError::Unsettled);
                         }
                         continue;
@@ -141,7 +141,7 @@ impl Service {
                     let shown = self.find(&asked.key).await?.unwrap_or(*stands);
                     if asked.change.is_allowed(shown.state) {
                         // It has changed since.
-                        if started.elapsed() > LEASE_PATIENCE {
+                        if started.elapsed() > LONGEST_LEASE_WAIT {
                             return Err(ServiceError::Unsettled);
                         }
                         continue;
@@ -163,7 +163,7 @@ impl Service {
             };
             match tried {
                 Tried::Answered(answer) => return *answer,
-                Tried::LeaseLost if started.elapsed() <= LEASE_PATIENCE => {}
+                Tried::LeaseLost if started.elapsed() <= LONGEST_LEASE_WAIT => {}
                 Tried::LeaseLost => return Err(ServiceError::Unsettled),
             }
         }

@@ -12,7 +12,7 @@
 //! journal refuse what the dead one may still be writing, and asks how the notification stands.
 
 use super::timeouts::in_time;
-use super::{ASK_AGAIN, LEASE_PATIENCE, Service, ServiceError};
+use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::lease::LeaseToken;
@@ -90,7 +90,7 @@ impl Service {
                     break Ok(Leasing::Refused(Box::new(stands.clone())));
                 }
             }
-            let may_wait = started.elapsed() <= LEASE_PATIENCE;
+            let may_wait = started.elapsed() <= LONGEST_LEASE_WAIT;
             let leased = in_time(self.schedule.lease_one(&request)).await;
             in_doubt &= leased.is_err();
             match (leased, &before) {

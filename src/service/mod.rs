@@ -37,9 +37,9 @@ use timeouts::in_time;
 
 /// How long a request waits for what passes in a moment: an outcome that is just being settled, a
 /// schedule that is about to be rebuilt.
-const PATIENCE: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// How long a change by hand waits for a lease: longer than a registration may be on its way.
-const LEASE_PATIENCE: Duration = Duration::from_secs(4);
+const LONGEST_LEASE_WAIT: Duration = Duration::from_secs(4);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
 

@@ -1,7 +1,7 @@
 //! Taking notifications in.
 
 use super::timeouts::in_time;
-use super::{PATIENCE, Service, ServiceError, snapshot_of};
+use super::{LONGEST_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
@@ -83,7 +83,7 @@ impl Service {
     }
 
     /// Puts a new entry into the schedule. One that has lost what it held takes entries again as soon
-    /// as its rebuild has begun, which is worth a moment's patience.
+    /// as its rebuild has begun, which is worth a moment's wait.
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         match (
             in_time(self.schedule.register(entry.clone())).await,
@@ -91,7 +91,7 @@ impl Service {
         ) {
             (Err(ScheduleError::Rebuilding), Some(shared)) => {
                 // What comes of waiting, registering again will tell.
-                let _ = tokio::time::timeout(PATIENCE, shared.regained()).await;
+                let _ = tokio::time::timeout(LONGEST_WAIT, shared.regained()).await;
                 let late = Entry {
                     verify: true,
                     ..entry

@@ -15,19 +15,19 @@ fn with(members: &str) -> String {
 }
 
 fn parsed(text: &str) -> Registration {
-    parse(text, MEASURE).unwrap_or_else(|unfit| panic!("{text}: {unfit:?}"))
+    parse(text, MEASURE).unwrap_or_else(|invalid| panic!("{text}: {invalid:?}"))
 }
 
-/// Checks the status and the list of faults of a text that is no registration.
+/// Checks the status and the list of errors of a text that is no registration.
 fn refused(text: &str, status: u16, expected: &[(&str, &str)]) {
-    let problem = Problem::unfit(parse(text, MEASURE).expect_err(text));
+    let problem = Problem::invalid(parse(text, MEASURE).expect_err(text));
     assert_eq!(problem.status(), status, "{text}: {}", problem.detail());
     let view = serde_json::to_value(problem.view()).expect("JSON");
-    let faults = view["errors"].as_array().cloned().unwrap_or_default();
-    let listed: Vec<(&str, &str)> = faults
+    let errors = view["errors"].as_array().cloned().unwrap_or_default();
+    let listed: Vec<(&str, &str)> = errors
         .iter()
-        .map(|fault| {
-            let text = |name: &str| fault[name].as_str().unwrap_or("none");
+        .map(|error| {
+            let text = |name: &str| error[name].as_str().unwrap_or("none");
             (text("pointer"), text("detail"))
         })
         .collect();

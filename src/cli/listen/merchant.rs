@@ -166,7 +166,7 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         }),
         answered: (status.as_u16(), text.clone()),
     };
-    // Told before the wait: a caller that loses patience takes this task with it. Fails only when
+    // Told before the wait: a caller that gives up takes this task with it. Fails only when
     // we are stopping.
     let _ = merchant.calls.send(call).await;
     tokio::time::sleep(merchant.delay).await;

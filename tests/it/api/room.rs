@@ -18,10 +18,10 @@ fn large(id: &str) -> Value {
     order
 }
 
-async fn small_room(patience: Duration) -> Embedded {
+async fn small_room(longest_wait: Duration) -> Embedded {
     Embedded::with(ApiSettings {
         room_bytes: ROOM_BYTES,
-        patience,
+        longest_wait,
         ..ApiSettings::default()
     })
     .await
@@ -145,7 +145,7 @@ async fn requests_that_fill_the_room_together_are_all_carried_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_batches_keep_no_place_from_others() {
     let embedded = Embedded::with(ApiSettings {
-        patience: Duration::ZERO,
+        longest_wait: Duration::ZERO,
         ..ApiSettings::default()
     })
     .await;

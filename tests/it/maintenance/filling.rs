@@ -89,7 +89,7 @@ async fn a_step_that_was_dropped_is_made_again() {
     let stage = Stage::redis().await;
     stage.journal_many(MANY).await;
     let mut filling = Filling::new(stage.journal.clone(), stage.schedule.as_ref(), true);
-    let (mut patience, mut dropped) = (0, 0);
+    let (mut turns, mut dropped) = (0, 0);
     let everything = async {
         loop {
             // Dropped a little later each time, until one gets through.
@@ -99,10 +99,10 @@ async fn a_step_that_was_dropped_is_made_again() {
                     if !more.expect("put in") {
                         return;
                     }
-                    patience = 0;
+                    turns = 0;
                 }
-                () = yields(patience) => {
-                    patience = 2 * patience + 1;
+                () = yields(turns) => {
+                    turns = 2 * turns + 1;
                     dropped += 1;
                 }
             }

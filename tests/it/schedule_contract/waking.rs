@@ -6,7 +6,7 @@ use ringback::schedule::{CHANGE_LEASE_MS, Limits, Reservation, Settlement};
 use std::time::Duration;
 
 /// Far longer than any ring takes; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
 impl Fixture {
     /// Claims as the dispatcher does, after which nothing is known but what the reply said.
@@ -26,7 +26,7 @@ impl Fixture {
                 self.wake().moved().await;
             }
         };
-        let rung = tokio::time::timeout(PATIENCE, rung).await;
+        let rung = tokio::time::timeout(LONGEST_WAIT, rung).await;
         assert!(rung.is_ok(), "{what}: no ring by {by_ms}");
     }
 }

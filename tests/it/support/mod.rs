@@ -13,13 +13,13 @@ use std::time::Duration;
 
 /// The longest that any single thing may take before the test counts as failed. Far beyond what is
 /// needed: machines are shared and slow at times, and no test measures time by this.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
 /// Waits for a signal, but not for ever.
 pub async fn within<T>(what: &str, signal: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(PATIENCE, signal).await {
+    match tokio::time::timeout(LONGEST_WAIT, signal).await {
         Ok(value) => value,
-        Err(_) => panic!("nothing came within {PATIENCE:?}: {what}"),
+        Err(_) => panic!("nothing came within {LONGEST_WAIT:?}: {what}"),
     }
 }
 

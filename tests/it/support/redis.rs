@@ -299,7 +299,7 @@ pub fn fresh_database() -> String {
 pub async fn connect(url: &str) -> redis::aio::MultiplexedConnection {
     let client = redis::Client::open(url).expect("a URL");
     // A busy machine takes longer at times than the half second that the library grants.
-    let config = AsyncConnectionConfig::new().set_response_timeout(Some(super::PATIENCE));
+    let config = AsyncConnectionConfig::new().set_response_timeout(Some(super::LONGEST_WAIT));
     let connecting = client.get_multiplexed_async_connection_with_config(&config);
     super::within("a Redis connection", connecting)
         .await

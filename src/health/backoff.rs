@@ -76,7 +76,7 @@ impl Turns {
 
 /// The waits of one worker for one store.
 #[derive(Debug)]
-pub struct Patience {
+pub struct Backoff {
     health: Arc<Health>,
     store: Store,
     next: Duration,
@@ -84,7 +84,7 @@ pub struct Patience {
     turn: Option<u64>,
 }
 
-impl Patience {
+impl Backoff {
     /// Nothing has been waited yet.
     #[must_use]
     pub fn new(health: &Arc<Health>, store: Store) -> Self {
@@ -102,13 +102,13 @@ impl Patience {
         let pause = self.next;
         self.next = (pause * 2).min(LONGEST);
         let watch = self.health.watch(self.store);
-        let Some(watch) = watch.filter(|watch| watch.standing().is_failing()) else {
+        let Some(watch) = watch.filter(|watch| watch.store_health().is_failing()) else {
             tokio::time::sleep(pause).await;
             return;
         };
         let mut returned = watch.returned.subscribe();
         tokio::time::sleep(SHORTEST).await;
-        if !watch.standing().is_failing() {
+        if !watch.store_health().is_failing() {
             return;
         }
         let turn = async {
@@ -134,7 +134,7 @@ impl Patience {
     }
 }
 
-impl Drop for Patience {
+impl Drop for Backoff {
     fn drop(&mut self) {
         self.end_turn();
     }
@@ -172,9 +172,9 @@ mod tests {
             workers.spawn(async move {
                 fail(&health);
                 all_failed.wait().await;
-                let mut patience = Patience::new(&health, Store::Schedule);
+                let mut backoff = Backoff::new(&health, Store::Schedule);
                 loop {
-                    patience.wait().await;
+                    backoff.wait().await;
                     let before = tries.fetch_add(1, Ordering::Relaxed);
                     if before >= TRIES {
                         call(&health, Ended::Answered);
@@ -192,18 +192,18 @@ mod tests {
     }
 
     /// A worker that failed and has waited until it is its turn.
-    async fn with_the_turn(health: &Arc<Health>) -> Patience {
+    async fn with_the_turn(health: &Arc<Health>) -> Backoff {
         fail(health);
-        let mut patience = Patience::new(health, Store::Schedule);
-        patience.wait().await;
-        assert!(patience.turn.is_some());
-        patience
+        let mut backoff = Backoff::new(health, Store::Schedule);
+        backoff.wait().await;
+        assert!(backoff.turn.is_some());
+        backoff
     }
 
     /// Whether another worker that fails gets its turn, and need not wait for the slow poll.
     async fn others_get_their_turn(health: &Arc<Health>) -> bool {
         fail(health);
-        let mut other = Patience::new(health, Store::Schedule);
+        let mut other = Backoff::new(health, Store::Schedule);
         other.wait().await;
         other.turn.is_some()
     }
@@ -232,7 +232,7 @@ mod tests {
         let call = health.begin(Store::Schedule, Work::Settle);
         // What was in flight before tells nothing of the try.
         before.ended(Ended::Failed("refused".to_string()));
-        let mut other = Patience::new(&health, Store::Schedule);
+        let mut other = Backoff::new(&health, Store::Schedule);
         other.wait().await;
         assert!(other.turn.is_none());
         drop(call);
@@ -250,12 +250,12 @@ mod tests {
     #[tokio::test]
     async fn what_keeps_failing_alone_makes_no_busy_loop() {
         let health = Health::new(false);
-        let mut patience = Patience::new(&health, Store::Schedule);
+        let mut backoff = Backoff::new(&health, Store::Schedule);
         let begun = Instant::now();
         for _ in 0..3 {
             fail(&health);
             call(&health, Ended::Answered);
-            patience.wait().await;
+            backoff.wait().await;
         }
         assert!(begun.elapsed() >= 3 * SHORTEST);
     }

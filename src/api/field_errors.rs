@@ -1,20 +1,20 @@
 //! What is wrong with a request, place by place.
 //!
 //! A caller should correct a request once, not once per field: whatever reads a request notes every
-//! fault here and goes on. The list is bounded, since a hostile request could name a new unknown
+//! error here and goes on. The list is bounded, since a hostile request could name a new unknown
 //! field every five bytes.
 
 use serde::Serialize;
 use std::fmt::Display;
 
-/// Most faults that are listed; the rest is counted.
+/// Most errors that are listed; the rest is counted.
 const MOST_LISTED: usize = 100;
-/// Most faults that the one-line summary spells out.
+/// Most errors that the one-line summary spells out.
 const MOST_IN_SUMMARY: usize = 3;
 /// Most characters of a caller's field name that are given back.
 const LONGEST_NAME: usize = 128;
 
-/// Where in a request a fault lies.
+/// Where in a request an error lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
@@ -26,9 +26,9 @@ pub enum Place {
     Header(&'static str),
 }
 
-/// One fault.
+/// One error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fault {
+pub struct FieldError {
     /// Where.
     #[serde(flatten)]
     pub place: Place,
@@ -36,7 +36,7 @@ pub struct Fault {
     pub detail: String,
 }
 
-impl Fault {
+impl FieldError {
     /// Where and what, in one phrase.
     #[must_use]
     pub fn in_words(&self) -> String {
@@ -52,33 +52,33 @@ impl Fault {
     }
 }
 
-/// The fault is on the list; there is nothing more to say to the caller.
+/// The error is on the list; there is nothing more to say to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted;
 
-/// The faults of one request.
+/// The errors of one request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Faults {
-    listed: Vec<Fault>,
+pub struct FieldErrors {
+    listed: Vec<FieldError>,
     unlisted: usize,
     too_large: bool,
 }
 
-impl Faults {
-    /// A list with one fault on it.
+impl FieldErrors {
+    /// A list with one error on it.
     #[must_use]
     pub fn one(place: Place, detail: impl Display) -> Self {
-        let mut faults = Self::default();
-        faults.push(place, &detail);
-        faults
+        let mut errors = Self::default();
+        errors.push(place, &detail);
+        errors
     }
 
-    /// Notes a fault of the body at a JSON pointer.
+    /// Notes an error of the body at a JSON pointer.
     pub fn add(&mut self, pointer: &str, detail: impl Display) -> Noted {
         self.push(Place::Pointer(pointer.to_string()), &detail)
     }
 
-    /// Notes a fault of the member `name` of the object at a JSON pointer.
+    /// Notes an error of the member `name` of the object at a JSON pointer.
     pub fn add_member(&mut self, pointer: &str, name: &str, detail: impl Display) -> Noted {
         self.push(Place::Pointer(member_pointer(pointer, name)), &detail)
     }
@@ -89,7 +89,7 @@ impl Faults {
         self.add(pointer, detail)
     }
 
-    /// Notes a fault of a query parameter.
+    /// Notes an error of a query parameter.
     pub fn add_parameter(&mut self, name: &str, detail: impl Display) -> Noted {
         self.push(Place::Parameter(shortened(name)), &detail)
     }
@@ -106,14 +106,14 @@ impl Faults {
         self.too_large
     }
 
-    /// The faults in one line.
+    /// The errors in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let shown: Vec<String> = self
             .listed
             .iter()
             .take(MOST_IN_SUMMARY)
-            .map(Fault::in_words)
+            .map(FieldError::in_words)
             .collect();
         let mut line = shown.join("; ");
         let more = self.listed.len() - shown.len() + self.unlisted;
@@ -125,11 +125,11 @@ impl Faults {
 
     /// The list. If it did not hold all of them, a last entry says so.
     #[must_use]
-    pub fn into_list(mut self) -> Vec<Fault> {
+    pub fn into_list(mut self) -> Vec<FieldError> {
         if self.unlisted > 0 {
-            self.listed.push(Fault {
+            self.listed.push(FieldError {
                 place: Place::Pointer(String::new()),
-                detail: format!("{} more faults are not listed", self.unlisted),
+                detail: format!("{} more errors are not listed", self.unlisted),
             });
         }
         self.listed
@@ -137,7 +137,7 @@ impl Faults {
 
     fn push(&mut self, place: Place, detail: &impl Display) -> Noted {
         if self.listed.len() < MOST_LISTED {
-            self.listed.push(Fault {
+            self.listed.push(FieldError {
                 place,
                 detail: detail.to_string(),
             });
@@ -183,24 +183,24 @@ mod tests {
 
     #[test]
     fn the_list_is_bounded_and_says_so() {
-        let mut faults = Faults::default();
+        let mut errors = FieldErrors::default();
         for _ in 0..MOST_LISTED + 7 {
-            faults.add("/x", "is wrong");
+            errors.add("/x", "is wrong");
         }
-        assert!(faults.summary().ends_with("; and 104 more"));
-        let list = faults.into_list();
+        assert!(errors.summary().ends_with("; and 104 more"));
+        let list = errors.into_list();
         assert_eq!(list.len(), MOST_LISTED + 1);
-        assert_eq!(list[MOST_LISTED].detail, "7 more faults are not listed");
+        assert_eq!(list[MOST_LISTED].detail, "7 more errors are not listed");
     }
 
     #[test]
     fn the_summary_reads_as_a_line() {
-        let mut faults = Faults::default();
-        faults.add("", "an object is expected");
-        faults.add("/url", "is missing");
-        faults.add_parameter("limit", "is no number");
+        let mut errors = FieldErrors::default();
+        errors.add("", "an object is expected");
+        errors.add("/url", "is missing");
+        errors.add_parameter("limit", "is no number");
         assert_eq!(
-            faults.summary(),
+            errors.summary(),
             "an object is expected; /url: is missing; limit: is no number"
         );
     }

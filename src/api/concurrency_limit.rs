@@ -14,10 +14,10 @@ use tokio::sync::Semaphore;
 
 /// The places for requests.
 #[derive(Debug, Clone)]
-pub struct Gate(Arc<Semaphore>);
+pub struct ConcurrencyLimit(Arc<Semaphore>);
 
-impl Gate {
-    /// A gate with so many places.
+impl ConcurrencyLimit {
+    /// A limit of so many requests.
     #[must_use]
     pub fn of(places: usize) -> Self {
         Self(Arc::new(Semaphore::new(places.min(Semaphore::MAX_PERMITS))))
@@ -25,8 +25,12 @@ impl Gate {
 }
 
 /// Lets a request through if there is a place.
-pub async fn pass(State(gate): State<Gate>, request: Request, next: Next) -> Response {
-    let Ok(place) = gate.0.try_acquire_owned() else {
+pub async fn pass(
+    State(concurrency_limit): State<ConcurrencyLimit>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Ok(place) = concurrency_limit.0.try_acquire_owned() else {
         return Problem::busy().into_response();
     };
     let carried_out = tokio::spawn(async move {

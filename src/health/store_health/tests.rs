@@ -2,16 +2,16 @@
 
 use super::*;
 
-/// Drives a standing by milliseconds since it began.
+/// Drives a store's health by milliseconds since it began.
 struct Driven {
-    standing: Standing,
+    store_health: StoreHealth,
     begin: Instant,
 }
 
 impl Driven {
     fn new() -> Self {
         Self {
-            standing: Standing::default(),
+            store_health: StoreHealth::default(),
             begin: Instant::now(),
         }
     }
@@ -22,8 +22,8 @@ impl Driven {
 
     fn call(&mut self, work: Work, ms: u64, ended: Ended) -> Change {
         let now = self.at(ms);
-        self.standing.begin(work, now);
-        self.standing.end(work, now, now, ended)
+        self.store_health.begin(work, now);
+        self.store_health.end(work, now, now, ended)
     }
 
     fn fails(&mut self, work: Work, ms: u64) -> Option<Event> {
@@ -37,16 +37,16 @@ impl Driven {
 
     fn checked(&mut self, ms: u64, ended: Ended) -> Change {
         let now = self.at(ms);
-        self.standing.checked(now, now, Some(ended))
+        self.store_health.checked(now, now, Some(ended))
     }
 
     fn review(&mut self, ms: u64) -> Option<Event> {
         let now = self.at(ms);
-        self.standing.review(now)
+        self.store_health.review(now)
     }
 
     fn state(&self, ms: u64) -> (StoreState, Vec<Work>) {
-        let report = self.standing.report(self.at(ms));
+        let report = self.store_health.report(self.at(ms));
         (report.state, report.failing)
     }
 }
@@ -129,7 +129,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
     let mut events = Vec::new();
     for begun_ms in (0..24_000).step_by(3_010) {
         let begun = driven.at(begun_ms);
-        driven.standing.begin(Work::Accept, begun);
+        driven.store_health.begin(Work::Accept, begun);
         for ms in (begun_ms..begun_ms + 3_000).step_by(250) {
             events.extend(driven.checked(ms, Ended::Answered).event);
             events.extend(driven.review(ms));
@@ -142,7 +142,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
         }
         let now = driven.at(begun_ms + 3_000);
         let ended = Ended::Failed("canceled".to_string());
-        let change = driven.standing.end(Work::Accept, begun, now, ended);
+        let change = driven.store_health.end(Work::Accept, begun, now, ended);
         events.extend(change.event);
         // Nothing is in flight until the next call, and yet somebody tries.
         events.extend(driven.checked(begun_ms + 3_005, Ended::Answered).event);
@@ -182,12 +182,12 @@ fn a_check_that_succeeds_says_nothing_of_calls_that_have_not_come_back() {
     driven.fails(Work::Settle, 0);
     driven.fails(Work::Settle, 600);
     let begun = driven.at(700);
-    driven.standing.begin(Work::Settle, begun);
+    driven.store_health.begin(Work::Settle, begun);
     assert!(!driven.checked(8_000, Ended::Answered).returned);
     assert_eq!(driven.state(8_000), (StoreState::Away, vec![Work::Settle]));
     let now = driven.at(8_001);
     let change = driven
-        .standing
+        .store_health
         .end(Work::Settle, begun, now, Ended::Answered);
     assert!(change.returned);
     assert_eq!(driven.state(8_001).0, StoreState::Up);
@@ -223,14 +223,14 @@ fn a_store_that_answers_some_of_the_work_refuses_the_rest() {
 fn calls_that_do_not_come_back_count_and_long_looks_do_not() {
     let mut driven = Driven::new();
     let begin = driven.begin;
-    driven.standing.begin(Work::Browse, begin);
-    driven.standing.begin(Work::Claim, begin);
+    driven.store_health.begin(Work::Browse, begin);
+    driven.store_health.begin(Work::Claim, begin);
     assert_eq!(driven.review(2_999), None);
     assert!(is_away(driven.review(3_000).as_ref()));
     assert_eq!(driven.state(3_000).1, [Work::Claim]);
     let now = driven.at(3_500);
     driven
-        .standing
+        .store_health
         .end(Work::Claim, begin, now, Ended::Answered);
     assert_eq!(driven.state(3_500).0, StoreState::Up);
     assert_eq!(driven.review(4_000), back(3_500, 0));
@@ -240,13 +240,18 @@ fn calls_that_do_not_come_back_count_and_long_looks_do_not() {
 fn a_call_given_up_late_has_failed() {
     let mut driven = Driven::new();
     let (begin, late) = (driven.begin, driven.at(500));
-    driven.standing.begin(Work::Accept, begin);
-    driven.standing.begin(Work::Accept, begin);
+    driven.store_health.begin(Work::Accept, begin);
+    driven.store_health.begin(Work::Accept, begin);
     let early = driven.at(499);
-    let change = driven.standing.give_up(Work::Accept, begin, early);
+    let change = driven.store_health.give_up(Work::Accept, begin, early);
     assert_eq!(change, Change::default());
-    assert!(driven.standing.give_up(Work::Accept, begin, late).failing);
-    assert!(driven.standing.is_failing());
+    assert!(
+        driven
+            .store_health
+            .give_up(Work::Accept, begin, late)
+            .failing
+    );
+    assert!(driven.store_health.is_failing());
 }
 
 #[test]
@@ -302,12 +307,12 @@ fn work_that_is_done_says_more_than_a_check() {
     let (begun, now) = (driven.at(100), driven.at(1_600));
     let failed = || Some(Ended::Failed("busy".to_string()));
     driven.answers(Work::Claim, 200);
-    driven.standing.checked(begun, now, None);
+    driven.store_health.checked(begun, now, None);
     assert_eq!(driven.state(1_600).0, StoreState::Up);
     // A store that is full drains: only registrations that are taken contradict a refusal.
-    driven.standing.checked(begun, now, failed());
+    driven.store_health.checked(begun, now, failed());
     assert_eq!(driven.state(1_600).1, [Work::Accept]);
     driven.answers(Work::Accept, 1_700);
-    driven.standing.checked(begun, now, failed());
+    driven.store_health.checked(begun, now, failed());
     assert_eq!(driven.state(1_700).0, StoreState::Up);
 }

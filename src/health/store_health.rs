@@ -29,9 +29,9 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Shortest time between two lines about failures that were no outage.
 const BRIEFLY: Duration = Duration::from_secs(60);
 
-/// One store's standing.
+/// The health of one store.
 #[derive(Debug, Default)]
-pub(super) struct Standing {
+pub(super) struct StoreHealth {
     works: [Tally; Work::ALL.len()],
     outage: Option<Outage>,
     /// Calls that have failed since all was well.
@@ -107,7 +107,7 @@ impl Tally {
     }
 }
 
-impl Standing {
+impl StoreHealth {
     /// A call begins.
     pub(super) fn begin(&mut self, work: Work, now: Instant) {
         let tally = &mut self.works[work as usize];
