@@ -20,7 +20,7 @@
 //! | [`api`] | HTTP for services and support staff |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log |
-//! | [`trust`] | which certificate authorities TLS trusts |
+//! | [`tls_roots`] | which certificate authorities TLS trusts |
 //! | [`app`] | puts the parts together; start and stop order |
 //!
 //! `domain`, `health` <- `schedule`, `journal` <- `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`,
@@ -47,4 +47,4 @@ pub mod maintenance;
 pub mod schedule;
 pub mod service;
 pub mod telemetry;
-pub mod trust;
+pub mod tls_roots;

@@ -15,7 +15,7 @@ use crate::api::view::{NotificationView, json};
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::journal::Actor;
-use crate::service::Intake;
+use crate::service::RegisterReply;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -30,7 +30,7 @@ pub const MOST_ITEMS: usize = 1_000;
 /// Most of one request's registrations in flight at once: as many as a store takes in one call.
 const MOST_SIDE_BY_SIDE: usize = 256;
 
-type Outcome = Result<Intake, Problem>;
+type Outcome = Result<RegisterReply, Problem>;
 
 #[derive(Debug, Serialize)]
 struct BatchView<'a> {
@@ -54,11 +54,11 @@ enum ResultView<'a> {
 impl<'a> ItemView<'a> {
     fn of(outcome: &'a Outcome) -> Self {
         let (status, result) = match outcome {
-            Ok(Intake::Created(snapshot)) => (
+            Ok(RegisterReply::Created(snapshot)) => (
                 StatusCode::CREATED,
                 ResultView::Notification(NotificationView::of(snapshot)),
             ),
-            Ok(Intake::Existing(snapshot)) => (
+            Ok(RegisterReply::Existing(snapshot)) => (
                 StatusCode::OK,
                 ResultView::Notification(NotificationView::of(snapshot)),
             ),

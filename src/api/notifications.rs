@@ -9,7 +9,7 @@ use crate::api::problem::{Kind, Problem};
 use crate::api::query::{KeyPath, NoQuery, list_request};
 use crate::api::registration;
 use crate::api::view::{FullView, ListView, json, notification};
-use crate::service::{Intake, ServiceError};
+use crate::service::{RegisterReply, ServiceError};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
@@ -31,8 +31,8 @@ pub async fn register(
     // The request's own buffer need not outlive the waiting for the stores.
     drop(text);
     match api.service.register(registration, actor).await {
-        Ok(Intake::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
-        Ok(Intake::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
+        Ok(RegisterReply::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
+        Ok(RegisterReply::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
         Err(error) => Err(Problem::of_service(error)),
     }
 }

@@ -100,11 +100,11 @@ pub fn open_redis(
 
 /// The settings of a schedule.
 #[must_use]
-pub fn limits(config: &StoresConfig, journaled: bool) -> Limits {
+pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
     Limits {
         lane_cap: config.schedule.lane_concurrency,
         lease_ms: millis(config.timeout + LEASE_MARGIN),
-        remember_ms: (!journaled).then(|| millis(config.schedule.keep_ended)),
+        remember_ms: (!has_journal).then(|| millis(config.schedule.keep_ended)),
     }
 }
 

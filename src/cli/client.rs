@@ -4,7 +4,7 @@ use super::Failure;
 use super::terminal::clean;
 use crate::domain::key::Key;
 use crate::journal::Actor;
-use crate::trust;
+use crate::tls_roots;
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use reqwest::{Method, Response, StatusCode, header};
@@ -195,7 +195,7 @@ impl Client {
 }
 
 fn http_client() -> anyhow::Result<reqwest::Client> {
-    trust::build(|| {
+    tls_roots::build(|| {
         reqwest::Client::builder()
             .timeout(TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())

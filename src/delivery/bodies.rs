@@ -93,7 +93,7 @@ impl Worker {
             biased;
             room = self.body_room.take(len) => room,
             () = self.clock.sleep_until(latest_start_ms) => return Found::NoRoom,
-            () = self.hurry.cancelled() => return Found::NoRoom,
+            () = self.interrupt.cancelled() => return Found::NoRoom,
         };
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
@@ -107,7 +107,7 @@ impl Worker {
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "reading a body waits");
-                    let waiting = self.give_up.run_until_cancelled(backoff.wait());
+                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {
                         return Found::NoRoom;
                     }

@@ -74,8 +74,8 @@ impl Dispatcher {
             clock: clock.clone(),
             machine_clock,
             in_flight: InFlight::default(),
-            hurry: CancellationToken::new(),
-            give_up: CancellationToken::new(),
+            interrupt: CancellationToken::new(),
+            abandon: CancellationToken::new(),
             health: health.clone(),
             body_room: BodyRoom::default(),
             meters,
@@ -211,7 +211,7 @@ impl Dispatcher {
             in_flight = self.tasks.len(),
             "interrupting attempts that take too long"
         );
-        self.worker.hurry.cancel();
+        self.worker.interrupt.cancel();
         if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
             .await
             .is_err()
@@ -221,7 +221,7 @@ impl Dispatcher {
                 in_flight = self.tasks.len(),
                 "a store does not answer; leaving leases"
             );
-            self.worker.give_up.cancel();
+            self.worker.abandon.cancel();
             self.tasks.wait().await;
         }
     }

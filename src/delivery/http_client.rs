@@ -14,7 +14,7 @@ use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
-use crate::trust;
+use crate::tls_roots;
 use bytes::Bytes;
 use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -60,7 +60,7 @@ impl HttpClient {
     #[must_use]
     pub fn new(settings: HttpClientSettings) -> Self {
         let filter = Arc::new(settings.filter);
-        let tls = trust::client_config();
+        let tls = tls_roots::client_config();
         let connector = |scheme| Connector::new(filter.clone(), scheme, tls.clone());
         Self {
             https: connector(Scheme::Https),

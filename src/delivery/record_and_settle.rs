@@ -115,7 +115,7 @@ impl Worker {
                     tracing::debug!(notification = %key, %error, "writing it down waits");
                 }
             }
-            self.give_up.run_until_cancelled(backoff.wait()).await?;
+            self.abandon.run_until_cancelled(backoff.wait()).await?;
         }
     }
 
@@ -178,7 +178,7 @@ impl Worker {
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %recording.key, %error, "recording waits");
-                    self.give_up.run_until_cancelled(backoff.wait()).await?;
+                    self.abandon.run_until_cancelled(backoff.wait()).await?;
                 }
             }
         }
@@ -226,7 +226,7 @@ impl Worker {
                     tracing::debug!(notification = %key, %error, "setting it aside waits");
                 }
             }
-            self.give_up.run_until_cancelled(backoff.wait()).await?;
+            self.abandon.run_until_cancelled(backoff.wait()).await?;
         }
     }
 
@@ -304,7 +304,7 @@ impl Worker {
                 }
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                     tracing::debug!(notification = %key, %error, "settling waits");
-                    let waiting = self.give_up.run_until_cancelled(backoff.wait());
+                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() {
                         return;
                     }

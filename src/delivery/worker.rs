@@ -42,9 +42,9 @@ pub struct Worker {
     /// The notifications that workers are in flight for.
     pub(super) in_flight: InFlight,
     /// Cut short the calls in flight: they count as interrupted and are made again.
-    pub(super) hurry: CancellationToken,
+    pub(super) interrupt: CancellationToken,
     /// Give up on stores that do not answer: the process is about to end.
-    pub(super) give_up: CancellationToken,
+    pub(super) abandon: CancellationToken,
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
     /// Bounds what is read of bodies for attempts.
@@ -87,7 +87,7 @@ impl Worker {
         // Before the clock is read: then what a suspension in between adds to `until` is nothing.
         let measured = Instant::now();
         let started_ms = self.clock.now_ms().max(leased_ms);
-        if started_ms > latest_start_ms || self.hurry.is_cancelled() {
+        if started_ms > latest_start_ms || self.interrupt.is_cancelled() {
             // The call might outlive its lease and overlap with the next one.
             self.release(lease).await;
             return;
@@ -104,7 +104,7 @@ impl Worker {
             .deliver(&notification, &body.bytes, number, signed_ms, until);
         let answer = tokio::select! {
             answer = calling => answer,
-            () = self.hurry.cancelled() => Some(without_answer(
+            () = self.interrupt.cancelled() => Some(without_answer(
                 Outcome::Interrupted,
                 "the dispatcher was stopped before an answer came".to_string(),
             )),
@@ -174,7 +174,7 @@ impl Worker {
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
-                    let waiting = self.give_up.run_until_cancelled(backoff.wait());
+                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease)
                     {
                         // Nothing was sent, and a lease that expires would look as if something was.

@@ -342,7 +342,7 @@ impl Call<'_> {
         self.health
             .change(self.store, |store_health, now| match ended {
                 Some(ended) => store_health.end(work, begun, now, ended),
-                None => store_health.give_up(work, begun, now),
+                None => store_health.abandoned(work, begun, now),
             });
         if let Some(watch) = self.health.watch(self.store) {
             watch.turns.call_ended(begun);

@@ -152,7 +152,7 @@ impl StoreHealth {
     }
 
     /// A call was given up by its caller.
-    pub(super) fn give_up(&mut self, work: Work, begun: Instant, now: Instant) -> Change {
+    pub(super) fn abandoned(&mut self, work: Work, begun: Instant, now: Instant) -> Change {
         let lasted = now - begun;
         if lasted >= CONFIRM {
             let cause = format!("no answer within {}", shown(lasted));

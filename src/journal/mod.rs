@@ -83,7 +83,7 @@ pub struct Registering {
 
 /// What a registration found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Journaled {
+pub enum RegisterResult {
     /// It is new, and kept.
     Created,
     /// One of that key is here already; without its attempts.
@@ -380,7 +380,7 @@ pub trait Journal: Send + Sync + 'static {
     fn id(&self) -> &str;
 
     /// Keeps a batch of notifications. A key that occurs twice in it is created once.
-    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError>;
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError>;
 
     /// Keeps a batch of attempts and carries out their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;

@@ -4,7 +4,7 @@
 //! flush. The recorder hands them to the journal in batches that grow with the load and adds no
 //! wait of its own (see [`crate::batch`]).
 
-use super::{Journal, JournalError, Journaled, Recorded, Recording, Registering};
+use super::{Journal, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::batch::{BatchLimits, Batcher};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -37,7 +37,7 @@ const LOOK_UPS: BatchLimits = BatchLimits {
 /// A journal with its writes grouped, and its look-ups of single notifications.
 pub struct Recorder {
     journal: Arc<dyn Journal>,
-    registrations: Batcher<Registering, Result<Journaled, JournalError>>,
+    registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
     bodies: Batcher<Wanted, Result<Option<Bytes>, JournalError>>,
@@ -88,7 +88,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Whatever the journal says of the batch it went in.
-    pub async fn register(&self, registering: Registering) -> Result<Journaled, JournalError> {
+    pub async fn register(&self, registering: Registering) -> Result<RegisterResult, JournalError> {
         self.registrations
             .call(registering)
             .await
@@ -144,7 +144,7 @@ fn weigh_recording(recording: &Recording) -> usize {
 async fn register(
     journal: Arc<dyn Journal>,
     batch: Vec<Registering>,
-) -> Vec<Result<Journaled, JournalError>> {
+) -> Vec<Result<RegisterResult, JournalError>> {
     let all = journal.register(&batch).await;
     if !is_spoilt(&all, batch.len()) {
         return spread(all, batch.len());

@@ -5,7 +5,7 @@
 //! notification and records its last attempt by the statements that do it for all others, and rolls
 //! that back.
 
-use super::{Actor, JournalError, Journaled, Recorded, Recording, Registering};
+use super::{Actor, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::decide;
@@ -92,11 +92,11 @@ impl Rehearsal {
 
     /// Whether it went as it does for all others. A trigger may swallow what is written.
     pub(super) fn judge(
-        registered: &[Journaled],
+        registered: &[RegisterResult],
         recorded: &[Recorded],
     ) -> Result<(), JournalError> {
         match (registered, recorded) {
-            ([Journaled::Created], [Recorded::Applied]) => Ok(()),
+            ([RegisterResult::Created], [Recorded::Applied]) => Ok(()),
             _ => Err(JournalError::Corrupt(
                 "what is written does not stay as it was written".to_string(),
             )),

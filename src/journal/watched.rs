@@ -3,8 +3,8 @@
 
 use super::{
     AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
-    Recording, Registering, SettingAside, Transition,
+    JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -63,7 +63,7 @@ impl Journal for WatchedJournal {
         self.journal.id()
     }
 
-    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         self.watch(Work::Accept, self.journal.register(batch)).await
     }
 

@@ -286,10 +286,10 @@ fn is_whole(found: Found) -> bool {
     }
 }
 
-fn announce(reason: Reason, journaled: bool) {
+fn announce(reason: Reason, has_journal: bool) {
     match reason {
         Reason::New => tracing::info!("the schedule is new; filling it from the journal"),
-        Reason::Lost | Reason::Damaged if !journaled => tracing::error!(
+        Reason::Lost | Reason::Damaged if !has_journal => tracing::error!(
             "the schedule has lost notifications, and there is no journal to restore them from; what \
              callers register again is delivered"
         ),
@@ -299,7 +299,7 @@ fn announce(reason: Reason, journaled: bool) {
         Reason::Damaged => {
             tracing::warn!("something is missing in the schedule; comparing it with the journal");
         }
-        Reason::Restarted if !journaled => {
+        Reason::Restarted if !has_journal => {
             tracing::info!("Redis was started anew; looking through what it holds");
         }
         Reason::Restarted => tracing::info!(

@@ -17,7 +17,7 @@ use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::{Actor, Journal, JournalError, Journaled, Noting, Registering};
+use crate::journal::{Actor, Journal, JournalError, Noting, RegisterResult, Registering};
 use crate::schedule::{Entry, Lease, LeaseRequest, LeasedOne, Schedule, Settled, Settlement};
 use std::ops::AddAssign;
 
@@ -237,7 +237,7 @@ async fn adopt(
         Err(_) => Settlement::Recheck,
     };
     schedule.settle(lease, settlement).await?;
-    if replies? != [Journaled::Created] {
+    if replies? != [RegisterResult::Created] {
         return Ok(Done::default());
     }
     tracing::info!(notification = %key, "written into the journal, which did not know it");

@@ -7,7 +7,7 @@
 //! They are carried to their end even if whoever asked goes away.
 
 use super::held::{Held, Leasing};
-use super::timeouts::in_time;
+use super::timeouts::with_timeout;
 use super::{LONGEST_LEASE_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::attempt::Attempt;
 use crate::domain::change::{Change, Changed};
@@ -209,10 +209,10 @@ impl Service {
             reason: asked.reason.clone(),
             at_ms: self.clock.now_ms(),
         };
-        let (after, answer) = match in_time(journal.change(changing)).await {
+        let (after, answer) = match with_timeout(journal.change(changing)).await {
             Ok(ChangeResult::Done(after)) => {
                 // Shown with its attempts, as by a look-up.
-                let shown = in_time(journal.find(&asked.key)).await;
+                let shown = with_timeout(journal.find(&asked.key)).await;
                 let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
                 (*after, Ok(shown))
             }
@@ -220,7 +220,7 @@ impl Service {
                 // What is pending may be sent once the lease is settled. Whoever had a lease before,
                 // and lost it, must not write a change after that.
                 let fenced = match stands.state {
-                    State::Scheduled => in_time(journal.fence(&asked.key)).await,
+                    State::Scheduled => with_timeout(journal.fence(&asked.key)).await,
                     State::Delivered | State::Dead | State::Cancelled => Ok(None),
                 };
                 match fenced {
@@ -267,14 +267,14 @@ impl Service {
     /// Puts into the schedule what is pending in the journal, as far as the schedule does not have it.
     /// A failure is left to the sweep.
     async fn put_back(&self, journal: &dyn Journal, key: &Key) {
-        let Ok(Some(pending)) = in_time(journal.pending(key)).await else {
+        let Ok(Some(pending)) = with_timeout(journal.pending(key)).await else {
             return;
         };
         let entry = Entry {
             verify: true,
             ..Entry::scheduled(pending.notification, pending.progress)
         };
-        if let Err(error) = in_time(self.schedule.restore(&[entry])).await {
+        if let Err(error) = with_timeout(self.schedule.restore(&[entry])).await {
             tracing::debug!(notification = %key, %error, "cannot be put back");
         }
     }
@@ -292,7 +292,7 @@ impl Service {
         };
         let progress = lease.entry.progress;
         // Its outcome may have been recorded, and only the settlement lost.
-        let stands = in_time(recorder.standing(before.key.clone())).await?;
+        let stands = with_timeout(recorder.standing(before.key.clone())).await?;
         let step = |progress: &Progress| (progress.series, progress.attempts);
         if stands.is_none_or(|stands| step(&stands.progress) != step(&progress)) {
             return Ok(());
@@ -308,7 +308,7 @@ impl Service {
             },
             at_ms: self.clock.now_ms(),
         };
-        in_time(recorder.record(recording)).await?;
+        with_timeout(recorder.record(recording)).await?;
         Ok(())
     }
 
@@ -346,7 +346,7 @@ impl Service {
                 ended_ms: ended_ms.unwrap_or(now_ms),
             },
         };
-        match in_time(self.schedule.settle(lease, settlement)).await? {
+        match with_timeout(self.schedule.settle(lease, settlement)).await? {
             Settled::Done => Ok(Snapshot {
                 state,
                 cause,

@@ -11,7 +11,7 @@
 //! Dying with a lease lets it expire after a few seconds; whoever gets the notification next then has the
 //! journal refuse what the dead one may still be writing, and asks how the notification stands.
 
-use super::timeouts::in_time;
+use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
@@ -91,7 +91,7 @@ impl Service {
                 }
             }
             let may_wait = started.elapsed() <= LONGEST_LEASE_WAIT;
-            let leased = in_time(self.schedule.lease_one(&request)).await;
+            let leased = with_timeout(self.schedule.lease_one(&request)).await;
             in_doubt &= leased.is_err();
             match (leased, &before) {
                 (Ok(LeasedOne::Leased(lease)), _) => {
@@ -129,7 +129,7 @@ impl Service {
     /// How the journal has it, without its attempts.
     async fn standing(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
         match &self.recorder {
-            Some(recorder) => Ok(in_time(recorder.standing(key.clone())).await?),
+            Some(recorder) => Ok(with_timeout(recorder.standing(key.clone())).await?),
             None => Ok(None),
         }
     }
@@ -156,7 +156,7 @@ impl Service {
                 if self.doubtful().get(&key) != Some(&request) {
                     return;
                 }
-                match in_time(self.schedule.lease_one(&request)).await {
+                match with_timeout(self.schedule.lease_one(&request)).await {
                     Ok(LeasedOne::Leased(lease)) => self.release(Held::Entry(lease)).await,
                     Ok(LeasedOne::Reserved(token)) => self.release(Held::Key(token)).await,
                     Ok(_) => {}
@@ -183,20 +183,20 @@ impl Service {
 
     /// Gives a lease back of something that was not changed.
     pub(super) async fn release(&self, held: Held) {
-        self.give_up(held, Settlement::Release).await;
+        self.end_held(held, Settlement::Release).await;
     }
 
     /// Gives a lease back of something of which it is not known whether it was changed.
     pub(super) async fn recheck(&self, held: Held) {
-        self.give_up(held, Settlement::Recheck).await;
+        self.end_held(held, Settlement::Recheck).await;
     }
 
-    async fn give_up(&self, held: Held, settlement: Settlement) {
+    async fn end_held(&self, held: Held, settlement: Settlement) {
         let key = held.token().key().clone();
         let settled = match held {
-            Held::Entry(lease) => in_time(self.schedule.settle(*lease, settlement)).await,
+            Held::Entry(lease) => with_timeout(self.schedule.settle(*lease, settlement)).await,
             Held::Key(token) => {
-                in_time(self.schedule.end_reservation(token, Reservation::Recheck)).await
+                with_timeout(self.schedule.end_reservation(token, Reservation::Recheck)).await
             }
         };
         if let Err(error) = settled {
@@ -226,11 +226,11 @@ impl Service {
                         ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
                     },
                 };
-                in_time(self.schedule.settle(*lease, settlement)).await?
+                with_timeout(self.schedule.settle(*lease, settlement)).await?
             }
             Held::Key(token) => {
                 let reservation = match snapshot.state {
-                    State::Scheduled => match in_time(journal.pending(token.key())).await? {
+                    State::Scheduled => match with_timeout(journal.pending(token.key())).await? {
                         Some(pending) => Reservation::Put(Box::new(Entry::scheduled(
                             pending.notification,
                             pending.progress,
@@ -239,7 +239,7 @@ impl Service {
                     },
                     State::Delivered | State::Dead | State::Cancelled => Reservation::Forget,
                 };
-                in_time(self.schedule.end_reservation(token, reservation)).await?
+                with_timeout(self.schedule.end_reservation(token, reservation)).await?
             }
         };
         Ok(settled)

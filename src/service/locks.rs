@@ -5,7 +5,7 @@
 //! schedule; between servers it is the leases that do ([`super::held`]).
 
 use super::ServiceError;
-use super::timeouts::in_time;
+use super::timeouts::with_timeout;
 use crate::domain::key::Key;
 use std::hash::{BuildHasher, RandomState};
 use tokio::sync::{Mutex, MutexGuard};
@@ -37,6 +37,6 @@ impl KeyLocks {
     pub async fn lock(&self, key: &Key) -> Result<MutexGuard<'_, ()>, ServiceError> {
         let hash = self.hasher.hash_one(key);
         let stripe = usize::try_from(hash % STRIPES as u64).expect("invariant: below STRIPES");
-        in_time(async { Ok(self.stripes[stripe].lock().await) }).await
+        with_timeout(async { Ok(self.stripes[stripe].lock().await) }).await
     }
 }

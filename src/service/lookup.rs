@@ -1,6 +1,6 @@
 //! Looking notifications up: one, a list, the dead letters.
 
-use super::timeouts::{in_good_time, in_time};
+use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError, snapshot_of};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -63,10 +63,10 @@ impl Service {
     /// As [`Service::find`].
     pub async fn look_up(&self, key: &Key) -> Result<Option<(Snapshot, Flights)>, ServiceError> {
         let Some(journal) = self.journal() else {
-            let found = in_time(self.schedule.find(key)).await?;
+            let found = with_timeout(self.schedule.find(key)).await?;
             return Ok(found.map(|found| (snapshot_of(found), Flights::Known)));
         };
-        let Some(mut snapshot) = in_time(journal.find(key)).await? else {
+        let Some(mut snapshot) = with_timeout(journal.find(key)).await? else {
             return Ok(None);
         };
         let marked = self.mark_in_flight(std::slice::from_mut(&mut snapshot));
@@ -80,7 +80,7 @@ impl Service {
     /// If the journal fails.
     pub async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, ServiceError> {
         match self.journal() {
-            Some(journal) => Ok(in_good_time(journal.transitions(key)).await?),
+            Some(journal) => Ok(with_long_timeout(journal.transitions(key)).await?),
             None => Ok(Vec::new()),
         }
     }
@@ -117,7 +117,7 @@ impl Service {
         let journal = self.journal().ok_or(ServiceError::NoJournal)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
         let listing = journal.list(&request.filter, order, cursor, request.limit);
-        let page = in_good_time(listing).await?;
+        let page = with_long_timeout(listing).await?;
         let mut items = page.items;
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
@@ -141,7 +141,7 @@ impl Service {
         let mut scanned = 0;
         loop {
             let wanted = SCAN_PAGE.min(request.limit - items.len());
-            let page = in_good_time(self.schedule.dead(cursor.as_deref(), wanted)).await?;
+            let page = with_long_timeout(self.schedule.dead(cursor.as_deref(), wanted)).await?;
             scanned += page.entries.len();
             cursor = page.next;
             items.extend(
@@ -175,7 +175,7 @@ impl Service {
         if keys.is_empty() {
             return Ok(());
         }
-        let flags = in_time(self.schedule.in_flight(&keys)).await?;
+        let flags = with_timeout(self.schedule.in_flight(&keys)).await?;
         let scheduled = snapshots
             .iter_mut()
             .filter(|snapshot| snapshot.state == State::Scheduled);

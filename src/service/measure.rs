@@ -2,7 +2,7 @@
 
 use super::Service;
 use crate::health::StoreState;
-use crate::telemetry::meters::{Journaled, Reading, ScheduleMemory, Scheduled, StoreReading};
+use crate::telemetry::meters::{JournalReading, Reading, ScheduleMemory, Scheduled, StoreReading};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ impl Service {
         let journal = async {
             let counts = in_short(self.journal()?.counts()).await?;
             let set_aside = in_short(self.journal()?.all_set_aside(0)).await?;
-            Some(Journaled {
+            Some(JournalReading {
                 registered: counts.registered,
                 pending: counts.scheduled,
                 delivered: counts.delivered,

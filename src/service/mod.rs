@@ -15,7 +15,7 @@ mod register;
 mod timeouts;
 
 pub use lookup::{Flights, ListPage, ListRequest};
-pub use register::Intake;
+pub use register::RegisterReply;
 
 use crate::clock::Clock;
 use crate::domain::change::Change;
@@ -33,7 +33,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
-use timeouts::in_time;
+use timeouts::with_timeout;
 
 /// How long a request waits for what passes in a moment: an outcome that is just being settled, a
 /// schedule that is about to be rebuilt.
@@ -159,16 +159,16 @@ impl Service {
         journal: &dyn Journal,
         key: &Key,
     ) -> Result<bool, ServiceError> {
-        if let Some(found) = in_time(self.schedule.find(key)).await? {
+        if let Some(found) = with_timeout(self.schedule.find(key)).await? {
             return Ok(found.in_flight);
         }
-        if let Some(pending) = in_time(journal.pending(key)).await? {
+        if let Some(pending) = with_timeout(journal.pending(key)).await? {
             // It may end between that reading and this writing, so it is verified when claimed.
             let entry = Entry {
                 verify: true,
                 ..Entry::scheduled(pending.notification, pending.progress)
             };
-            in_time(self.schedule.register(entry)).await?;
+            with_timeout(self.schedule.register(entry)).await?;
         }
         Ok(false)
     }

@@ -1,20 +1,20 @@
 //! Taking notifications in.
 
-use super::timeouts::in_time;
+use super::timeouts::with_timeout;
 use super::{LONGEST_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
-use crate::journal::{Actor, Journaled, Registering};
+use crate::journal::{Actor, RegisterResult, Registering};
 use crate::schedule::{Entry, Registered, ScheduleError};
 use std::sync::Arc;
 use uuid::Uuid;
 
 /// What a registration came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Intake {
+pub enum RegisterReply {
     /// It is new, and will be delivered, parked or cancelled.
     Created(Snapshot),
     /// The same was registered before; this is how it stands.
@@ -32,7 +32,7 @@ impl Service {
         &self,
         registration: Registration,
         actor: Actor,
-    ) -> Result<Intake, ServiceError> {
+    ) -> Result<RegisterReply, ServiceError> {
         let webhook_id = WebhookId::new(Uuid::now_v7());
         let (notification, progress) = registration.accept(webhook_id, self.clock.now_ms());
         let notification = Arc::new(notification);
@@ -50,18 +50,18 @@ impl Service {
                     progress,
                     actor,
                 };
-                match in_time(recorder.register(registering)).await? {
-                    Journaled::Created => {
+                match with_timeout(recorder.register(registering)).await? {
+                    RegisterResult::Created => {
                         // Dying here leaves it in the journal alone; nobody was answered yet, and
                         // registering again or the reconciler puts it there.
                         self.schedule_new(entry).await?;
-                        return Ok(Intake::Created(fresh));
+                        return Ok(RegisterReply::Created(fresh));
                     }
-                    Journaled::Existing(snapshot) => *snapshot,
+                    RegisterResult::Existing(snapshot) => *snapshot,
                 }
             }
             (None, Ok(_room)) => match self.schedule_new(entry).await? {
-                Registered::Created => return Ok(Intake::Created(fresh)),
+                Registered::Created => return Ok(RegisterReply::Created(fresh)),
                 Registered::Existing(found) => snapshot_of(*found),
             },
         };
@@ -71,14 +71,16 @@ impl Service {
         if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
             known.in_flight = self.ensure_scheduled(journal, &known.key).await?;
         }
-        Ok(Intake::Existing(known))
+        Ok(RegisterReply::Existing(known))
     }
 
     /// How a notification stands, if it was registered before; without its attempts.
     async fn known(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
         match &self.recorder {
-            Some(recorder) => Ok(in_time(recorder.standing(key.clone())).await?),
-            None => Ok(in_time(self.schedule.find(key)).await?.map(snapshot_of)),
+            Some(recorder) => Ok(with_timeout(recorder.standing(key.clone())).await?),
+            None => Ok(with_timeout(self.schedule.find(key))
+                .await?
+                .map(snapshot_of)),
         }
     }
 
@@ -86,7 +88,7 @@ impl Service {
     /// as its rebuild has begun, which is worth a moment's wait.
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         match (
-            in_time(self.schedule.register(entry.clone())).await,
+            with_timeout(self.schedule.register(entry.clone())).await,
             self.schedule.shared(),
         ) {
             (Err(ScheduleError::Rebuilding), Some(shared)) => {
@@ -96,7 +98,7 @@ impl Service {
                     verify: true,
                     ..entry
                 };
-                in_time(self.schedule.register(late)).await
+                with_timeout(self.schedule.register(late)).await
             }
             (registered, _) => registered,
         }

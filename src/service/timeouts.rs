@@ -41,14 +41,14 @@ impl TooLate for ServiceError {
 }
 
 /// Waits for a call, but not for long.
-pub(super) async fn in_time<T, E: TooLate>(
+pub(super) async fn with_timeout<T, E: TooLate>(
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     within(LONGEST_CALL, call).await
 }
 
 /// Waits for a call that may have to look at much.
-pub(super) async fn in_good_time<T, E: TooLate>(
+pub(super) async fn with_long_timeout<T, E: TooLate>(
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     within(LONGEST_LOOK, call).await

@@ -37,7 +37,7 @@ type Label = [(&'static str, &'static str); 1];
 
 /// How many notifications the journal holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Journaled {
+pub struct JournalReading {
     /// All.
     pub registered: u64,
     /// Neither delivered nor dead nor cancelled.
@@ -76,7 +76,7 @@ pub struct ScheduleMemory {
 #[derive(Debug, Clone, Default)]
 pub struct Reading {
     /// From the journal.
-    pub journal: Option<Journaled>,
+    pub journal: Option<JournalReading>,
     /// From the schedule.
     pub schedule: Option<Scheduled>,
     /// What the schedule takes of this process's memory.
@@ -341,7 +341,7 @@ mod tests {
         let in_flight = meters.begin();
         drop(meters.begin());
         let text = meters.text(Reading {
-            journal: Some(Journaled {
+            journal: Some(JournalReading {
                 registered: 10,
                 pending: 4,
                 delivered: 3,

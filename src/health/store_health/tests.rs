@@ -243,12 +243,12 @@ fn a_call_given_up_late_has_failed() {
     driven.store_health.begin(Work::Accept, begin);
     driven.store_health.begin(Work::Accept, begin);
     let early = driven.at(499);
-    let change = driven.store_health.give_up(Work::Accept, begin, early);
+    let change = driven.store_health.abandoned(Work::Accept, begin, early);
     assert_eq!(change, Change::default());
     assert!(
         driven
             .store_health
-            .give_up(Work::Accept, begin, late)
+            .abandoned(Work::Accept, begin, late)
             .failing
     );
     assert!(driven.store_health.is_failing());

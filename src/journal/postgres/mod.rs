@@ -28,8 +28,8 @@ mod statements;
 
 use super::{
     AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
-    Recording, Registering, SettingAside, Transition,
+    JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -62,7 +62,7 @@ impl Journal for PostgresJournal {
         &self.id
     }
 
-    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         let instance = &self.instance;
         let call = register::Register { batch, instance };
         self.connections.write(&call).await

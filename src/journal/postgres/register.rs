@@ -16,7 +16,7 @@ use super::statements::update_standings;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Journaled, Registering, body_of};
+use crate::journal::{RegisterResult, Registering, body_of};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -76,9 +76,9 @@ pub(super) struct Register<'batch> {
 
 #[async_trait]
 impl Call for Register<'_> {
-    type Reply = Vec<Journaled>;
+    type Reply = Vec<RegisterResult>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<Journaled>, Failure> {
+    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<RegisterResult>, Failure> {
         let mut seen = HashSet::with_capacity(self.batch.len());
         let first: Vec<usize> = (0..self.batch.len())
             .filter(|place| seen.insert(&self.batch[*place].notification.key))
@@ -92,7 +92,7 @@ impl Call for Register<'_> {
             self.insert_where_they_stand(connection, &first).await?
         };
         if created.len() == self.batch.len() {
-            return Ok(vec![Journaled::Created; created.len()]);
+            return Ok(vec![RegisterResult::Created; created.len()]);
         }
         self.look_up(connection, &created).await
     }
@@ -193,7 +193,7 @@ impl Register<'_> {
         &self,
         connection: &mut PgConnection,
         created: &HashSet<usize>,
-    ) -> Result<Vec<Journaled>, Failure> {
+    ) -> Result<Vec<RegisterResult>, Failure> {
         let mut known: HashMap<Key, Snapshot> = HashMap::new();
         for place in created {
             let one = &self.batch[*place];
@@ -211,10 +211,10 @@ impl Register<'_> {
         }
         let reply = |(place, one): (usize, &Registering)| {
             if created.contains(&place) {
-                return Ok(Journaled::Created);
+                return Ok(RegisterResult::Created);
             }
             match known.get(&one.notification.key) {
-                Some(snapshot) => Ok(Journaled::Existing(Box::new(snapshot.clone()))),
+                Some(snapshot) => Ok(RegisterResult::Existing(Box::new(snapshot.clone()))),
                 // It was pruned a moment ago: so it can be registered.
                 None => Err(Failure::Conflict(format!(
                     "{} has gone",

@@ -20,8 +20,8 @@ mod writer;
 
 use super::{
     AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
-    Recording, Registering, SettingAside, Transition,
+    JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, SettingAside, Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -65,7 +65,7 @@ impl Journal for SqliteJournal {
         &self.id
     }
 
-    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         let replies = write::register(transaction.connection(), &self.instance, batch).await?;
         transaction.commit().await?;

@@ -13,7 +13,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::effect::{self, Changes, Effect, Line};
 use crate::journal::{
-    Actor, ChangeResult, Changing, JournalError, Journaled, Noting, Recorded, Recording,
+    Actor, ChangeResult, Changing, JournalError, Noting, Recorded, Recording, RegisterResult,
     Registering,
 };
 use sqlx::SqliteConnection;
@@ -27,7 +27,7 @@ pub(super) async fn register(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Registering],
-) -> Result<Vec<Journaled>, JournalError> {
+) -> Result<Vec<RegisterResult>, JournalError> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.notification.key).collect();
     let mut known: HashMap<Key, Snapshot> = load(connection, &keys)
         .await?
@@ -46,7 +46,7 @@ pub(super) async fn register(
         let notification = registering.notification.as_ref();
         let slot = match known.entry(notification.key.clone()) {
             Entry::Occupied(taken) => {
-                replies.push(Journaled::Existing(Box::new(taken.get().clone())));
+                replies.push(RegisterResult::Existing(Box::new(taken.get().clone())));
                 continue;
             }
             Entry::Vacant(slot) => slot,
@@ -70,7 +70,7 @@ pub(super) async fn register(
             actor: registering.actor.clone(),
             instance: instance.clone(),
         });
-        replies.push(Journaled::Created);
+        replies.push(RegisterResult::Created);
     }
     insert_notifications(connection, &added).await?;
     insert_history(connection, &history).await?;

@@ -42,21 +42,21 @@ pub(super) enum Bodies {
     /// Here: nobody else has them.
     Held,
     /// In a journal; here as well if they are small or needed soon, and there is room.
-    Journaled,
+    LeftToJournal,
 }
 
 impl Bodies {
     /// Leaves a body to the journal, if there is one.
     fn leave(self, notification: &mut Arc<Notification>) {
         match (self, &notification.body) {
-            (Self::Journaled, Body::Here(bytes)) => {
+            (Self::LeftToJournal, Body::Here(bytes)) => {
                 let body = Body::InJournal(bytes.len());
                 *notification = Arc::new(Notification {
                     body,
                     ..Notification::clone(notification)
                 });
             }
-            (Self::Held, _) | (Self::Journaled, Body::InJournal(_)) => {}
+            (Self::Held, _) | (Self::LeftToJournal, Body::InJournal(_)) => {}
         }
     }
 }

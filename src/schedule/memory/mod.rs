@@ -56,7 +56,7 @@ impl MemorySchedule {
     /// An empty schedule over a journal, which has every body. Takes about `memory_bytes` at most.
     #[must_use]
     pub fn over_journal(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize) -> Self {
-        Self::with(clock, limits, memory_bytes, Bodies::Journaled)
+        Self::with(clock, limits, memory_bytes, Bodies::LeftToJournal)
     }
 
     fn with(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize, bodies: Bodies) -> Self {

@@ -181,13 +181,13 @@ impl RedisSchedule {
         let (context, run) = (&partition.context, self.run.name().await);
         let (keys, marks) = (&context.keys, &context.marks);
         let witness = self.witness(number, partition);
-        let mode = match (clear, self.journaled) {
+        let mode = match (clear, self.has_journal) {
             (true, true) => "clear",
             (false, true) => "fill",
             (_, false) => "keep",
         };
         let adopt =
-            !self.journaled || marks.witness().knows() || self.adopted.load(Ordering::Relaxed);
+            !self.has_journal || marks.witness().knows() || self.adopted.load(Ordering::Relaxed);
         let mut command = self.scripts.begin.call();
         command
             .arg(4)

@@ -103,7 +103,7 @@ pub struct RedisSchedule {
     owner: String,
     signing: Option<String>,
     /// Whether there is a journal that it can be filled from.
-    journaled: bool,
+    has_journal: bool,
     /// Whether what is here is known to be of this owner, though nothing there says so.
     adopted: AtomicBool,
     run: Arc<Run>,
@@ -160,7 +160,7 @@ impl RedisSchedule {
             limits: options.limits,
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
             signing: options.signing.clone(),
-            journaled: options.owner != NO_JOURNAL,
+            has_journal: options.owner != NO_JOURNAL,
             adopted: AtomicBool::new(false),
             run,
             scripts: epoch::Scripts::default(),

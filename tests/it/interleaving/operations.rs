@@ -4,7 +4,7 @@ use super::world::{Most, Server, World, key};
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::Actor;
-use ringback::service::{Intake, ServiceError};
+use ringback::service::{RegisterReply, ServiceError};
 
 /// One thing that a server does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,8 +181,8 @@ pub async fn perform(
         let asked = world.registration(id, good, most, 0);
         server.service.register(asked, actor.clone()).await
     };
-    let registered = |result: Result<Intake, ServiceError>| match result {
-        Ok(Intake::Created(_) | Intake::Existing(_)) => Answer::Registered,
+    let registered = |result: Result<RegisterReply, ServiceError>| match result {
+        Ok(RegisterReply::Created(_) | RegisterReply::Existing(_)) => Answer::Registered,
         Err(error) => Answer::Failed(error.to_string()),
     };
     let changed = |result: Result<Snapshot, ServiceError>| match result {

@@ -11,8 +11,8 @@ use ringback::domain::notification::Notification;
 use ringback::domain::snapshot::Snapshot;
 use ringback::journal::{
     AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, Journaled, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded,
-    Recording, Registering, SettingAside, Transition,
+    JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, SettingAside, Transition,
 };
 use ringback::schedule::room::{Full, MemoryUse, Room};
 use ringback::schedule::shared::Shared;
@@ -179,7 +179,7 @@ impl Journal for GatedJournal {
         self.inner.id()
     }
 
-    async fn register(&self, batch: &[Registering]) -> Result<Vec<Journaled>, JournalError> {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         gated!(
             self,
             "journal.register",

@@ -9,7 +9,9 @@ use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::recorder::Recorder;
-use ringback::journal::{Fault, Filter, JournalCounts, JournalError, Journaled, Order, Recorded};
+use ringback::journal::{
+    Fault, Filter, JournalCounts, JournalError, Order, Recorded, RegisterResult,
+};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::task::JoinSet;
@@ -143,8 +145,8 @@ pub async fn many_tasks_can_write_at_once(store: &dyn Store) {
                 let given = registering(&format!("{}-{number}", task / 2));
                 let (notification, progress) = (given.notification.clone(), given.progress);
                 match recorder.register(given).await.expect("kept") {
-                    Journaled::Created => created += 1,
-                    Journaled::Existing(_) => continue,
+                    RegisterResult::Created => created += 1,
+                    RegisterResult::Existing(_) => continue,
                 }
                 let failed = failure(&notification, progress);
                 let then = failed.decision.progress;

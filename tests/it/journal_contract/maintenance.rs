@@ -11,7 +11,9 @@ use ringback::domain::notification::Notification;
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
-use ringback::journal::{Actor, Journal, JournalError, Journaled, Noting, Prune, Pruned, Rebuild};
+use ringback::journal::{
+    Actor, Journal, JournalError, Noting, Prune, Pruned, Rebuild, RegisterResult,
+};
 use std::sync::Arc;
 
 const DAY_MS: i64 = 86_400_000;
@@ -278,7 +280,7 @@ pub async fn a_pruned_key_can_be_registered_again(store: &dyn Store) {
     };
     journal.prune(&everything, 10).await.expect("pruned");
     let again = journal.register(&[registering("1")]).await.expect("kept");
-    assert_eq!(again, [Journaled::Created]);
+    assert_eq!(again, [RegisterResult::Created]);
     assert_eq!(history(&*journal, &key("1")).await, ["registered"]);
     let snapshot = find(&*journal, &key("1")).await;
     assert_eq!(

@@ -7,7 +7,9 @@ use crate::support::postgres::{PostgresServer, connect, run};
 use ringback::domain::change::Change;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
-use ringback::journal::{ChangeResult, Filter, Journal, JournalError, Journaled, Order, Recorded};
+use ringback::journal::{
+    ChangeResult, Filter, Journal, JournalError, Order, Recorded, RegisterResult,
+};
 use sqlx::{Connection as _, Executor as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -222,7 +224,7 @@ async fn a_row_that_cannot_be_read_costs_only_itself() {
     let recorder = Recorder::start(journal);
     let again = async |id| recorder.register(registering(id)).await;
     let (one, two, new) = tokio::join!(again("1"), again("2"), again("4"));
-    assert!(matches!(one, Ok(Journaled::Existing(_))), "{one:?}");
+    assert!(matches!(one, Ok(RegisterResult::Existing(_))), "{one:?}");
     corrupt(two.err());
     new.expect("kept");
     // Its attempts are recorded all the same: nothing of the row has to be read for that.

@@ -11,7 +11,7 @@ use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::postgres::{PostgresJournal, Sharing};
-use ringback::journal::{ChangeResult, Journal, JournalError, Journaled, Recorded, Recording};
+use ringback::journal::{ChangeResult, Journal, JournalError, Recorded, Recording, RegisterResult};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::task::JoinSet;
@@ -51,7 +51,7 @@ async fn a_key_is_registered_once_whoever_asks() {
                 let replies = journal.register(&batch).await.expect("kept");
                 created += replies
                     .iter()
-                    .filter(|reply| **reply == Journaled::Created)
+                    .filter(|reply| **reply == RegisterResult::Created)
                     .count();
             }
             created

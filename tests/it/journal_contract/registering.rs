@@ -12,7 +12,7 @@ use ringback::domain::notification::{LARGEST_BODY_BYTES, Registration, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
-use ringback::journal::{Filter, Journaled, Order, Registering};
+use ringback::journal::{Filter, Order, RegisterResult, Registering};
 
 pub async fn a_key_is_registered_once(store: &dyn Store) {
     let journal = store.open().await;
@@ -31,8 +31,8 @@ pub async fn a_key_is_registered_once(store: &dyn Store) {
     assert_eq!(
         replies,
         [
-            Journaled::Existing(Box::new(known.clone())),
-            Journaled::Created
+            RegisterResult::Existing(Box::new(known.clone())),
+            RegisterResult::Created
         ]
     );
     assert_eq!(find(&*journal, &key("1")).await, known);
@@ -57,8 +57,11 @@ pub async fn the_first_of_two_in_a_batch_wins(store: &dyn Store) {
     let batch = vec![first.clone(), second.clone(), second];
     let replies = journal.register(&batch).await.expect("kept");
     let known = Snapshot::of_new(&first.notification, first.progress);
-    let existing = Journaled::Existing(Box::new(known.clone()));
-    assert_eq!(replies, [Journaled::Created, existing.clone(), existing]);
+    let existing = RegisterResult::Existing(Box::new(known.clone()));
+    assert_eq!(
+        replies,
+        [RegisterResult::Created, existing.clone(), existing]
+    );
     assert_eq!(find(&*journal, &key("1")).await, known);
     assert_eq!(history(&*journal, &key("1")).await, ["registered"]);
     assert_eq!(journal.counts().await.expect("read").registered, 1);
@@ -148,7 +151,7 @@ pub async fn batches_of_any_size_are_kept_whole(store: &dyn Store) {
             .map(|number| registering(&format!("{size}-{number}")))
             .collect();
         let replies = journal.register(&batch).await.expect("kept");
-        assert_eq!(replies, vec![Journaled::Created; size]);
+        assert_eq!(replies, vec![RegisterResult::Created; size]);
         registered += size;
     }
     let page = journal

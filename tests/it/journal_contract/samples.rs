@@ -15,7 +15,7 @@ use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::webhook_id::WebhookId;
 use ringback::journal::{
-    Actor, ChangeResult, Changing, Journal, Journaled, Recorded, Recording, Registering,
+    Actor, ChangeResult, Changing, Journal, Recorded, Recording, RegisterResult, Registering,
 };
 use std::sync::Arc;
 use uuid::Uuid;
@@ -57,7 +57,7 @@ pub fn registering(id: &str) -> Registering {
 pub async fn keep(journal: &dyn Journal, registering: Registering) -> Arc<Notification> {
     let notification = registering.notification.clone();
     let replies = journal.register(&[registering]).await.expect("kept");
-    assert_eq!(replies, [Journaled::Created]);
+    assert_eq!(replies, [RegisterResult::Created]);
     notification
 }
 

@@ -28,7 +28,7 @@ const ROOMS: &[Room] = &[
     Room("clock", "", "tokio std::time"),
     Room("batch", "", "tokio std::time"),
     Room("health", "domain", "tokio tracing std::time"),
-    Room("trust", "", "reqwest"),
+    Room("tls_roots", "", "reqwest"),
     Room("config", "domain", "clap getrandom std::env std::fs std::net std::process std::time"),
     Room("telemetry", "config domain", "prometheus_client tracing std::env std::time"),
 
@@ -37,7 +37,7 @@ const ROOMS: &[Room] = &[
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
     Room("service", "domain clock batch health schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
-    Room("delivery", "domain clock batch health schedule journal telemetry trust",
+    Room("delivery", "domain clock batch health schedule journal telemetry tls_roots",
         "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("maintenance", "domain clock batch health schedule journal telemetry",
         "tokio tokio_util tracing std::time"),
@@ -51,7 +51,7 @@ const ROOMS: &[Room] = &[
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),
     Room("cli", "domain clock batch schedule journal service delivery maintenance api dashboard config \
-        telemetry trust app",
+        telemetry tls_roots app",
         "axum clap getrandom hyper reqwest tokio tokio_util tracing std::env std::fs std::net \
         std::process std::time Uuid::now_v7"),
     Room("main", "cli telemetry", "tokio std::process"),

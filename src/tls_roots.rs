@@ -9,22 +9,20 @@ use rustls_platform_verifier::ConfigVerifierExt as _;
 #[must_use]
 pub fn client_config() -> ClientConfig {
     // The only thing in there that depends on the machine is its certificate store.
-    ClientConfig::with_platform_verifier().unwrap_or_else(|_| trusting_mozilla())
+    ClientConfig::with_platform_verifier().unwrap_or_else(|_| mozilla_roots())
 }
 
 /// Builds an HTTP client from what `builder` gives, which may be asked twice.
 ///
 /// # Errors
-/// If the client cannot be built with either trust.
+/// If the client cannot be built with either set of roots.
 pub fn build(builder: impl Fn() -> ClientBuilder) -> Result<Client, reqwest::Error> {
-    builder().build().or_else(|_| {
-        builder()
-            .tls_backend_preconfigured(trusting_mozilla())
-            .build()
-    })
+    builder()
+        .build()
+        .or_else(|_| builder().tls_backend_preconfigured(mozilla_roots()).build())
 }
 
-fn trusting_mozilla() -> ClientConfig {
+fn mozilla_roots() -> ClientConfig {
     let roots = RootCertStore {
         roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
     };
