@@ -4,7 +4,7 @@
 //! destination and no address is a label.
 
 use crate::api::Api;
-use crate::telemetry::meters::CONTENT_TYPE;
+use crate::telemetry::metrics::CONTENT_TYPE;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};

@@ -1,9 +1,9 @@
 //! Putting the parts together: in which order they start and stop.
 //!
 //! Start: claim the port, open the journal, open the schedule and tie it to the journal, dispatch,
-//! answer requests. Whatever is wrong shows before the first request. A schedule in memory is filled
+//! answer requests. Whatever is wrong shows before the first request. A schedule in memory is loaded
 //! from the journal before anything is dispatched; one in Redis is looked at, and if it has lost
-//! something, filled beside the traffic.
+//! something, loaded beside the traffic.
 //!
 //! Stop: answer no new requests and claim nothing more, let what is in flight end, settle it, close
 //! the stores. All of that has one limit, whatever the stores do.
@@ -23,7 +23,7 @@ use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::journal::watched::WatchedJournal;
 use crate::maintenance::Maintenance;
-use crate::maintenance::fill::fill;
+use crate::maintenance::load::load;
 use crate::maintenance::probe::{watch_journal, watch_schedule};
 use crate::maintenance::prune::Retention;
 use crate::schedule::Schedule;
@@ -31,7 +31,7 @@ use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::Time;
 use crate::schedule::watched::WatchedSchedule;
 use crate::service::Service;
-use crate::telemetry::meters::Meters;
+use crate::telemetry::metrics::Metrics;
 use anyhow::{Context, bail};
 use signals::Signals;
 use std::net::SocketAddr;
@@ -94,7 +94,7 @@ impl App {
         let journal = stores::open_journal(&config, &instance).await?;
         let schedule = open_schedule(&config, journal.as_ref(), clock.clone(), time).await?;
         let health = Health::new(journal.is_some());
-        let meters = Meters::new();
+        let metrics = Metrics::new();
         let journal = journal.map(|journal| -> Arc<dyn Journal> {
             Arc::new(WatchedJournal::new(journal, health.clone()))
         });
@@ -125,7 +125,7 @@ impl App {
             clock,
             config.delivery.concurrency,
             health.clone(),
-            meters.clone(),
+            metrics.clone(),
         )
         .with_body_memory(config.schedule.memory_bytes / BODIES_READ);
         let broken = CancellationToken::new();
@@ -149,7 +149,7 @@ impl App {
         tasks.push(("schedule's probe", tokio::spawn(watching)));
         let service = Service::new(recorder, schedule)
             .with_health(health)
-            .with_meters(meters);
+            .with_metrics(metrics);
         let service = Arc::new(service);
         let settings = ApiSettings {
             largest_body_bytes: config.api.largest_body_bytes,
@@ -292,11 +292,11 @@ async fn open_schedule(
         return Ok(Arc::new(MemorySchedule::new(clock, limits)));
     };
     let schedule = MemorySchedule::over_journal(clock, limits, config.schedule.memory_bytes);
-    let filled = fill(Arc::clone(journal), &schedule).await?;
-    let pending = filled.read;
+    let loaded = load(Arc::clone(journal), &schedule).await?;
+    let pending = loaded.read;
     tracing::info!(
         pending,
-        "the schedule is in memory, filled from the journal"
+        "the schedule is in memory, loaded from the journal"
     );
     if let Some(memory) = schedule.memory()
         && memory.taken >= memory.limit

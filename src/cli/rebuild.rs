@@ -20,7 +20,7 @@ use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::rebuild::{look, why};
 use crate::maintenance::recovery::Recovery;
 use crate::maintenance::repair::{Record, Repaired, repair};
-use crate::maintenance::walk::{Pick, Place, compare};
+use crate::maintenance::scan::{Pick, Place, compare};
 use crate::schedule::Schedule;
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::shared::{Found, Peeked, Reason, Shared as _};
@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 
 /// Notifications compared in one step.
 const PAGE: usize = 1_000;
-/// How often the servers are told that filling goes on.
+/// How often the servers are told that loading goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
@@ -45,7 +45,7 @@ pub struct RebuildArguments {
     /// And its id
     #[arg(value_name = "ID", conflicts_with_all = ["clear", "topic", "not_due"])]
     one_id: Option<String>,
-    /// Empty Redis first, and fill it with everything that is pending
+    /// Empty Redis first, and load it with everything that is pending
     #[arg(long, conflicts_with_all = ["topic", "not_due"])]
     clear: bool,
     /// Only what is of this topic
@@ -76,9 +76,9 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
         let stores = open(&config).await?;
         let said = match &one {
             Some(key) => stores.put_back(key).await,
-            None if arguments.clear => stores.fill(true).await,
+            None if arguments.clear => stores.load(true).await,
             None if arguments.topic.is_some() || arguments.not_due => stores.some(arguments).await,
-            None => stores.fill(false).await,
+            None => stores.load(false).await,
         };
         stores.journal.close().await;
         let mut said = said?;
@@ -107,7 +107,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
     )?;
     let schedule = schedule.ok_or_else(|| {
         Failure::Usage(
-            "--redis is not given, and a schedule in memory is filled when its server starts"
+            "--redis is not given, and a schedule in memory is loaded when its server starts"
                 .to_string(),
         )
     })?;
@@ -125,7 +125,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
 impl Stores {
     /// One notification alone.
     async fn put_back(&self, key: &Key) -> Result<String, Failure> {
-        let filled = self.enter().await?;
+        let loaded = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let keys = [key.clone()];
         let found = journal.standing(&keys).await.map_err(anyhow::Error::from)?;
@@ -135,7 +135,7 @@ impl Stores {
         if snapshot.state != State::Scheduled {
             let state = snapshot.state;
             return Ok(format!(
-                "{filled}{key} is {state}; there is nothing to put back\n"
+                "{loaded}{key} is {state}; there is nothing to put back\n"
             ));
         }
         let repairing = async {
@@ -153,30 +153,30 @@ impl Stores {
             }
             _ => format!("{key} is back in Redis\n"),
         };
-        Ok(filled + &said)
+        Ok(loaded + &said)
     }
 
     /// Those of a topic, or those that are not due yet.
     async fn some(&self, arguments: &RebuildArguments) -> Result<String, Failure> {
-        let filled = self.enter().await?;
+        let loaded = self.enter().await?;
         let now_ms = self.schedule.clock().now_ms();
         let pick = Pick {
             topic: arguments.topic.clone(),
             due_after_ms: arguments.not_due.then_some(now_ms),
             ..Pick::default()
         };
-        Ok(filled + &self.walk(&pick).await?)
+        Ok(loaded + &self.scan(&pick).await?)
     }
 
-    /// Everything. Where Redis has lost something, it is emptied and filled as servers would do it.
-    async fn fill(&self, clear: bool) -> Result<String, Failure> {
+    /// Everything. Where Redis has lost something, it is emptied and loaded as servers would do it.
+    async fn load(&self, clear: bool) -> Result<String, Failure> {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
         let found = look(Some(journal), schedule, schedule, clear).await;
         match found.map_err(MaintenanceError::from).map_err(failed)? {
-            Found::ToFill(reason) => self.fill_empty(reason).await,
-            Found::Filling | Found::Clearing | Found::Unowned => Err(being_filled()),
-            Found::Whole => self.walk(&Pick::default()).await,
+            Found::ToLoad(reason) => self.load_empty(reason).await,
+            Found::Loading | Found::Clearing | Found::Unowned => Err(being_loaded()),
+            Found::Whole => self.scan(&Pick::default()).await,
         }
     }
 
@@ -189,20 +189,20 @@ impl Stores {
         if peeked == Peeked::New {
             return Err(anyhow!(
                 "Redis holds nothing of this journal; `ringback rebuild` without anything else \
-                 fills it"
+                 loads it"
             )
             .into());
         }
         let found = look(Some(self.journal.as_ref()), schedule, schedule, false).await;
         match found.map_err(anyhow::Error::from)? {
             Found::Whole => Ok(String::new()),
-            Found::ToFill(reason) => self.fill_empty(reason).await,
-            Found::Filling | Found::Clearing | Found::Unowned => Err(being_filled()),
+            Found::ToLoad(reason) => self.load_empty(reason).await,
+            Found::Loading | Found::Clearing | Found::Unowned => Err(being_loaded()),
         }
     }
 
     /// Compares, and repairs what differs.
-    async fn walk(&self, pick: &Pick) -> Result<String, Failure> {
+    async fn scan(&self, pick: &Pick) -> Result<String, Failure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
         let (mut place, mut seen) = (Place::START, 0);
@@ -229,7 +229,7 @@ impl Stores {
     }
 
     /// Puts everything in that Redis lacks, soonest due first. Servers work with it meanwhile.
-    async fn fill_empty(&self, reason: Reason) -> Result<String, Failure> {
+    async fn load_empty(&self, reason: Reason) -> Result<String, Failure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (Record::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
@@ -245,7 +245,7 @@ impl Stores {
         let mut told = started;
         let journal = Some(Arc::clone(&self.journal));
         let mut recovery = Recovery::new(journal, schedule, schedule);
-        let taken_over = || anyhow!("a server has taken over, and fills Redis from the journal");
+        let taken_over = || anyhow!("a server has taken over, and loads Redis from the journal");
         while recovery.step().await.map_err(failed)? {
             progress.at(recovery.done().read);
             if told.elapsed() >= SIGN_OF_LIFE {
@@ -272,8 +272,8 @@ impl Stores {
     }
 }
 
-fn being_filled() -> Failure {
-    anyhow!("Redis is being filled from the journal at this moment").into()
+fn being_loaded() -> Failure {
+    anyhow!("Redis is being loaded from the journal at this moment").into()
 }
 
 fn failed(error: MaintenanceError) -> Failure {

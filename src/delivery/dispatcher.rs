@@ -12,7 +12,7 @@ use crate::clock::Clock;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Schedule, ScheduleError};
-use crate::telemetry::meters::Meters;
+use crate::telemetry::metrics::Metrics;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,7 @@ impl Dispatcher {
         machine_clock: Arc<dyn Clock>,
         concurrency: usize,
         health: Arc<Health>,
-        meters: Arc<Meters>,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let clock = schedule.clock();
         let worker = Arc::new(Worker {
@@ -78,7 +78,7 @@ impl Dispatcher {
             abandon: CancellationToken::new(),
             health: health.clone(),
             body_room: BodyRoom::default(),
-            meters,
+            metrics,
         });
         Self {
             worker,
@@ -163,7 +163,7 @@ impl Dispatcher {
             });
             let worker = self.worker.clone();
             self.tasks.spawn(async move {
-                let _in_flight = worker.meters.begin();
+                let _in_flight = worker.metrics.begin();
                 if stopping {
                     worker.release(lease).await;
                 } else {

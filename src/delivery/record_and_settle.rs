@@ -44,7 +44,7 @@ impl Worker {
         attempt: Attempt,
         decision: Decision,
     ) -> Option<Settlement> {
-        self.meters.attempt(&attempt);
+        self.metrics.attempt(&attempt);
         let interrupted = attempt.answer.outcome == Outcome::Interrupted;
         let carried_out = if interrupted {
             Settlement::Release

@@ -25,7 +25,7 @@ use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule, Settlement};
-use crate::telemetry::meters::Meters;
+use crate::telemetry::metrics::Metrics;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -50,7 +50,7 @@ pub struct Worker {
     /// Bounds what is read of bodies for attempts.
     pub(super) body_room: BodyRoom,
     /// Counts what is done.
-    pub(super) meters: Arc<Meters>,
+    pub(super) metrics: Arc<Metrics>,
 }
 
 impl Worker {

@@ -119,7 +119,7 @@ pub enum Ended {
     Unreadable,
     /// It is out of reach, too slow, or refuses, for this cause.
     Failed(String),
-    /// It has lost what it held and is being filled again.
+    /// It has lost what it held and is being loaded again.
     Rebuilding(String),
 }
 

@@ -12,7 +12,7 @@ pub enum StoreState {
     Away,
     /// It does some of it.
     Refusing,
-    /// It has lost what it held and is being filled again.
+    /// It has lost what it held and is being loaded again.
     Rebuilding,
 }
 

@@ -15,7 +15,7 @@
 //! * A batch is answered once all of it is kept. If the call fails, part of it may have been kept; to
 //!   repeat it is safe, and finds that part here.
 //! * A notification whose outcome the journal refuses to record is set aside: it stays pending and is
-//!   not among those that a schedule is filled with. That is kept apart from the notification, so that
+//!   not among those that a schedule is loaded with. That is kept apart from the notification, so that
 //!   it can be written where the notification cannot. Any [`Change`] of it releases it in the same
 //!   transaction, and writes into its history that it was set aside.
 

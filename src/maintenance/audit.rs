@@ -7,7 +7,7 @@
 
 use super::difference::{Difference, find_among};
 use super::error::MaintenanceError;
-use super::walk::{Pick, Place, compare};
+use super::scan::{Pick, Place, compare};
 use crate::domain::key::Key;
 use crate::journal::{AllSetAside, Examined, Journal, JournalCounts};
 use crate::schedule::Schedule;

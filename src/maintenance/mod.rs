@@ -1,10 +1,10 @@
 //! Keeping the journal and the schedule in step, and both from growing for ever.
 //!
-//! One file per duty: [`rebuild`] notices a schedule that lost its data and fills it, [`reconcile`]
+//! One file per duty: [`rebuild`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, and [`prune`] forgets what is old. [`audit`] only looks. What they share: [`walk`] goes
+//! background, and [`prune`] forgets what is old. [`audit`] only looks. What they share: [`scan`] goes
 //! through everything, [`difference`] says where the stores disagree, [`repair`] does something about
-//! it, [`fill`] puts in everything that is pending.
+//! it, [`load`] puts in everything that is pending.
 //!
 //! A duty takes the time as an argument; [`beat`] says when it is seen to, and by which instance.
 
@@ -12,15 +12,15 @@ pub mod audit;
 pub mod beat;
 pub mod difference;
 pub mod error;
-pub mod fill;
+pub mod load;
 pub mod probe;
 pub mod prune;
 pub mod rebuild;
 pub mod reconcile;
 pub mod recovery;
 pub mod repair;
+pub mod scan;
 pub mod sweep;
-pub mod walk;
 
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
@@ -87,7 +87,7 @@ impl Maintenance {
             duties.push(("keeper", Box::pin(keeper.run(stop.clone()))));
         }
         if let Some(journal) = journal {
-            // While the schedule is being filled, comparing would only find what is on its way.
+            // While the schedule is being loaded, comparing would only find what is on its way.
             let clock = schedule.clock();
             let round = Reconciler::new(journal.clone(), schedule.clone());
             let work = see_to(round, journal.clone(), clock.clone(), whole.clone());

@@ -21,12 +21,12 @@ const MARK: &str = "schedule_mark";
 const REMEMBER: Duration = Duration::from_secs(5);
 /// Wait before looking again while another instance empties the schedule.
 const LOOK_SOON: Duration = Duration::from_millis(100);
-/// Wait before looking again whether the instance that fills it is still at it.
+/// Wait before looking again whether the instance that loads it is still at it.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 /// First wait for a store that is away, and the longest.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
-/// How often the others are told that filling goes on.
+/// How often the others are told that loading goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Notifications looked up to find out whose a schedule is.
 const SAMPLE: usize = 200;
@@ -40,7 +40,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// The keeper of a schedule; without a journal, there is nothing to fill it from.
+    /// The keeper of a schedule; without a journal, there is nothing to load it from.
     #[must_use]
     pub fn new(journal: Option<Arc<dyn Journal>>, schedule: Arc<dyn Schedule>) -> Self {
         Self {
@@ -125,13 +125,13 @@ impl Keeper {
         match found {
             Found::Whole => shared.lost().await,
             Found::Clearing | Found::Unowned => tokio::time::sleep(LOOK_SOON).await,
-            Found::Filling => {
+            Found::Loading => {
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
                     () = shared.lost() => {}
                 }
             }
-            Found::ToFill(reason) => self.rebuild(shared, reason).await,
+            Found::ToLoad(reason) => self.rebuild(shared, reason).await,
         }
     }
 
@@ -152,7 +152,7 @@ impl Keeper {
                 Ok(true) => back_off = BACK_OFF,
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
-                    tracing::debug!(%error, "filling the schedule waits");
+                    tracing::debug!(%error, "loading the schedule waits");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
                         () = shared.lost() => return,
@@ -160,7 +160,7 @@ impl Keeper {
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "cannot fill the schedule; trying again");
+                    tracing::error!(%error, "cannot load the schedule; trying again");
                     tokio::time::sleep(LOOK_AGAIN).await;
                     return;
                 }
@@ -219,7 +219,7 @@ impl Keeper {
     }
 }
 
-/// Looks at a schedule for the first time, by what the journal knows of it. `asked` has it filled
+/// Looks at a schedule for the first time, by what the journal knows of it. `asked` has it loaded
 /// whatever it holds.
 ///
 /// # Errors
@@ -282,19 +282,19 @@ pub fn why(reason: Reason) -> Option<&'static str> {
 fn is_whole(found: Found) -> bool {
     match found {
         Found::Whole => true,
-        Found::Filling | Found::Clearing | Found::ToFill(_) | Found::Unowned => false,
+        Found::Loading | Found::Clearing | Found::ToLoad(_) | Found::Unowned => false,
     }
 }
 
 fn announce(reason: Reason, has_journal: bool) {
     match reason {
-        Reason::New => tracing::info!("the schedule is new; filling it from the journal"),
+        Reason::New => tracing::info!("the schedule is new; loading it from the journal"),
         Reason::Lost | Reason::Damaged if !has_journal => tracing::error!(
             "the schedule has lost notifications, and there is no journal to restore them from; what \
              callers register again is delivered"
         ),
         Reason::Lost => {
-            tracing::warn!("the schedule has lost what it held; filling it from the journal");
+            tracing::warn!("the schedule has lost what it held; loading it from the journal");
         }
         Reason::Damaged => {
             tracing::warn!("something is missing in the schedule; comparing it with the journal");
@@ -305,7 +305,7 @@ fn announce(reason: Reason, has_journal: bool) {
         Reason::Restarted => tracing::info!(
             "Redis was started anew and may have lost its last changes; comparing it with the journal"
         ),
-        Reason::Unfinished => tracing::info!("going on with filling the schedule"),
-        Reason::Asked => tracing::info!("filling the schedule from the journal, as asked"),
+        Reason::Unfinished => tracing::info!("going on with loading the schedule"),
+        Reason::Asked => tracing::info!("loading the schedule from the journal, as asked"),
     }
 }

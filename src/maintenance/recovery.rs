@@ -7,7 +7,7 @@
 
 use super::difference::{Kind, find_among};
 use super::error::MaintenanceError;
-use super::fill::Filling;
+use super::load::Loader;
 use super::repair::{Record, repair};
 use crate::journal::Journal;
 use crate::schedule::Schedule;
@@ -22,7 +22,7 @@ pub struct Recovery<'schedule> {
     journal: Option<Arc<dyn Journal>>,
     schedule: &'schedule dyn Schedule,
     shared: &'schedule dyn Shared,
-    filling: Option<Filling<'schedule>>,
+    loading: Option<Loader<'schedule>>,
     stage: Stage,
     done: Recovered,
 }
@@ -41,7 +41,7 @@ pub struct Recovered {
 #[derive(Debug)]
 enum Stage {
     /// Putting in what is pending.
-    Filling,
+    Loading,
     /// Putting back what is nowhere, from here on.
     Repairing(Option<String>),
     /// Removing what has ended or is set aside, from here on.
@@ -57,18 +57,18 @@ impl<'schedule> Recovery<'schedule> {
         schedule: &'schedule dyn Schedule,
         shared: &'schedule dyn Shared,
     ) -> Self {
-        let filling = journal
+        let loading = journal
             .clone()
-            .map(|journal| Filling::new(journal, schedule, true));
-        let stage = match filling {
-            Some(_) => Stage::Filling,
+            .map(|journal| Loader::new(journal, schedule, true));
+        let stage = match loading {
+            Some(_) => Stage::Loading,
             None => Stage::Repairing(None),
         };
         Self {
             journal,
             schedule,
             shared,
-            filling,
+            loading,
             stage,
             done: Recovered::default(),
         }
@@ -89,19 +89,19 @@ impl<'schedule> Recovery<'schedule> {
     /// If the journal does.
     pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         match &mut self.stage {
-            Stage::Filling => {
-                let more = match &mut self.filling {
-                    Some(filling) => {
-                        let more = filling.step().await?;
-                        let filled = filling.done();
-                        self.done.read = filled.read;
-                        self.done.put_in = filled.restored.missing + filled.restored.moved;
+            Stage::Loading => {
+                let more = match &mut self.loading {
+                    Some(loader) => {
+                        let more = loader.step().await?;
+                        let loaded = loader.done();
+                        self.done.read = loaded.read;
+                        self.done.put_in = loaded.restored.missing + loaded.restored.moved;
                         more
                     }
                     None => false,
                 };
                 if !more {
-                    self.filling = None;
+                    self.loading = None;
                     self.stage = Stage::Repairing(None);
                 }
             }

@@ -10,7 +10,7 @@ use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
 use super::error::MaintenanceError;
 use super::repair::{Record, Repaired, repair};
-use super::walk::{Pick, Place, compare};
+use super::scan::{Pick, Place, compare};
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
 use std::future::Future;

@@ -361,7 +361,7 @@ pub enum ScheduleError {
     /// carried out all the same.
     #[error("the schedule is unavailable: {0}")]
     Unavailable(String),
-    /// It has lost what it held, and nothing was done. It is being filled from the journal, and can
+    /// It has lost what it held, and nothing was done. It is being loaded from the journal, and can
     /// be worked with again as soon as that has begun; worth trying again.
     #[error("the schedule has lost what it held and is being rebuilt from the journal")]
     Rebuilding,

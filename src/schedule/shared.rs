@@ -21,13 +21,13 @@ use async_trait::async_trait;
 pub enum Found {
     /// It holds everything.
     Whole,
-    /// Another instance is filling it; calls are carried out meanwhile.
-    Filling,
+    /// Another instance is loading it; calls are carried out meanwhile.
+    Loading,
     /// Another instance is emptying it; to be asked again in a moment.
     Clearing,
     /// It falls to this instance to put in everything that is pending and remove what has ended, with
     /// [`Shared::proceed`] at least every few seconds, then [`Shared::finish`].
-    ToFill(Reason),
+    ToLoad(Reason),
     /// It holds something, and nothing there says whose it is. To be compared with the journal; if that
     /// knows of it, [`Shared::adopt`] and look again.
     Unowned,
@@ -40,11 +40,11 @@ pub enum Peeked {
     New,
     /// It is in use. What it may have lost, only looking tells.
     Whole,
-    /// It is being filled from the journal, or somebody has yet to see to it.
-    Filling,
+    /// It is being loaded from the journal, or somebody has yet to see to it.
+    Loading,
 }
 
-/// Why a schedule is to be filled.
+/// Why a schedule is to be loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// It is new to this journal.
@@ -55,7 +55,7 @@ pub enum Reason {
     Restarted,
     /// A call found something missing.
     Damaged,
-    /// Another instance began to fill it and did not come to an end.
+    /// Another instance began to load it and did not come to an end.
     Unfinished,
     /// It was asked for, and everything was removed first.
     Asked,
@@ -97,7 +97,7 @@ pub trait Shared: Send + Sync {
     async fn reindex(&self, cursor: Option<&str>, limit: usize)
     -> Result<Reindexed, ScheduleError>;
 
-    /// Says that filling goes on. `false` if there is something to look at again: another instance has
+    /// Says that loading goes on. `false` if there is something to look at again: another instance has
     /// taken over, having heard nothing for too long, or more was lost.
     async fn proceed(&self) -> Result<bool, ScheduleError>;
 

@@ -2,7 +2,7 @@
 
 use super::Service;
 use crate::health::StoreState;
-use crate::telemetry::meters::{JournalReading, Reading, ScheduleMemory, Scheduled, StoreReading};
+use crate::telemetry::metrics::{JournalReading, Reading, ScheduleMemory, Scheduled, StoreReading};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ impl Service {
             memory,
             stores: up.collect(),
         };
-        let text: Arc<str> = self.meters.text(reading).into();
+        let text: Arc<str> = self.metrics.text(reading).into();
         *last = Some((Instant::now(), text.clone()));
         text
     }

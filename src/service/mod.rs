@@ -26,7 +26,7 @@ use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
 use crate::schedule::room::Full;
 use crate::schedule::{self, Entry, Found, LeaseRequest, Schedule, ScheduleError};
-use crate::telemetry::meters::Meters;
+use crate::telemetry::metrics::Metrics;
 use locks::KeyLocks;
 use measure::LastReading;
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ pub struct Service {
     /// Requests for a lease whose replies did not come.
     doubtful: Mutex<HashMap<Key, LeaseRequest>>,
     health: Arc<Health>,
-    meters: Arc<Meters>,
+    metrics: Arc<Metrics>,
     last_reading: LastReading,
 }
 
@@ -100,7 +100,7 @@ impl Service {
         let clock = schedule.clock();
         Self {
             health: Health::new(recorder.is_some()),
-            meters: Meters::new(),
+            metrics: Metrics::new(),
             last_reading: LastReading::default(),
             recorder,
             schedule,
@@ -118,8 +118,8 @@ impl Service {
 
     /// Shows what others count.
     #[must_use]
-    pub fn with_meters(self, meters: Arc<Meters>) -> Self {
-        Self { meters, ..self }
+    pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
+        Self { metrics, ..self }
     }
 
     /// The clock by which notifications are due.

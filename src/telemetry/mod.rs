@@ -1,4 +1,4 @@
-//! The log: where it goes, and how its fields are named. The metrics: [`meters`].
+//! The log: where it goes, and how its fields are named. The metrics: [`metrics`].
 //!
 //! Lines go to standard error, so that standard output stays what a command was asked for. A
 //! message reads alone; the fields answer queries. Secrets, signatures and bodies are never logged.
@@ -6,7 +6,7 @@
 //! A thing has the same field name in every part: `notification` (written `topic/id`),
 //! `webhook_id`, `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `error`.
 
-pub mod meters;
+pub mod metrics;
 
 use crate::config::{LogConfig, LogFormat};
 use anyhow::Context as _;

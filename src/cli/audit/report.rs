@@ -189,11 +189,11 @@ fn say_held(held: &Held, line: &mut impl FnMut(String)) {
                 .to_string(),
         ),
         Peeked::New => line(
-            "  it holds nothing of this journal; a server that starts fills it, and so does \
+            "  it holds nothing of this journal; a server that starts loads it, and so does \
              `ringback rebuild`"
                 .to_string(),
         ),
-        Peeked::Filling => line("  it is being filled from the journal at this moment".to_string()),
+        Peeked::Loading => line("  it is being loaded from the journal at this moment".to_string()),
     }
 }
 
@@ -300,7 +300,7 @@ fn status(peeked: Peeked) -> &'static str {
     match peeked {
         Peeked::New => "new",
         Peeked::Whole => "whole",
-        Peeked::Filling => "filling",
+        Peeked::Loading => "loading",
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whose data it is, and whether it is all there: looking, emptying, and having it filled.
+//! Whose data it is, and whether it is all there: looking, emptying, and having it loaded.
 
 use super::RedisSchedule;
 use super::bulk;
@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
 
-/// How long an instance may fill a partition without a sign of life until another takes over, in
+/// How long an instance may load a partition without a sign of life until another takes over, in
 /// milliseconds.
 const HOLD_MS: i64 = 10_000;
 /// How long after its last claim an instance is taken to be alive, in milliseconds. It claims every
@@ -50,8 +50,8 @@ impl Shared for RedisSchedule {
         let mut found = Found::Whole;
         for (number, partition) in self.partitions.iter().enumerate() {
             let one = self.look_at(number, partition, clear).await?;
-            let filling = matches!(one, Found::ToFill(_));
-            partition.filling.store(filling, Ordering::Relaxed);
+            let loading = matches!(one, Found::ToLoad(_));
+            partition.loading.store(loading, Ordering::Relaxed);
             found = graver(found, one);
         }
         // Where another instance is emptying a partition, its calls are still refused.
@@ -79,11 +79,11 @@ impl Shared for RedisSchedule {
                     return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
                 }
                 Some(_) if state.as_deref() == Some("whole") => Peeked::Whole,
-                Some(_) => Peeked::Filling,
+                Some(_) => Peeked::Loading,
             };
             all = match (all, found) {
                 (Peeked::New, _) | (_, Peeked::New) => Peeked::New,
-                (Peeked::Filling, _) | (_, Peeked::Filling) => Peeked::Filling,
+                (Peeked::Loading, _) | (_, Peeked::Loading) => Peeked::Loading,
                 (Peeked::Whole, Peeked::Whole) => Peeked::Whole,
             };
         }
@@ -157,9 +157,9 @@ impl Shared for RedisSchedule {
 fn graver(one: Found, other: Found) -> Found {
     let gravity = |found: &Found| match found {
         Found::Whole => 0,
-        Found::Filling => 1,
+        Found::Loading => 1,
         Found::Clearing => 2,
-        Found::ToFill(_) => 3,
+        Found::ToLoad(_) => 3,
         Found::Unowned => 4,
     };
     if gravity(&other) > gravity(&one) {
@@ -183,7 +183,7 @@ impl RedisSchedule {
         let witness = self.witness(number, partition);
         let mode = match (clear, self.has_journal) {
             (true, true) => "clear",
-            (false, true) => "fill",
+            (false, true) => "load",
             (_, false) => "keep",
         };
         let adopt =
@@ -211,13 +211,13 @@ impl RedisSchedule {
         let verdict = reply.text()?;
         let found = match verdict.as_str() {
             "whole" => Found::Whole,
-            "theirs" => Found::Filling,
-            "resume" => Found::ToFill(Reason::Unfinished),
-            "new" => Found::ToFill(Reason::New),
-            "lost" => Found::ToFill(Reason::Lost),
-            "restarted" => Found::ToFill(Reason::Restarted),
-            "damaged" => Found::ToFill(Reason::Damaged),
-            "clear" => Found::ToFill(Reason::Asked),
+            "theirs" => Found::Loading,
+            "resume" => Found::ToLoad(Reason::Unfinished),
+            "new" => Found::ToLoad(Reason::New),
+            "lost" => Found::ToLoad(Reason::Lost),
+            "restarted" => Found::ToLoad(Reason::Restarted),
+            "damaged" => Found::ToLoad(Reason::Damaged),
+            "clear" => Found::ToLoad(Reason::Asked),
             "wait" => return Ok(Found::Clearing),
             "unowned" => return Ok(Found::Unowned),
             "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
@@ -229,7 +229,7 @@ impl RedisSchedule {
         };
         marks.enter(instant(&mut reply)?, instant(&mut reply)?);
         match found {
-            Found::ToFill(Reason::Asked) => self.clear(partition).await,
+            Found::ToLoad(Reason::Asked) => self.clear(partition).await,
             found => Ok(found),
         }
     }
@@ -267,17 +267,17 @@ impl RedisSchedule {
                 .await?;
             match reply.text()?.as_str() {
                 "more" => {}
-                "done" => return Ok(Found::ToFill(Reason::Asked)),
+                "done" => return Ok(Found::ToLoad(Reason::Asked)),
                 _ => return Ok(Found::Clearing),
             }
         }
     }
 
-    /// Says in every partition that this instance fills how it is getting on.
+    /// Says in every partition that this instance loads how it is getting on.
     async fn say(&self, hold_ms: String) -> Result<bool, ScheduleError> {
         let mut heard = true;
-        let filling = |partition: &&Partition| partition.filling.load(Ordering::Relaxed);
-        for partition in self.partitions.iter().filter(filling) {
+        let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
+        for partition in self.partitions.iter().filter(loading) {
             let (keys, marks) = (&partition.context.keys, &partition.context.marks);
             let mut command: Cmd = self.scripts.finish.call();
             command.arg(2).arg(keys.marks()).arg(keys.rebuild());

@@ -17,7 +17,7 @@
 //!   epoch     STRING whose data this is
 //!   marks     HASH   instance -> how many changes it has made; since when the data is here, and
 //!                    whose it is, in case `epoch` is lost (all of it: lua/begin.lua)
-//!   rebuild   STRING which instance is filling it, while it does
+//!   rebuild   STRING which instance is loading it, while it does
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
 //! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
@@ -102,7 +102,7 @@ pub struct RedisSchedule {
     limits: Limits,
     owner: String,
     signing: Option<String>,
-    /// Whether there is a journal that it can be filled from.
+    /// Whether there is a journal that it can be loaded from.
     has_journal: bool,
     /// Whether what is here is known to be of this owner, though nothing there says so.
     adopted: AtomicBool,

@@ -44,8 +44,8 @@ const WANTED_MS: i64 = 3_000;
 pub struct Partition {
     pub context: Arc<Context>,
     pub reads: Connection,
-    /// Whether it falls to this instance to fill it.
-    pub filling: AtomicBool,
+    /// Whether it falls to this instance to load it.
+    pub loading: AtomicBool,
     claims: Connection,
     claim: Script,
     /// The number of the last claim, and whether it was answered.
@@ -88,7 +88,7 @@ impl Partition {
         });
         Self {
             reads: connector.connect(COMMAND_TIMEOUT),
-            filling: AtomicBool::new(false),
+            loading: AtomicBool::new(false),
             claims: connector.connect(COMMAND_TIMEOUT),
             claim: Script::with_common(include_str!("lua/claim.lua")),
             last_claim: Mutex::new((0, true)),

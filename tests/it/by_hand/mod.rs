@@ -278,7 +278,7 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
     };
     let (registered, ()) = tokio::join!(registering, rebuilding);
     registered.expect("registered");
-    // Meanwhile another server may have filled it in, sent it and forgotten it.
+    // Meanwhile another server may have put it in, sent it and forgotten it.
     let found = schedule.find(&key("1")).await.expect("answered");
     assert!(found.expect("it is there").entry.verify);
 }

@@ -14,7 +14,7 @@ use ringback::journal::Journal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::{Entry, Limits, Schedule};
-use ringback::telemetry::meters::Meters;
+use ringback::telemetry::metrics::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
         Arc::new(behind),
         1,
         Health::new(true),
-        Meters::new(),
+        Metrics::new(),
     );
     dispatcher.worker().run(lease).await;
     let snapshot = find(&*journal, &key("1")).await;

@@ -11,7 +11,7 @@ use ringback::domain::notification::{Registration, Start};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
-use ringback::maintenance::fill::fill;
+use ringback::maintenance::load::load;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{Limits, Schedule};
 use ringback::service::{Service, ServiceError};
@@ -29,7 +29,7 @@ async fn flush(server: &Server) {
 async fn until_held(server: &Server, many: usize) {
     let url = server.config().schedule.redis.clone().expect("on Redis");
     let mut redis = connect(url.expose()).await;
-    within("Redis to be filled", async {
+    within("Redis to be loaded", async {
         loop {
             let command = redis::Cmd::hlen("{rb:0}:jobs");
             let size: usize = command.query_async(&mut redis).await.expect("a size");
@@ -161,9 +161,9 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
     flush.expect("flushed");
     schedule.check().await.expect_err("it is noticed");
     shared.look(false).await.expect("looked");
-    fill(journal.clone(), schedule.as_ref())
+    load(journal.clone(), schedule.as_ref())
         .await
-        .expect("filled");
+        .expect("loaded");
     shared.finish().await.expect("heard");
     let cancel = async |id| {
         let key = Key::new("t", id).expect("a key");

@@ -103,7 +103,7 @@ async fn a_body_of_a_later_attempt_is_read_from_the_journal() {
     assert_eq!(
         bodies_held(&server).await,
         0,
-        "it was filled without bodies"
+        "it was loaded without bodies"
     );
     server.clock().advance(60_000);
     let third = merchant.call().await;

@@ -30,7 +30,7 @@ use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::shared::Found;
 use ringback::schedule::{Limits, Schedule, ScheduleError};
 use ringback::service::Service;
-use ringback::telemetry::meters::Meters;
+use ringback::telemetry::metrics::Metrics;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,7 +170,7 @@ impl World {
             Arc::new(self.clock.clone()),
             64,
             Health::new(true),
-            Meters::new(),
+            Metrics::new(),
         );
         Server {
             service: Arc::new(Service::new(Some(recorder), schedule.clone())),
@@ -292,7 +292,7 @@ pub async fn look(schedule: &Arc<dyn Schedule>, journal: Option<&Arc<dyn Journal
     let Some(shared) = schedule.shared() else {
         return;
     };
-    while let Found::ToFill(_) = shared.look(false).await.expect("looked") {
+    while let Found::ToLoad(_) = shared.look(false).await.expect("looked") {
         let mut recovery = Recovery::new(journal.cloned(), schedule.as_ref(), shared);
         while recovery.step().await.expect("recovered") {}
         shared.finish().await.expect("heard");

@@ -28,7 +28,7 @@ fn since_then(reason: &str) -> Option<SetAside> {
     })
 }
 
-/// Everything that a schedule would be filled with, read in pages of so many.
+/// Everything that a schedule would be loaded with, read in pages of so many.
 async fn pending(journal: &dyn Journal, limit: usize) -> Vec<Key> {
     let (mut found, mut cursor) = (Vec::new(), None);
     loop {

@@ -77,7 +77,7 @@ async fn a_schedule_that_lost_everything_is_left_to_its_keeper() {
     assert!(stage.held("1").await.is_none());
     let lines = stage.journal.transitions(&key("1")).await.expect("read");
     assert_eq!(lines.len(), 1, "nothing was put back: {lines:?}");
-    // Once it is being filled, the same window is gone on with.
+    // Once it is being loaded, the same window is gone on with.
     let shared = stage.schedule.shared().expect("in Redis");
     shared.look(false).await.expect("looked");
     let repaired = reconciler.pass(LATER_MS).await.expect("repaired");

@@ -5,7 +5,7 @@
 
 mod auditing;
 mod comparing;
-mod filling;
+mod loading;
 mod losing_keys;
 mod pruning;
 mod rebuilding;

@@ -186,10 +186,10 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
     stage.redis_command(&["FLUSHDB"]).await;
     assert!(matches!(
         shared.look(false).await.expect("looked"),
-        Found::ToFill(_)
+        Found::ToLoad(_)
     ));
-    assert_eq!(shared.peek().await.expect("answered"), Peeked::Filling);
-    let why = "Redis is being filled from the journal at this moment";
+    assert_eq!(shared.peek().await.expect("answered"), Peeked::Loading);
+    let why = "Redis is being loaded from the journal at this moment";
     stage.refused(&[], 1, why);
     stage.refused(&["--clear"], 1, why);
     stage.refused(&["--not-due"], 1, why);
@@ -246,7 +246,7 @@ async fn what_makes_no_sense_is_a_wrong_usage() {
         (embedded.status, &*embedded.stderr),
         (
             2,
-            "ringback: --redis is not given, and a schedule in memory is filled when its server \
+            "ringback: --redis is not given, and a schedule in memory is loaded when its server \
              starts\n"
         )
     );

@@ -10,7 +10,7 @@ use ringback::domain::state::State;
 use ringback::journal::{Journal, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::beat::{Round as _, Step};
-use ringback::maintenance::fill::fill;
+use ringback::maintenance::load::load;
 use ringback::maintenance::repair::Repaired;
 use ringback::maintenance::sweep::Sweep;
 use ringback::schedule::Settlement;
@@ -102,8 +102,8 @@ async fn what_is_set_aside_is_removed_and_never_put_back(stage: Stage) {
     assert_eq!(repaired, removed);
     let repaired = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
     assert_eq!(repaired, NOTHING);
-    let filled = fill(stage.journal.clone(), stage.schedule.as_ref()).await;
-    assert_eq!(filled.expect("filled").read, 0);
+    let loaded = load(stage.journal.clone(), stage.schedule.as_ref()).await;
+    assert_eq!(loaded.expect("loaded").read, 0);
     assert_eq!(stage.claim().await, [""; 0]);
 }
 

@@ -41,7 +41,7 @@ pub async fn scene(limits: Limits) -> Scene {
     };
     let (schedule, other) = (instance(), instance());
     let found = schedule.look(false).await.expect("looked");
-    assert_eq!(found, Found::ToFill(Reason::New));
+    assert_eq!(found, Found::ToLoad(Reason::New));
     assert!(schedule.finish().await.expect("heard"));
     assert_eq!(other.look(false).await.expect("looked"), Found::Whole);
     Scene {
@@ -84,7 +84,7 @@ impl Scene {
     pub async fn reindexed(&self) -> u64 {
         within("the damage", self.schedule.lost()).await;
         let found = self.schedule.look(false).await.expect("looked");
-        assert_eq!(found, Found::ToFill(Reason::Damaged));
+        assert_eq!(found, Found::ToLoad(Reason::Damaged));
         let reindexed = self.schedule.reindex(None, 500).await.expect("reindexed");
         assert_eq!(reindexed.next, None, "one page");
         assert!(self.schedule.finish().await.expect("heard"));

@@ -47,13 +47,13 @@ impl Scene {
     /// An instance that may work with it.
     pub async fn ready(&self) -> RedisSchedule {
         let schedule = self.instance();
-        if let Found::ToFill(_) = schedule.look(false).await.expect("looked") {
+        if let Found::ToLoad(_) = schedule.look(false).await.expect("looked") {
             assert!(schedule.finish().await.expect("heard"));
         }
         schedule
     }
 
-    /// Calls a script as the instance that fills the schedule did, with further arguments.
+    /// Calls a script as the instance that loads the schedule did, with further arguments.
     async fn call(&self, script: &str, keys: &[&str], arguments: &[&str]) -> Value {
         let mut connection = connect(&self.options.url).await;
         let mut call = redis::cmd("EVAL");
@@ -93,7 +93,7 @@ async fn renewed(schedule: &RedisSchedule, lease: &Lease) -> Lease {
 
 async fn asked(schedule: &RedisSchedule) {
     let found = schedule.look(true).await.expect("looked");
-    assert_eq!(found, Found::ToFill(Reason::Asked));
+    assert_eq!(found, Found::ToLoad(Reason::Asked));
 }
 
 const FIXED: [&str; 9] = [

@@ -39,7 +39,7 @@ impl Server {
         RedisSchedule::open(&self.options, Arc::new(self.clock.clone())).expect("a url")
     }
 
-    /// An instance that has filled the schedule, if that was needed.
+    /// An instance that has loaded the schedule, if that was needed.
     pub async fn ready(&self) -> RedisSchedule {
         let schedule = self.instance();
         fill(&schedule).await;
@@ -93,7 +93,7 @@ pub async fn look(schedule: &RedisSchedule) -> Found {
 }
 
 async fn fill(schedule: &RedisSchedule) {
-    if let Found::ToFill(_) = look(schedule).await {
+    if let Found::ToLoad(_) = look(schedule).await {
         assert!(schedule.finish().await.expect("heard"));
     }
     assert_eq!(look(schedule).await, Found::Whole);
@@ -159,7 +159,7 @@ async fn a_flush_is_noticed_at_the_next_call() {
     let settled = schedule.settle(lease.clone(), end(&lease, State::Delivered, 1));
     assert!(matches!(settled.await, Err(ScheduleError::Rebuilding)));
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
     within("calls to be carried out", schedule.regained()).await;
     // It can be worked with before it is full.
     assert_eq!(
@@ -187,13 +187,13 @@ async fn an_older_copy_is_noticed_by_whoever_knows_better() {
         other.claim(1).await.expect("claimed");
     }
     check_refused(&one).await;
-    assert_eq!(look(&one).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::Lost));
     // The other works on meanwhile, and finds that it is seen to.
     other.claim(1).await.expect("claimed");
-    assert_eq!(look(&other).await, Found::Filling);
+    assert_eq!(look(&other).await, Found::Loading);
     assert_eq!(one.pending().await, 1, "what is there is kept");
     other.finish().await.expect("heard");
-    assert_eq!(look(&other).await, Found::Filling, "not its duty");
+    assert_eq!(look(&other).await, Found::Loading, "not its duty");
     assert!(one.finish().await.expect("heard"));
     assert_eq!(look(&other).await, Found::Whole);
 }
@@ -209,7 +209,7 @@ async fn an_older_copy_from_before_a_rebuild_is_noticed() {
     fill(&schedule).await;
     server.set_back(&copy).await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
 }
 
 #[tokio::test]
@@ -229,11 +229,11 @@ async fn a_server_that_starts_notices_what_the_last_one_knew() {
     assert_eq!(look(&third).await, Found::Whole, "it cannot know");
     let fourth = server.instance();
     fourth.recall(&mark);
-    assert_eq!(look(&fourth).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&fourth).await, Found::ToLoad(Reason::Lost));
     server.flush().await;
     let fifth = server.instance();
     fifth.recall(&mark);
-    assert_eq!(look(&fifth).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&fifth).await, Found::ToLoad(Reason::Lost));
 }
 
 #[tokio::test]
@@ -268,15 +268,15 @@ async fn one_instance_fills_and_another_goes_on_when_it_is_gone() {
     server.options.partitions = 2;
     let (one, other) = (server.ready().await, server.ready().await);
     server.flush().await;
-    assert_eq!(look(&one).await, Found::ToFill(Reason::Lost));
-    assert_eq!(look(&other).await, Found::Filling);
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::Lost));
+    assert_eq!(look(&other).await, Found::Loading);
     put(&other, "1").await.expect("registered");
     // As if the first had died and its time were over.
     for partition in 0..2 {
         let name = format!("{{rb:{partition}}}:rebuild");
         command(&server.options.url, redis::cmd("DEL").arg(name)).await;
     }
-    assert_eq!(look(&other).await, Found::ToFill(Reason::Unfinished));
+    assert_eq!(look(&other).await, Found::ToLoad(Reason::Unfinished));
     assert_eq!(other.pending().await, 1, "kept");
     assert!(!one.proceed().await.expect("heard"), "replaced");
     assert!(!one.finish().await.expect("heard"), "replaced");
@@ -299,7 +299,7 @@ async fn everything_old_is_removed_before_filling() {
     }
     assert_eq!(
         schedule.look(true).await.expect("looked"),
-        Found::ToFill(Reason::Asked)
+        Found::ToLoad(Reason::Asked)
     );
     schedule.finish().await.expect("heard");
     // The note of its last claim expires by itself.
@@ -321,7 +321,7 @@ async fn without_a_journal_what_is_left_is_kept() {
     put(&schedule, "new").await.expect("registered");
     server.set_back(&copy).await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
     assert!(schedule.finish().await.expect("heard"));
     assert_eq!(look(&schedule).await, Found::Whole);
     let claimed = schedule.claim(9).await.expect("claimed");

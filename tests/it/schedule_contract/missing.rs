@@ -20,7 +20,7 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
     server.clock.turn_to(START_MS + 100);
     server.flush().await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
     for (id, accepted_ms) in [("before", 99), ("at", 10_100), ("after", 10_101)] {
         let entry = accepted_at(entry(id, id, 0), START_MS + accepted_ms);
         schedule.register(entry).await.expect("registered");
@@ -64,7 +64,7 @@ async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
     server.clock.turn_to(START_MS + lost_ms);
     server.flush().await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
     for (id, due_ms) in [("due", lost_ms), ("later", later_ms)] {
         let entries = [to_verify(entry("shop", id, due_ms))];
         schedule.restore(&entries).await.expect("restored");
@@ -120,7 +120,7 @@ async fn a_call_that_finds_something_missing_has_it_compared() {
     assert!(schedule.claim(9).await.expect("claimed").leases.is_empty());
     within("the damage", schedule.lost()).await;
     // Whoever looks first sees to it.
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::Damaged));
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Damaged));
     let reindexed = schedule.reindex(None, 9).await.expect("reindexed");
     assert_eq!((reindexed.reindexed, reindexed.next), (2, None));
     assert!(schedule.finish().await.expect("heard"));
@@ -140,16 +140,16 @@ async fn what_is_found_missing_while_it_is_filled_has_it_compared_again() {
     let (one, other) = (server.ready().await, server.ready().await);
     server.flush().await;
     check_refused(&one).await;
-    assert_eq!(look(&one).await, Found::ToFill(Reason::Lost));
-    assert_eq!(look(&other).await, Found::Filling);
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::Lost));
+    assert_eq!(look(&other).await, Found::Loading);
     put(&other, "1").await.expect("registered");
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
     other.claim(9).await.expect("claimed");
     assert!(one.proceed().await.expect("heard"), "it is at it still");
     assert!(!one.finish().await.expect("heard"), "there is more to do");
-    assert_eq!(look(&other).await, Found::ToFill(Reason::Damaged));
-    assert_eq!(look(&one).await, Found::Filling);
+    assert_eq!(look(&other).await, Found::ToLoad(Reason::Damaged));
+    assert_eq!(look(&one).await, Found::Loading);
     assert!(other.finish().await.expect("heard"));
     assert_eq!(look(&one).await, Found::Whole);
 }
@@ -170,14 +170,14 @@ async fn a_server_that_was_started_anew_is_compared() {
     // It holds everything, and nobody can know.
     one.claim(0).await.expect("claimed");
     within("the restart", one.lost()).await;
-    assert_eq!(look(&one).await, Found::ToFill(Reason::Restarted));
-    assert_eq!(look(&other).await, Found::Filling);
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::Restarted));
+    assert_eq!(look(&other).await, Found::Loading);
     assert!(one.finish().await.expect("heard"));
     assert_eq!(look(&other).await, Found::Whole);
     let _redis = redis.restart(async {}).await;
     let started = server.instance();
     let found = look(&started).await;
-    assert_eq!(found, Found::ToFill(Reason::Restarted), "of an earlier run");
+    assert_eq!(found, Found::ToLoad(Reason::Restarted), "of an earlier run");
     assert!(started.finish().await.expect("heard"));
     assert_eq!(look(&started).await, Found::Whole);
     assert_eq!(started.claim_one().await.entry, entry("shop", "1", 0));

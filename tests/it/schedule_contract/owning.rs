@@ -46,10 +46,10 @@ impl Scene {
         self.instance("journal-1", Some(with))
     }
 
-    /// An instance that has filled an empty schedule.
+    /// An instance that has loaded an empty schedule.
     async fn filled(&self) -> RedisSchedule {
         let schedule = self.of_journal();
-        assert_eq!(look(&schedule).await, Found::ToFill(Reason::New));
+        assert_eq!(look(&schedule).await, Found::ToLoad(Reason::New));
         assert!(schedule.finish().await.expect("heard"));
         schedule
     }
@@ -95,7 +95,7 @@ async fn the_owner_is_known_while_either_note_of_it_is_there() {
         let found = look(&started).await;
         let expected = match lost {
             EPOCH => Found::Whole,
-            _ => Found::ToFill(Reason::Lost),
+            _ => Found::ToLoad(Reason::Lost),
         };
         assert_eq!(found, expected, "{lost}");
         // Either way, both notes are there again.
@@ -146,7 +146,7 @@ async fn what_says_of_nobody_whose_it_is_is_taken_by_whoever_knows_it() {
     assert_eq!(scanned.holdings.len(), 1, "it can be compared");
     // Found to be its journal's.
     started.adopt();
-    assert_eq!(look(&started).await, Found::ToFill(Reason::Lost));
+    assert_eq!(look(&started).await, Found::ToLoad(Reason::Lost));
     assert!(started.finish().await.expect("heard"));
     assert_eq!(ids(&started.claim(9).await.expect("claimed").leases), ["1"]);
 }
@@ -172,7 +172,7 @@ async fn who_has_worked_with_it_before_needs_no_proof() {
             // Nobody else could have it.
             false => look(&scene.instance(NO_JOURNAL, None)).await,
         };
-        assert_eq!(found, Found::ToFill(Reason::Lost), "{journaled}");
+        assert_eq!(found, Found::ToLoad(Reason::Lost), "{journaled}");
     }
 }
 
@@ -183,8 +183,8 @@ async fn peeking_touches_nothing() {
     let peek = async || beside.peek().await.expect("answered");
     assert_eq!(peek().await, Peeked::New);
     assert_eq!(peek().await, Peeked::New);
-    assert_eq!(look(&schedule).await, Found::ToFill(Reason::New));
-    assert_eq!(peek().await, Peeked::Filling);
+    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::New));
+    assert_eq!(peek().await, Peeked::Loading);
     assert!(schedule.finish().await.expect("heard"));
     assert_eq!(peek().await, Peeked::Whole);
     put(&schedule, "1").await;
@@ -193,18 +193,18 @@ async fn peeking_touches_nothing() {
     schedule.claim(1).await.expect("claimed");
     assert_eq!(
         peek().await,
-        Peeked::Filling,
+        Peeked::Loading,
         "somebody has yet to see to it"
     );
     let found = look(&schedule).await;
-    assert_eq!(found, Found::ToFill(Reason::Damaged), "nobody has");
+    assert_eq!(found, Found::ToLoad(Reason::Damaged), "nobody has");
 }
 
 #[tokio::test]
 async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
     let scene = Scene::new();
     let one = scene.signing("one");
-    assert_eq!(look(&one).await, Found::ToFill(Reason::New));
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::New));
     assert!(one.finish().await.expect("heard"));
     let same = scene.signing("one");
     assert_eq!(look(&same).await, Found::Whole);
@@ -226,7 +226,7 @@ async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
 async fn once_all_others_have_stopped_the_secret_can_be_changed() {
     let scene = Scene::new();
     let one = scene.signing("one");
-    assert_eq!(look(&one).await, Found::ToFill(Reason::New));
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::New));
     assert!(one.finish().await.expect("heard"));
     let same = scene.signing("one");
     assert_eq!(look(&same).await, Found::Whole);
@@ -254,7 +254,7 @@ async fn what_an_instance_has_counted_is_forgotten_a_week_after_its_last_claim()
     };
     for _ in 0..3 {
         let schedule = scene.of_journal();
-        if let Found::ToFill(_) = look(&schedule).await {
+        if let Found::ToLoad(_) = look(&schedule).await {
             assert!(schedule.finish().await.expect("heard"));
         }
         schedule.claim(0).await.expect("claimed");

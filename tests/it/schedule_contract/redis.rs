@@ -37,7 +37,7 @@ async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
     let (one, other) = (instance(), instance());
     for schedule in [&one, &other] {
         let found = schedule.look(false).await.expect("looked");
-        if found == Found::ToFill(Reason::New) {
+        if found == Found::ToLoad(Reason::New) {
             assert!(schedule.finish().await.expect("heard"));
         } else {
             assert_eq!(found, Found::Whole);
@@ -181,7 +181,7 @@ async fn a_schedule_of_another_owner_is_refused() {
         schedule.look(false).await
     };
     let found = look("journal-1", 1).await.expect("it is empty");
-    assert_eq!(found, Found::ToFill(Reason::New));
+    assert_eq!(found, Found::ToLoad(Reason::New));
     for (owner, partitions, why) in [
         ("journal-2", 1, "belongs to journal journal-1"),
         (NO_JOURNAL, 1, "belongs to journal journal-1"),
@@ -249,7 +249,7 @@ async fn the_documented_rights_suffice() {
     fixture.claim(1).await;
     let shared = schedule.shared().expect("it outlives us");
     let asked = shared.look(true).await.expect("looked");
-    assert_eq!(asked, Found::ToFill(Reason::Asked));
+    assert_eq!(asked, Found::ToLoad(Reason::Asked));
     let entries = [entry("shop", "1", 0)];
     schedule.restore(&entries).await.expect("restored");
     shared.reindex(None, 5).await.expect("reindexed");
@@ -261,7 +261,7 @@ async fn the_documented_rights_suffice() {
     schedule.claim(1).await.expect("claimed");
     within("the restart", shared.lost()).await;
     let found = shared.look(false).await.expect("looked");
-    assert_eq!(found, Found::ToFill(Reason::Restarted));
+    assert_eq!(found, Found::ToLoad(Reason::Restarted));
     assert!(shared.finish().await.expect("heard"));
     shared.leave().await;
 }
@@ -282,5 +282,5 @@ async fn a_restart_that_cannot_be_written_down_is_found_all_the_same() {
     fixture.claim(1).await;
     within("the restart", shared.lost()).await;
     let found = shared.look(false).await.expect("looked");
-    assert_eq!(found, Found::ToFill(Reason::Restarted));
+    assert_eq!(found, Found::ToLoad(Reason::Restarted));
 }

@@ -6,15 +6,15 @@
 --                     owner        as `epoch`: either may be lost
 --                     generation   since when the data has been here, in microseconds by this server's
 --                                  clock; anew whenever it is found not to be what it was
---                     state        'whole' | 'clearing' | 'filling': an instance sees to it |
+--                     state        'whole' | 'clearing' | 'loading': an instance sees to it |
 --                                  'damaged', 'restarted': somebody has to
---                     again        something more was found missing during 'filling'
+--                     again        something more was found missing during 'loading'
 --                     lost         when it was last found that something is or may be missing
 --                     run          which run of the server it was compared in
 --                     signing      a fingerprint of the secret that the instances sign with
 --                     number       of the last lease
 --                   The name of an instance has 32 characters.
---        3 rebuild  STRING  which instance compares and fills it; expires, so that a dead one is replaced
+--        3 rebuild  STRING  which instance compares and loads it; expires, so that a dead one is replaced
 --        4 jobs     HASH
 -- ARGV   1 now in ms, or '' for this server's own clock
 --        2 owner: whose data it should be
@@ -22,18 +22,18 @@
 --        4 the generation that it knew, 0 for none
 --        5 an instance, and
 --        6 how many changes of that one were answered in the known generation
---        7 how long an instance may fill it without a sign of life, ms
---        8 'fill' | 'keep': there is no journal | 'clear': have it emptied and filled whatever it holds
+--        7 how long an instance may load it without a sign of life, ms
+--        8 'load' | 'keep': there is no journal | 'clear': have it emptied and loaded whatever it holds
 --        9 which run of the server this is; '' if it does not say
 --       10 a fingerprint of the secret that this instance signs with; '' if it signs nothing
 --       11 how long after its last claim an instance is taken to be alive, ms
 --       12 '1' if what is here may be taken for this owner's where nothing says whose it is
 -- Reply  'foreign', owner | 'signing': others sign with another secret | 'unowned': nothing says whose
 --        the data is | 'wait': another instance is clearing it | or one of the following, then the
---        generation and a mark: 'whole' | 'theirs': another instance is filling it | and those that fall
+--        generation and a mark: 'whole' | 'theirs': another instance is loading it | and those that fall
 --        to this instance: 'resume': an earlier one did not come to its end | 'clear' | 'new': nothing
 --        was here | 'lost' | 'restarted' | 'damaged'
--- Keeps  an owner is never replaced; one instance at a time clears, compares and fills.
+-- Keeps  an owner is never replaced; one instance at a time clears, compares and loads.
 
 local EPOCH, MARKS, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
@@ -92,7 +92,7 @@ local intact = generation > known
 local holder = call('GET', REBUILD)
 local theirs = holder and holder ~= instance and intact
 local reason
-if mode == 'clear' and not (theirs and held.state == 'filling') then
+if mode == 'clear' and not (theirs and held.state == 'loading') then
   reason = 'clear'
 elseif not intact then
   reason = (epoch or known > 0 or call('EXISTS', JOBS) == 1) and 'lost' or 'new'
@@ -120,7 +120,7 @@ call('SET', REBUILD, instance, 'PX', hold_ms)
 if reason == 'resume' then return enter('resume') end
 generation = math.max(micros, known + 1, generation + 1)
 call('HSET', MARKS, 'generation', text_of(generation), 'run', run,
-  'state', reason == 'clear' and 'clearing' or 'filling')
+  'state', reason == 'clear' and 'clearing' or 'loading')
 if reason ~= 'new' then call('HSET', MARKS, 'lost', text_of(NOW)) end
 if reason == 'clear' then
   -- Without its mark, an instance has to look first, and is told to wait: what is put in or handed out

@@ -1,15 +1,15 @@
--- clear: removes a bounded part of what a partition holds; when nothing is left, lets it be filled.
+-- clear: removes a bounded part of what a partition holds; when nothing is left, lets it be loaded.
 --
 -- KEYS   as for common.lua, and
---        9 rebuild  STRING  which instance fills it
+--        9 rebuild  STRING  which instance loads it
 -- ARGV   1 prefix of all keys of this partition
 --        2 the instance that calls
---        3 how long it may fill without a sign of life, ms
---        4 the generation that it fills
+--        3 how long it may load without a sign of life, ms
+--        4 the generation that it loads
 --        5 most lanes to remove
 -- Reply  'lost': another instance has taken over | 'more' | 'done'
 -- Keeps  every lane that holds something is among the lanes. What is left over of one that was lost from
---        there is found when it comes up. A call that comes late, when filling has begun, removes nothing.
+--        there is found when it comes up. A call that comes late, when loading has begun, removes nothing.
 
 local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, MARKS, REBUILD =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[9]
@@ -28,5 +28,5 @@ for _, lane in ipairs(lanes) do
 end
 if lanes[1] then return { 'more' } end
 call('UNLINK', JOBS, LEASES, CHANGING, DEAD, ENDED)
-call('HSET', MARKS, 'state', 'filling')
+call('HSET', MARKS, 'state', 'loading')
 return { 'done' }

@@ -113,7 +113,7 @@ local function damaged()
   local state = call('HGET', MARKS, 'state')
   if state == 'whole' then
     call('HSET', MARKS, 'state', 'damaged', 'lost', NOW_TEXT)
-  elseif state == 'filling' then
+  elseif state == 'loading' then
     call('HSET', MARKS, 'again', 1, 'lost', NOW_TEXT)
   end
 end

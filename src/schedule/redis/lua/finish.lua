@@ -1,11 +1,11 @@
--- finish: says that a partition is being filled still, or is whole now.
+-- finish: says that a partition is being loaded still, or is whole now.
 --
 -- KEYS   1 marks
 --        2 rebuild
 -- ARGV   1 the instance that calls
 --        2 how long it may go on without a sign of life, ms; '' if it is done
---        3 the generation that it fills
--- Reply  {1}, or {0} if it is to look again: another instance has taken over, this one fills another
+--        3 the generation that it loads
+-- Reply  {1}, or {0} if it is to look again: another instance has taken over, this one loads another
 --        generation by now, or something more was found missing meanwhile
 
 local MARKS, REBUILD = KEYS[1], KEYS[2]
@@ -13,7 +13,7 @@ local call = redis.call
 
 call('HDEL', MARKS, '') -- a full server refuses nothing after this
 if call('GET', REBUILD) ~= ARGV[1] or call('HGET', MARKS, 'generation') ~= ARGV[3]
-    or call('HGET', MARKS, 'state') ~= 'filling' then
+    or call('HGET', MARKS, 'state') ~= 'loading' then
   return { 0 }
 end
 if ARGV[2] ~= '' then

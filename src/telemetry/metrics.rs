@@ -98,7 +98,7 @@ pub struct StoreReading {
 
 /// The metrics of one server.
 #[derive(Debug)]
-pub struct Meters {
+pub struct Metrics {
     registry: Registry,
     attempts: Family<Label, Counter>,
     durations: Histogram,
@@ -121,14 +121,14 @@ impl Drop for LeaseInFlight {
     }
 }
 
-impl Meters {
+impl Metrics {
     /// Metrics that stand at zero.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let mut registry = Registry::with_prefix("ringback");
         let info = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("build", "Which version this is", info);
-        let meters = Self {
+        let metrics = Self {
             attempts: Family::default(),
             durations: Histogram::new(DURATIONS_S),
             latenesses: Histogram::new(LATENESSES_S),
@@ -139,7 +139,7 @@ impl Meters {
         for outcome in Outcome::ALL {
             // Shown from the start, so that the first one counts as an increase.
             drop(
-                meters
+                metrics
                     .attempts
                     .get_or_create(&[("outcome", outcome.as_str())]),
             );
@@ -147,27 +147,30 @@ impl Meters {
         registry.register(
             "attempts",
             "Attempts that ended in this process, by outcome",
-            meters.attempts.clone(),
+            metrics.attempts.clone(),
         );
         registry.register_with_unit(
             "attempt_duration",
             "How long attempts took in this process, from connecting to the end of the answer",
             Unit::Seconds,
-            meters.durations.clone(),
+            metrics.durations.clone(),
         );
         registry.register_with_unit(
             "attempt_lateness",
             "How long after they were due attempts started in this process",
             Unit::Seconds,
-            meters.latenesses.clone(),
+            metrics.latenesses.clone(),
         );
         registry.register(
             "leases_in_flight",
             "Leases that this process is carrying out, at most --concurrency",
-            meters.in_flight.clone(),
+            metrics.in_flight.clone(),
         );
-        registry.register_collector(Box::new(meters.reading.clone()));
-        Arc::new(Self { registry, ..meters })
+        registry.register_collector(Box::new(metrics.reading.clone()));
+        Arc::new(Self {
+            registry,
+            ..metrics
+        })
     }
 
     /// A worker begins with a lease.
@@ -334,13 +337,13 @@ mod tests {
 
     #[test]
     fn what_was_counted_and_read_is_shown() {
-        let meters = Meters::new();
-        meters.attempt(&attempt(Outcome::Acknowledged, 3, 40));
-        meters.attempt(&attempt(Outcome::Timeout, -5, 15_000));
-        meters.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
-        let in_flight = meters.begin();
-        drop(meters.begin());
-        let text = meters.text(Reading {
+        let metrics = Metrics::new();
+        metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
+        metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));
+        metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
+        let in_flight = metrics.begin();
+        drop(metrics.begin());
+        let text = metrics.text(Reading {
             journal: Some(JournalReading {
                 registered: 10,
                 pending: 4,
@@ -394,7 +397,7 @@ mod tests {
         }
         assert!(!text.contains("ringback_schedule_entries{"), "{text}");
         drop(in_flight);
-        let text = meters.text(Reading::default());
+        let text = metrics.text(Reading::default());
         assert!(!text.contains("ringback_registered "), "{text}");
         assert!(text.contains("ringback_leases_in_flight 0\n"), "{text}");
     }

@@ -1,4 +1,4 @@
-//! Filling a schedule from the journal: the whole schedule in embedded mode, where it lives in
+//! Loading a schedule from the journal: the whole schedule in embedded mode, where it lives in
 //! memory; in Redis what it lacks, beside the traffic.
 //!
 //! Goes through what is pending, soonest due first, so that attempts go on as soon as the first are
@@ -20,8 +20,8 @@ const PAGE: usize = 2_000;
 /// Pages kept ready while the schedule is at one. One more is held by the task that reads.
 const PAGES_AHEAD: usize = 1;
 
-/// A schedule being filled. Can be gone on with after a failure.
-pub struct Filling<'schedule> {
+/// A schedule being loaded. Can be gone on with after a failure.
+pub struct Loader<'schedule> {
     journal: Arc<dyn Journal>,
     schedule: &'schedule dyn Schedule,
     verify: bool,
@@ -32,12 +32,12 @@ pub struct Filling<'schedule> {
     /// Where reading goes on.
     cursor: Option<Cursor>,
     is_through: bool,
-    done: Filled,
+    done: Loaded,
 }
 
-/// How far filling has come.
+/// How far loading has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Filled {
+pub struct Loaded {
     /// Pending notifications that were read in the journal.
     pub read: u64,
     /// What had to be put into the schedule.
@@ -65,8 +65,8 @@ struct Reading {
     task: AbortOnDropHandle<()>,
 }
 
-impl<'schedule> Filling<'schedule> {
-    /// Begins to fill a schedule. With `verify`, the journal is asked again before each is sent:
+impl<'schedule> Loader<'schedule> {
+    /// Begins to load a schedule. With `verify`, the journal is asked again before each is sent:
     /// needed wherever anything can have happened since it was read.
     #[must_use]
     pub fn new(journal: Arc<dyn Journal>, schedule: &'schedule dyn Schedule, verify: bool) -> Self {
@@ -82,13 +82,13 @@ impl<'schedule> Filling<'schedule> {
             page: None,
             cursor: None,
             is_through: false,
-            done: Filled::default(),
+            done: Loaded::default(),
         }
     }
 
     /// How far it has come.
     #[must_use]
-    pub fn done(&self) -> Filled {
+    pub fn done(&self) -> Loaded {
         self.done
     }
 
@@ -197,11 +197,11 @@ async fn read(
 ///
 /// # Errors
 /// [`MaintenanceError`] if a store fails half-way.
-pub async fn fill(
+pub async fn load(
     journal: Arc<dyn Journal>,
     schedule: &dyn Schedule,
-) -> Result<Filled, MaintenanceError> {
-    let mut filling = Filling::new(journal, schedule, false);
-    while filling.step().await? {}
-    Ok(filling.done())
+) -> Result<Loaded, MaintenanceError> {
+    let mut loader = Loader::new(journal, schedule, false);
+    while loader.step().await? {}
+    Ok(loader.done())
 }
