@@ -51,7 +51,7 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
     flush.expect("flushed");
     let flushed_us = now_us().max(due_ms * 1_000);
     let started = Instant::now();
-    let state = redis::Cmd::hget("{rb:0}:marks", "state");
+    let state = redis::Cmd::hget("{rb:0}:meta", "state");
     loop {
         let state: Option<String> = state.query_async(&mut redis).await.expect("answered");
         if state.as_deref() == Some("whole") {

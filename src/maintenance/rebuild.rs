@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// Under which name the journal keeps how many changes this schedule had answered.
-const MARK: &str = "schedule_mark";
+const WRITE_COUNTS: &str = "schedule_write_counts";
 /// How often that is written down. A server that starts notices an older copy of Redis by it.
 const REMEMBER: Duration = Duration::from_secs(5);
 /// Wait before looking again while another instance empties the schedule.
@@ -87,7 +87,7 @@ impl Keeper {
             .await;
         if let Some(journal) = &self.journal {
             // The next start then notices any change behind its back.
-            let _ = journal.remember(MARK, &shared.mark()).await;
+            let _ = journal.remember(WRITE_COUNTS, &shared.write_counts()).await;
         }
         shared.leave().await;
     }
@@ -211,9 +211,9 @@ impl Keeper {
         let mut written = String::new();
         loop {
             tokio::time::sleep(REMEMBER).await;
-            let mark = shared.mark();
-            if mark != written && journal.remember(MARK, &mark).await.is_ok() {
-                written = mark;
+            let counts = shared.write_counts();
+            if counts != written && journal.remember(WRITE_COUNTS, &counts).await.is_ok() {
+                written = counts;
             }
         }
     }
@@ -231,9 +231,9 @@ pub async fn look(
     asked: bool,
 ) -> Result<Found, ScheduleError> {
     if let Some(journal) = journal {
-        let mark = journal.recall(MARK).await;
-        let mark = mark.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-        shared.recall(mark.as_deref().unwrap_or_default());
+        let counts = journal.recall(WRITE_COUNTS).await;
+        let counts = counts.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
+        shared.recall(counts.as_deref().unwrap_or_default());
     }
     let found = shared.look(asked).await?;
     match (found, journal) {

@@ -111,11 +111,11 @@ pub trait Shared: Send + Sync {
     async fn regained(&self);
 
     /// How many changes of this instance were answered, as a text to be remembered outside.
-    fn mark(&self) -> String;
+    fn write_counts(&self) -> String;
 
-    /// Takes in what [`Shared::mark`] gave to an earlier instance, before the first look.
+    /// Takes in what [`Shared::write_counts`] gave to an earlier instance, before the first look.
     /// A text that is none is disregarded.
-    fn recall(&self, mark: &str);
+    fn recall(&self, write_counts: &str);
 
     /// Says that this instance has stopped.
     async fn leave(&self);

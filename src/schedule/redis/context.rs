@@ -2,8 +2,8 @@
 
 use super::Time;
 use super::connection::{Connection, Script};
-use super::marks::Marks;
 use super::reply::Reply;
+use super::write_counters::WriteCounter;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::schedule::envelope;
@@ -14,8 +14,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 /// Where a partition keeps its books.
-pub fn marks_of(partition: usize) -> String {
-    format!("{{rb:{partition}}}:marks")
+pub fn meta_key(partition: usize) -> String {
+    format!("{{rb:{partition}}}:meta")
 }
 
 /// The names of a partition's keys.
@@ -32,7 +32,7 @@ impl Keys {
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
             fixed: [
-                "jobs", "lanes", "leases", "changing", "dead", "ended", "marks", "epoch",
+                "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch",
             ]
             .map(key),
             prefix: key(""),
@@ -73,7 +73,7 @@ impl Keys {
         format!("{}leased:{}", self.prefix, lane.as_str())
     }
 
-    pub fn marks(&self) -> &str {
+    pub fn meta(&self) -> &str {
         &self.fixed[6]
     }
 
@@ -101,7 +101,7 @@ pub struct Context {
     pub limits: Limits,
     pub clock: Arc<OffsetClock>,
     pub wake: Arc<Wake>,
-    pub marks: Marks,
+    pub writes: WriteCounter,
     pub time: Time,
 }
 
@@ -117,8 +117,8 @@ impl Context {
         command
             .arg(&self.keys.prefix)
             .arg(self.limits.lane_cap)
-            .arg(self.marks.instance())
-            .arg(self.marks.seen());
+            .arg(self.writes.instance())
+            .arg(self.writes.seen());
         command
     }
 
@@ -130,7 +130,7 @@ impl Context {
         };
     }
 
-    /// Runs a script that changes something; takes in the server's clock and the mark of the change
+    /// Runs a script that changes something; takes in the server's clock and the write count of the change
     /// from the first items of its reply.
     pub async fn run(
         &self,
@@ -156,10 +156,10 @@ impl Context {
 
     fn take_in(&self, result: Result<Reply, ScheduleError>) -> Result<Reply, ScheduleError> {
         if matches!(result, Err(ScheduleError::Rebuilding)) {
-            self.marks.report_loss();
+            self.writes.report_loss();
         }
         let mut reply = result?;
-        self.marks.observe(reply.number()?);
+        self.writes.observe(reply.number()?);
         Ok(reply)
     }
 

@@ -3,9 +3,9 @@
 use super::RedisSchedule;
 use super::bulk;
 use super::connection::Script;
-use super::marks::{self, Witness};
 use super::partition::Partition;
 use super::reply::Reply;
+use super::write_counters::{self, WriteCount};
 use crate::schedule::ScheduleError;
 use crate::schedule::shared::{Found, Peeked, Reason, Reindexed, Shared};
 use async_trait::async_trait;
@@ -70,9 +70,9 @@ impl Shared for RedisSchedule {
             };
             let epoch = match read(&Cmd::get(keys.epoch())).await? {
                 Some(epoch) => Some(epoch),
-                None => read(&Cmd::hget(keys.marks(), "owner")).await?,
+                None => read(&Cmd::hget(keys.meta(), "owner")).await?,
             };
-            let state = read(&Cmd::hget(keys.marks(), "state")).await?;
+            let state = read(&Cmd::hget(keys.meta(), "state")).await?;
             let found = match epoch {
                 None => Peeked::New,
                 Some(owner) if owner != self.owner => {
@@ -118,30 +118,30 @@ impl Shared for RedisSchedule {
         self.loss.until(false).await;
     }
 
-    fn mark(&self) -> String {
-        let witnesses: Vec<Witness> = (self.partitions.iter())
-            .map(|partition| partition.context.marks.witness())
+    fn write_counts(&self) -> String {
+        let counts: Vec<WriteCount> = (self.partitions.iter())
+            .map(|partition| partition.context.writes.count())
             .collect();
-        marks::to_text(&witnesses)
+        write_counters::to_text(&counts)
     }
 
-    fn recall(&self, mark: &str) {
-        let witnesses = marks::from_text(mark);
+    fn recall(&self, write_counts: &str) {
+        let counts = write_counters::from_text(write_counts);
         let mut recalled = self
             .recalled
             .lock()
             .unwrap_or_else(|held| held.into_inner());
         // As many as there are partitions, or it is of another time.
-        *recalled = witnesses
-            .filter(|witnesses| witnesses.len() == self.partitions.len())
+        *recalled = counts
+            .filter(|counts| counts.len() == self.partitions.len())
             .unwrap_or_default();
     }
 
     async fn leave(&self) {
         for partition in &self.partitions {
-            let (keys, marks) = (&partition.context.keys, &partition.context.marks);
+            let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.leave.call();
-            command.arg(1).arg(keys.marks()).arg(marks.instance());
+            command.arg(1).arg(keys.meta()).arg(writes.instance());
             let left = partition
                 .reads
                 .run_script(&self.scripts.leave, &command)
@@ -179,28 +179,28 @@ impl RedisSchedule {
         // So that it is known which run of the server answers.
         partition.reads.ready().await?;
         let (context, run) = (&partition.context, self.run.name().await);
-        let (keys, marks) = (&context.keys, &context.marks);
-        let witness = self.witness(number, partition);
+        let (keys, writes) = (&context.keys, &context.writes);
+        let count = self.count(number, partition);
         let mode = match (clear, self.has_journal) {
             (true, true) => "clear",
             (false, true) => "load",
             (_, false) => "keep",
         };
         let adopt =
-            !self.has_journal || marks.witness().knows() || self.adopted.load(Ordering::Relaxed);
+            !self.has_journal || writes.count().knows() || self.adopted.load(Ordering::Relaxed);
         let mut command = self.scripts.begin.call();
         command
             .arg(4)
             .arg(keys.epoch())
-            .arg(keys.marks())
+            .arg(keys.meta())
             .arg(keys.rebuild())
             .arg(keys.jobs());
         context.add_now(&mut command);
-        command.arg(&self.owner).arg(marks.instance());
+        command.arg(&self.owner).arg(writes.instance());
         command
-            .arg(witness.generation)
-            .arg(&witness.instance)
-            .arg(witness.seen);
+            .arg(count.generation)
+            .arg(&count.instance)
+            .arg(count.seen);
         command.arg(HOLD_MS).arg(mode).arg(run);
         command.arg(self.signing.as_deref().unwrap_or_default());
         command.arg(ALIVE_MS).arg(i32::from(adopt));
@@ -227,7 +227,7 @@ impl RedisSchedule {
             }
             other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
         };
-        marks.enter(instant(&mut reply)?, instant(&mut reply)?);
+        writes.enter(instant(&mut reply)?, instant(&mut reply)?);
         match found {
             Found::ToLoad(Reason::Asked) => self.clear(partition).await,
             found => Ok(found),
@@ -235,8 +235,8 @@ impl RedisSchedule {
     }
 
     /// What is known of a partition: by this instance, or by one before it.
-    fn witness(&self, number: usize, partition: &Partition) -> Witness {
-        let own = partition.context.marks.witness();
+    fn count(&self, number: usize, partition: &Partition) -> WriteCount {
+        let own = partition.context.writes.count();
         if own.knows() {
             return own;
         }
@@ -248,7 +248,7 @@ impl RedisSchedule {
     }
 
     async fn clear(&self, partition: &Partition) -> Result<Found, ScheduleError> {
-        let (keys, marks) = (&partition.context.keys, &partition.context.marks);
+        let (keys, writes) = (&partition.context.keys, &partition.context.writes);
         loop {
             let mut command = self.scripts.clear.call();
             command.arg(keys.fixed().len() + 1);
@@ -258,9 +258,9 @@ impl RedisSchedule {
             command.arg(keys.rebuild());
             command
                 .arg(keys.prefix())
-                .arg(marks.instance())
+                .arg(writes.instance())
                 .arg(HOLD_MS);
-            command.arg(marks.witness().generation).arg(MOST_CLEARED);
+            command.arg(writes.count().generation).arg(MOST_CLEARED);
             let mut reply = partition
                 .reads
                 .run_script(&self.scripts.clear, &command)
@@ -278,11 +278,11 @@ impl RedisSchedule {
         let mut heard = true;
         let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
         for partition in self.partitions.iter().filter(loading) {
-            let (keys, marks) = (&partition.context.keys, &partition.context.marks);
+            let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command: Cmd = self.scripts.finish.call();
-            command.arg(2).arg(keys.marks()).arg(keys.rebuild());
-            command.arg(marks.instance()).arg(&hold_ms);
-            command.arg(marks.witness().generation);
+            command.arg(2).arg(keys.meta()).arg(keys.rebuild());
+            command.arg(writes.instance()).arg(&hold_ms);
+            command.arg(writes.count().generation);
             let mut reply = partition
                 .reads
                 .run_script(&self.scripts.finish, &command)
@@ -304,5 +304,5 @@ fn text(value: Value) -> Option<String> {
 fn instant(reply: &mut Reply) -> Result<i64, ScheduleError> {
     let text = reply.text()?;
     text.parse()
-        .map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no mark")))
+        .map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no write count")))
 }

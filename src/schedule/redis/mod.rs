@@ -15,7 +15,7 @@
 //!   dead      ZSET   key -> parked at   (only without a journal)
 //!   ended     ZSET   key -> ended at    (only without a journal)
 //!   epoch     STRING whose data this is
-//!   marks     HASH   instance -> how many changes it has made; since when the data is here, and
+//!   meta      HASH   instance -> how many changes it has made; since when the data is here, and
 //!                    whose it is, in case `epoch` is lost (all of it: lua/begin.lua)
 //!   rebuild   STRING which instance is loading it, while it does
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
@@ -35,10 +35,10 @@ mod dead;
 mod durability;
 mod epoch;
 mod listen;
-mod marks;
 mod partition;
 mod reply;
 mod run;
+mod write_counters;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};
@@ -54,13 +54,13 @@ use crate::schedule::{
 use async_trait::async_trait;
 use connection::Connector;
 use listen::Listener;
-use marks::{Loss, Marks, Witness};
 use partition::Partition;
 use redis::Value;
 use run::Run;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
+use write_counters::{Loss, WriteCount, WriteCounter};
 use writes::Settling;
 
 /// Whose clock decides what is due.
@@ -110,7 +110,7 @@ pub struct RedisSchedule {
     scripts: epoch::Scripts,
     loss: Arc<Loss>,
     /// What an earlier instance knew of each partition.
-    recalled: Mutex<Vec<Witness>>,
+    recalled: Mutex<Vec<WriteCount>>,
     /// Where the next claim begins, so that no partition is always the last.
     turn: AtomicUsize,
     _listener: Listener,
@@ -125,26 +125,26 @@ impl RedisSchedule {
         let clock = Arc::new(OffsetClock::new(clock));
         let wake = Arc::new(Wake::default());
         let loss = Arc::new(Loss::default());
-        let marks = (0..options.partitions.max(1))
-            .map(context::marks_of)
+        let meta = (0..options.partitions.max(1))
+            .map(context::meta_key)
             .collect();
         let now_ms = {
             let (clock, time) = (clock.clone(), options.time);
             move || (time == Time::Clock).then(|| clock.now_ms())
         };
-        let run = Arc::new(Run::new(marks, now_ms, loss.clone()));
+        let run = Arc::new(Run::new(meta, now_ms, loss.clone()));
         let connector = Connector::new(&options.url, run.clone())?;
         let instance = Uuid::now_v7().simple().to_string();
         let partitions = (0..options.partitions.max(1))
             .map(|number| {
-                let marks = Marks::new(&instance, loss.clone());
+                let writes = WriteCounter::new(&instance, loss.clone());
                 Partition::open(
                     number,
                     &connector,
                     options,
                     clock.clone(),
                     wake.clone(),
-                    marks,
+                    writes,
                 )
             })
             .collect::<Vec<_>>();

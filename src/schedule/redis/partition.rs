@@ -6,8 +6,8 @@
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
 use super::context::{Context, Keys};
-use super::marks::Marks;
 use super::reply::{Item, Reply};
+use super::write_counters::WriteCounter;
 use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
@@ -71,19 +71,19 @@ impl Partition {
         options: &Options,
         clock: Arc<OffsetClock>,
         wake: Arc<Wake>,
-        marks: Marks,
+        writes: WriteCounter,
     ) -> Self {
         // The cap is counted per partition, since a lane's entries are spread over all of them.
         let lane_cap = options.limits.lane_cap.div_ceil(options.partitions).max(1);
         let context = Arc::new(Context {
-            keys: Keys::of(number, connector.database(), marks.instance()),
+            keys: Keys::of(number, connector.database(), writes.instance()),
             limits: Limits {
                 lane_cap,
                 ..options.limits
             },
             clock,
             wake,
-            marks,
+            writes,
             time: options.time,
         });
         Self {
@@ -159,7 +159,7 @@ impl Partition {
         *last = (number, true);
         let next_due_ms = Some(reply.number()?).filter(|at_ms| *at_ms >= 0);
         if reply.number()? == 1 {
-            self.context.marks.report_loss();
+            self.context.writes.report_loss();
         }
         let lost_ms = reply.number()?;
         let expiry = expiry(&mut reply)?;

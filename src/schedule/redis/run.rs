@@ -7,7 +7,7 @@
 //! server that was started anew has broken all of them.
 
 use super::connection::Script;
-use super::marks::Loss;
+use super::write_counters::Loss;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 /// Which run of the server this process works with.
 pub struct Run {
     /// Where each partition keeps its books.
-    marks: Vec<String>,
+    meta: Vec<String>,
     /// Now by a clock of the caller's; `None` for the server's own.
     now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     loss: Arc<Loss>,
@@ -36,12 +36,12 @@ struct Known {
 impl Run {
     /// Nothing is known yet.
     pub fn new(
-        marks: Vec<String>,
+        meta: Vec<String>,
         now_ms: impl Fn() -> Option<i64> + Send + Sync + 'static,
         loss: Arc<Loss>,
     ) -> Self {
         Self {
-            marks,
+            meta,
             now_ms: Box::new(now_ms),
             loss,
             restarted: Script::new(include_str!("lua/restarted.lua")),
@@ -69,9 +69,9 @@ impl Run {
         let is_same = |known: &Known| known.name == name && known.noted && !name.is_empty();
         let mut noted = true;
         if !known.as_ref().is_none_or(is_same) {
-            for marks in &self.marks {
+            for meta in &self.meta {
                 let mut command = self.restarted.eval();
-                command.arg(1).arg(marks);
+                command.arg(1).arg(meta);
                 match (self.now_ms)() {
                     Some(now_ms) => command.arg(now_ms),
                     None => command.arg(""),

@@ -124,20 +124,20 @@ async fn cancelled_before_it_is_due_it_is_never_sent(stores: Stores) {
     let mut asked = registration("close", &merchant);
     asked["delay"] = json!("30m");
     server.register(asked).await;
-    let mut witness = registration("witness", &merchant);
-    witness["delay"] = json!("31m");
-    server.register(witness).await;
+    let mut count = registration("count", &merchant);
+    count["delay"] = json!("31m");
+    server.register(count).await;
     let path = "/v1/notifications/t/close";
     let (status, view) = server.call(Method::DELETE, path, None).await;
     assert_eq!((status, &view["state"]), (200, &json!("cancelled")));
     let (again, _) = server.call(Method::DELETE, path, None).await;
     assert_eq!(again, 200, "cancelling twice is as good as once");
-    // The witness is due later, so once it has come, the other would have come.
+    // The count is due later, so once it has come, the other would have come.
     server.clock().advance(31 * 60_000);
-    assert_eq!(merchant.call().await.body, b"id=witness");
-    server.until_state("witness", "delivered").await;
+    assert_eq!(merchant.call().await.body, b"id=count");
+    server.until_state("count", "delivered").await;
     let (status, _) = server
-        .call(Method::DELETE, "/v1/notifications/t/witness", None)
+        .call(Method::DELETE, "/v1/notifications/t/count", None)
         .await;
     assert_eq!(status, 409, "what was delivered cannot be cancelled");
     server.stop().await;

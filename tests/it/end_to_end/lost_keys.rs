@@ -43,15 +43,15 @@ const LOSSES: &[&[&str]] = &[
     &["ZREM", "{rb:0}:leased:@lane", "@key"],
     &["SET", "{rb:0}:leased:@lane", "of another type"],
     &["DEL", "{rb:0}:changing"],
-    &["DEL", "{rb:0}:marks"],
-    &["HDEL", "{rb:0}:marks", "owner"],
-    &["HDEL", "{rb:0}:marks", "generation"],
-    &["HDEL", "{rb:0}:marks", "state"],
-    &["HDEL", "{rb:0}:marks", "run"],
-    &["HDEL", "{rb:0}:marks", "signing"],
-    &["HDEL", "{rb:0}:marks", "number"],
+    &["DEL", "{rb:0}:meta"],
+    &["HDEL", "{rb:0}:meta", "owner"],
+    &["HDEL", "{rb:0}:meta", "generation"],
+    &["HDEL", "{rb:0}:meta", "state"],
+    &["HDEL", "{rb:0}:meta", "run"],
+    &["HDEL", "{rb:0}:meta", "signing"],
+    &["HDEL", "{rb:0}:meta", "number"],
     &["DEL", "{rb:0}:epoch"],
-    &["DEL", "{rb:0}:epoch", "{rb:0}:marks"],
+    &["DEL", "{rb:0}:epoch", "{rb:0}:meta"],
     &["DEL", "{rb:0}:rebuild"],
     // Two at once, as with a policy that evicts many before anybody looks.
     &["DEL", "{rb:0}:jobs", "{rb:0}:leases"],
@@ -268,7 +268,7 @@ async fn keys(redis: &mut MultiplexedConnection) -> Vec<String> {
 
 /// What stays though nothing is pending.
 fn is_bookkeeping(key: &str) -> bool {
-    ["marks", "epoch", "rebuild"]
+    ["meta", "epoch", "rebuild"]
         .iter()
         .any(|name| key == format!("{{rb:0}}:{name}"))
         || key.starts_with("{rb:0}:claim:")

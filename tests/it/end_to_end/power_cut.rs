@@ -265,10 +265,10 @@ async fn a_call_that_lives_on_is_made_once(last: Reaction) {
     machine.set_redis_back(&before).await;
     let run = machine.run_of_redis().await;
     machine
-        .until_redis(&["HGET", "{rb:0}:marks", "run"], run)
+        .until_redis(&["HGET", "{rb:0}:meta", "run"], run)
         .await;
     machine
-        .until_redis(&["HGET", "{rb:0}:marks", "state"], "whole".to_string())
+        .until_redis(&["HGET", "{rb:0}:meta", "state"], "whole".to_string())
         .await;
     merchant.release();
     let view = api.until_attempts("second", 1).await;

@@ -136,7 +136,7 @@ async fn what_says_of_nobody_whose_it_is_is_left_to_the_journal_that_knows_it() 
     server.stop().await;
     let url = own.schedule.redis.clone().expect("on Redis");
     let mut redis = connect(url.expose()).await;
-    let lost = redis::Cmd::del(&["{rb:0}:epoch", "{rb:0}:marks"]);
+    let lost = redis::Cmd::del(&["{rb:0}:epoch", "{rb:0}:meta"]);
     lost.exec_async(&mut redis).await.expect("deleted");
     let beside = tempfile::tempdir().expect("a temporary directory");
     let mut foreign = config(beside.path(), Stores::Redis);

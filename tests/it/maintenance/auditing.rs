@@ -112,13 +112,13 @@ async fn a_schedule_that_says_nothing_of_its_owner_is_told() {
     for (deleted, pending, holds, sound) in [
         (&["{rb:0}:epoch"][..], 2, None, true),
         (
-            &["{rb:0}:epoch", "{rb:0}:marks"],
+            &["{rb:0}:epoch", "{rb:0}:meta"],
             2,
             Some("  nothing in it says whose it is; "),
             false,
         ),
         (
-            &["{rb:0}:epoch", "{rb:0}:marks"],
+            &["{rb:0}:epoch", "{rb:0}:meta"],
             0,
             Some("  it holds nothing of this journal; "),
             true,

@@ -452,9 +452,7 @@ async fn what_is_due_by_the_journal_though_not_here_is_not_leased_by_hand() {
     fixture.put("shop", "1", 30 * LEASE_MS).await;
     // Retried, attempted, and set back: Redis has it for later, and the journal for now.
     let lost = START_MS.to_string();
-    scene
-        .command(&["HSET", "{rb:0}:marks", "lost", &lost])
-        .await;
+    scene.command(&["HSET", "{rb:0}:meta", "lost", &lost]).await;
     let mut request = known("1");
     request.known = request.known.map(|known| ringback::schedule::Known {
         due_ms: Some(START_MS),

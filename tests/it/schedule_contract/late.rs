@@ -76,7 +76,7 @@ impl Scene {
     }
 
     async fn generation(&self) -> String {
-        self.note(&redis::Cmd::hget("{rb:0}:marks", "generation"))
+        self.note(&redis::Cmd::hget("{rb:0}:meta", "generation"))
             .await
     }
 }
@@ -97,7 +97,7 @@ async fn asked(schedule: &RedisSchedule) {
 }
 
 const FIXED: [&str; 9] = [
-    "jobs", "lanes", "leases", "changing", "dead", "ended", "marks", "epoch", "rebuild",
+    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "rebuild",
 ];
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_call_to_finish_that_comes_late_does_nothing() {
     assert!(schedule.finish().await.expect("heard"));
     asked(&schedule).await;
     let late = [filler.as_str(), "", &earlier];
-    scene.call(FINISH, &["marks", "rebuild"], &late).await;
+    scene.call(FINISH, &["meta", "rebuild"], &late).await;
     assert!(
         schedule.proceed().await.expect("heard"),
         "it is at it still"
@@ -179,7 +179,7 @@ async fn an_instance_that_found_it_being_emptied_does_nothing_with_it() {
     // As another instance leaves it that was asked to empty it, and has not done so yet.
     let url = &scene.options.url;
     let mut state = redis::cmd("HSET");
-    state.arg("{rb:0}:marks").arg("state").arg("clearing");
+    state.arg("{rb:0}:meta").arg("state").arg("clearing");
     command(url, &state).await;
     command(url, &redis::Cmd::set("{rb:0}:rebuild", "another")).await;
     let started = scene.instance();

@@ -218,21 +218,21 @@ async fn a_server_that_starts_notices_what_the_last_one_knew() {
     let first = server.ready().await;
     let copy = server.copy().await;
     put(&first, "1").await.expect("registered");
-    let mark = first.mark();
+    let counts = first.write_counts();
     drop(first);
     let second = server.instance();
-    second.recall(&mark);
+    second.recall(&counts);
     assert_eq!(look(&second).await, Found::Whole, "nothing is lost");
     server.set_back(&copy).await;
     let third = server.instance();
-    third.recall("no mark at all");
+    third.recall("no counts at all");
     assert_eq!(look(&third).await, Found::Whole, "it cannot know");
     let fourth = server.instance();
-    fourth.recall(&mark);
+    fourth.recall(&counts);
     assert_eq!(look(&fourth).await, Found::ToLoad(Reason::Lost));
     server.flush().await;
     let fifth = server.instance();
-    fifth.recall(&mark);
+    fifth.recall(&counts);
     assert_eq!(look(&fifth).await, Found::ToLoad(Reason::Lost));
 }
 
@@ -241,23 +241,23 @@ async fn instances_that_start_after_a_stop_find_it_whole_and_what_stopped_is_for
     let server = Server::new();
     let first = server.ready().await;
     put(&first, "1").await.expect("registered");
-    let mark = first.mark();
+    let counts = first.write_counts();
     first.leave().await;
     let counters = async || {
         let mut connection = connect(&server.options.url).await;
-        let asked = redis::Cmd::hkeys("{rb:0}:marks");
+        let asked = redis::Cmd::hkeys("{rb:0}:meta");
         let names: Vec<String> = asked.query_async(&mut connection).await.expect("answered");
         names.iter().filter(|name| name.len() == 32).count()
     };
     // Both go by what the one that stopped wrote down.
     let (second, third) = (server.instance(), server.instance());
     for one in [&second, &third] {
-        one.recall(&mark);
+        one.recall(&counts);
         assert_eq!(look(one).await, Found::Whole);
     }
     assert_eq!(counters().await, 3);
     let fourth = server.instance();
-    fourth.recall(&second.mark());
+    fourth.recall(&second.write_counts());
     assert_eq!(look(&fourth).await, Found::Whole);
     assert_eq!(counters().await, 3, "the first is forgotten");
 }

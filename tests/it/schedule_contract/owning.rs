@@ -14,7 +14,7 @@ use std::sync::Arc;
 const ALIVE_MS: i64 = 30_000;
 
 const EPOCH: &str = "{rb:0}:epoch";
-const MARKS: &str = "{rb:0}:marks";
+const META: &str = "{rb:0}:meta";
 
 struct Scene {
     url: String,
@@ -78,7 +78,7 @@ async fn put(schedule: &RedisSchedule, id: &str) {
 
 #[tokio::test]
 async fn the_owner_is_known_while_either_note_of_it_is_there() {
-    for lost in [EPOCH, MARKS] {
+    for lost in [EPOCH, META] {
         let scene = Scene::new();
         let schedule = scene.filled().await;
         put(&schedule, "1").await;
@@ -99,7 +99,7 @@ async fn the_owner_is_known_while_either_note_of_it_is_there() {
         };
         assert_eq!(found, expected, "{lost}");
         // Either way, both notes are there again.
-        for other in [EPOCH, MARKS] {
+        for other in [EPOCH, META] {
             if other != lost {
                 scene.lose(other).await;
             }
@@ -118,7 +118,7 @@ async fn a_server_at_work_notes_the_owner_again() {
     let schedule = scene.filled().await;
     scene.lose(EPOCH).await;
     schedule.claim(0).await.expect("claimed");
-    scene.lose(MARKS).await;
+    scene.lose(META).await;
     refused(
         &scene.instance("journal-2", None),
         "belongs to journal journal-1",
@@ -131,7 +131,7 @@ async fn what_says_of_nobody_whose_it_is_is_taken_by_whoever_knows_it() {
     let scene = Scene::new();
     let schedule = scene.filled().await;
     put(&schedule, "1").await;
-    for lost in [EPOCH, MARKS] {
+    for lost in [EPOCH, META] {
         scene.lose(lost).await;
     }
     let started = scene.of_journal();
@@ -164,7 +164,7 @@ async fn who_has_worked_with_it_before_needs_no_proof() {
             }
         };
         put(&schedule, "1").await;
-        for lost in [EPOCH, MARKS] {
+        for lost in [EPOCH, META] {
             scene.lose(lost).await;
         }
         let found = match journaled {
@@ -248,7 +248,7 @@ async fn what_an_instance_has_counted_is_forgotten_a_week_after_its_last_claim()
     let scene = Scene::new();
     let counters = async || {
         let mut connection = connect(&scene.url).await;
-        let names = Cmd::hkeys(MARKS).query_async(&mut connection).await;
+        let names = Cmd::hkeys(META).query_async(&mut connection).await;
         let names: Vec<String> = names.expect("answered");
         names.iter().filter(|name| name.len() == 32).count()
     };

@@ -200,7 +200,7 @@ async fn a_check_fails_where_a_key_was_overwritten() {
     let url = fresh_database();
     let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(())).await;
     for name in [
-        "jobs", "lanes", "leases", "changing", "dead", "ended", "marks",
+        "jobs", "lanes", "leases", "changing", "dead", "ended", "meta",
     ] {
         fixture.schedule.check().await.expect("it works");
         let key = format!("{{rb:0}}:{name}");

@@ -1,7 +1,7 @@
 -- begin: finds out whether this partition holds everything, and enters the instance in its books.
 --
 -- KEYS   1 epoch    STRING  whose data this is
---        2 marks    HASH    instance -> how many changes it has made here, and
+--        2 meta     HASH    instance -> how many changes it has made here, and
 --                     at:INSTANCE  when it last claimed something
 --                     owner        as `epoch`: either may be lost
 --                     generation   since when the data has been here, in microseconds by this server's
@@ -30,21 +30,21 @@
 --       12 '1' if what is here may be taken for this owner's where nothing says whose it is
 -- Reply  'foreign', owner | 'signing': others sign with another secret | 'unowned': nothing says whose
 --        the data is | 'wait': another instance is clearing it | or one of the following, then the
---        generation and a mark: 'whole' | 'theirs': another instance is loading it | and those that fall
+--        generation and a write count: 'whole' | 'theirs': another instance is loading it | and those that fall
 --        to this instance: 'resume': an earlier one did not come to its end | 'clear' | 'new': nothing
 --        was here | 'lost' | 'restarted' | 'damaged'
 -- Keeps  an owner is never replaced; one instance at a time clears, compares and loads.
 
-local EPOCH, MARKS, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local EPOCH, META, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
-local witness, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
+local earlier, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local run, signing, alive_ms, adopt = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
 local call = redis.call
 local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for so long has ended
 
-call('HDEL', MARKS, '') -- a full server refuses nothing after this
+call('HDEL', META, '') -- a full server refuses nothing after this
 
-local epoch = call('GET', EPOCH) or call('HGET', MARKS, 'owner')
+local epoch = call('GET', EPOCH) or call('HGET', META, 'owner')
 if epoch and epoch ~= owner then return { 'foreign', epoch } end
 if not epoch and not adopt and call('EXISTS', JOBS) == 1 then return { 'unowned' } end
 
@@ -53,8 +53,8 @@ local time = call('TIME')
 local micros = time[1] * 1000000 + time[2]
 local NOW = tonumber(ARGV[1]) or math.floor(micros / 1000)
 
-local marks, held = call('HGETALL', MARKS), {}
-for i = 1, #marks, 2 do held[marks[i]] = marks[i + 1] end
+local fields, held = call('HGETALL', META), {}
+for i = 1, #fields, 2 do held[fields[i]] = fields[i + 1] end
 
 local alive = false
 for name, at in pairs(held) do
@@ -62,8 +62,8 @@ for name, at in pairs(held) do
     local other = string.sub(name, 4)
     if tonumber(at) < NOW - FORGET_MS then
       -- The one that this instance goes by is asked for by others that start now, too.
-      if other ~= witness then
-        call('HDEL', MARKS, name, other)
+      if other ~= earlier then
+        call('HDEL', META, name, other)
         held[other] = nil
       end
     elseif other ~= instance and tonumber(at) > NOW - alive_ms then
@@ -73,21 +73,21 @@ for name, at in pairs(held) do
 end
 if signing ~= '' and held.signing ~= signing then
   if held.signing and alive then return { 'signing' } end
-  call('HSET', MARKS, 'signing', signing)
+  call('HSET', META, 'signing', signing)
 end
 
 local generation = tonumber(held.generation or 0)
 local function enter(verdict)
-  local mark = math.max(micros, seen + 1, tonumber(held[instance] or 0))
-  call('HSET', MARKS, instance, text_of(mark), 'at:' .. instance, text_of(NOW))
+  local writes = math.max(micros, seen + 1, tonumber(held[instance] or 0))
+  call('HSET', META, instance, text_of(writes), 'at:' .. instance, text_of(NOW))
   if not epoch or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
-  if held.owner ~= owner then call('HSET', MARKS, 'owner', owner) end
-  return { verdict, text_of(generation), text_of(mark) }
+  if held.owner ~= owner then call('HSET', META, 'owner', owner) end
+  return { verdict, text_of(generation), text_of(writes) }
 end
 
 -- What an instance knew is worth something within the generation that it knew.
 local intact = generation > known
-  or (generation > 0 and generation == known and tonumber(held[witness] or 0) >= seen)
+  or (generation > 0 and generation == known and tonumber(held[earlier] or 0) >= seen)
 
 local holder = call('GET', REBUILD)
 local theirs = holder and holder ~= instance and intact
@@ -110,24 +110,24 @@ else
   reason = held.state == 'clearing' and 'clear' or 'resume'
 end
 
-call('HDEL', MARKS, 'again')
+call('HDEL', META, 'again')
 if reason == 'new' and mode == 'keep' then
   generation = math.max(micros, known + 1)
-  call('HSET', MARKS, 'generation', text_of(generation), 'state', 'whole', 'run', run)
+  call('HSET', META, 'generation', text_of(generation), 'state', 'whole', 'run', run)
   return enter('whole')
 end
 call('SET', REBUILD, instance, 'PX', hold_ms)
 if reason == 'resume' then return enter('resume') end
 generation = math.max(micros, known + 1, generation + 1)
-call('HSET', MARKS, 'generation', text_of(generation), 'run', run,
+call('HSET', META, 'generation', text_of(generation), 'run', run,
   'state', reason == 'clear' and 'clearing' or 'loading')
-if reason ~= 'new' then call('HSET', MARKS, 'lost', text_of(NOW)) end
+if reason ~= 'new' then call('HSET', META, 'lost', text_of(NOW)) end
 if reason == 'clear' then
-  -- Without its mark, an instance has to look first, and is told to wait: what is put in or handed out
+  -- Without its count, an instance has to look first, and is told to wait: what is put in or handed out
   -- while everything is removed would be lost.
   for name in pairs(held) do
     if #name == 32 then
-      call('HDEL', MARKS, name)
+      call('HDEL', META, name)
       held[name] = nil
     end
   end

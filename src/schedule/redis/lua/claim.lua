@@ -8,7 +8,7 @@
 --       11 most expired leases to return and ended entries to forget
 --       12 where this instance's last claim is written down
 --       13 the number of this claim: if its reply got lost, what it gave is given again
--- Reply  now, mark, when to claim next (-1: nothing known), whether something is missing here that
+-- Reply  now, writes, when to claim next (-1: nothing known), whether something is missing here that
 --        nobody sees to (1 or 0), when something was found to be missing (0: nothing is, and calls whose
 --        lease was lost then have ended), the expiry of the leases given, then for each lease: key,
 --        envelope
@@ -23,14 +23,14 @@ local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARG
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
 
-call('HSET', MARKS, 'at:' .. INSTANCE, NOW_TEXT)
+call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT)
 if call('EXISTS', EPOCH) == 0 then
-  local owner = call('HGET', MARKS, 'owner')
+  local owner = call('HGET', META, 'owner')
   if owner then call('SET', EPOCH, owner) end
 end
 
 local function finish(reply)
-  local known = call('HMGET', MARKS, 'state', 'lost')
+  local known = call('HMGET', META, 'state', 'lost')
   reply[3] = next_claim()
   reply[4] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
   local data_lost = tonumber(known[2] or nil)
@@ -45,7 +45,7 @@ if before and string.sub(before, 1, #number + 1) == number .. ' ' then
   local given_until = tonumber(before.expiry)
   local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
   local envelopes = call('HMGET', JOBS, unpack(before.keys))
-  local reply = { NOW, MARK, 0, 0, 0, before.expiry }
+  local reply = { NOW, WRITES, 0, 0, 0, before.expiry }
   for i, key in ipairs(before.keys) do
     local envelope = envelopes[i]
     if readable(envelope) and in_force[i] and tonumber(in_force[i]) == given_until then
@@ -108,7 +108,7 @@ local function end_expired(lane, out)
 end
 
 local expiry = new_expiry(lease_ms)
-local reply = { NOW, MARK, 0, 0, 0, expiry }
+local reply = { NOW, WRITES, 0, 0, 0, expiry }
 local record, leases = { expiry = expiry, keys = {} }, {}
 -- A lane that was served goes behind every lane whose turn has come, by a microsecond.
 local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)

@@ -11,16 +11,16 @@
 -- Keeps  every lane that holds something is among the lanes. What is left over of one that was lost from
 --        there is found when it comes up. A call that comes late, when loading has begun, removes nothing.
 
-local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, MARKS, REBUILD =
+local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, REBUILD =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[9]
 local PREFIX, instance, hold_ms, generation, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 
-if call('GET', REBUILD) ~= instance or call('HGET', MARKS, 'generation') ~= generation then
+if call('GET', REBUILD) ~= instance or call('HGET', META, 'generation') ~= generation then
   return { 'lost' }
 end
 call('PEXPIRE', REBUILD, hold_ms)
-if call('HGET', MARKS, 'state') ~= 'clearing' then return { 'done' } end
+if call('HGET', META, 'state') ~= 'clearing' then return { 'done' } end
 local lanes = call('ZRANGE', LANES, 0, most - 1)
 for _, lane in ipairs(lanes) do
   call('UNLINK', PREFIX .. 'lane:' .. lane, PREFIX .. 'leased:' .. lane)
@@ -28,5 +28,5 @@ for _, lane in ipairs(lanes) do
 end
 if lanes[1] then return { 'more' } end
 call('UNLINK', JOBS, LEASES, CHANGING, DEAD, ENDED)
-call('HSET', MARKS, 'state', 'loading')
+call('HSET', META, 'state', 'loading')
 return { 'done' }

@@ -8,13 +8,13 @@
 --                           the change: when that was
 --       5 dead      ZSET    key -> parked at      (only where ended entries are remembered)
 --       6 ended     ZSET    key -> ended at       (likewise)
---       7 marks     HASH    instance -> how many changes it has made here, and what begin.lua lists
+--       7 meta      HASH    instance -> how many changes it has made here, and what begin.lua lists
 --       8 epoch     STRING  whose data this is
 -- ARGV  1 now in ms, or '' for this server's own clock
 --       2 prefix of all keys of this partition
 --       3 most leases out for one lane
 --       4 the instance that calls
---       5 the highest mark of its own that it has seen
+--       5 the highest write count of its own that it has seen
 -- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`,
 -- which are microseconds: the last three digits keep an order within the millisecond. Redis handles whole
 -- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
@@ -44,7 +44,7 @@
 -- been flushed, replaced or set back to an older copy, and must not be worked with until it has
 -- been looked at.
 
-local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, MARKS, EPOCH =
+local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, EPOCH =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local LANE, LEASED = ARGV[2] .. 'lane:', ARGV[2] .. 'leased:'
 local CAP, INSTANCE, SEEN = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
@@ -110,11 +110,11 @@ end
 
 -- Notes that something is missing here, unless that is known.
 local function damaged()
-  local state = call('HGET', MARKS, 'state')
+  local state = call('HGET', META, 'state')
   if state == 'whole' then
-    call('HSET', MARKS, 'state', 'damaged', 'lost', NOW_TEXT)
+    call('HSET', META, 'state', 'damaged', 'lost', NOW_TEXT)
   elseif state == 'loading' then
-    call('HSET', MARKS, 'again', 1, 'lost', NOW_TEXT)
+    call('HSET', META, 'again', 1, 'lost', NOW_TEXT)
   end
 end
 
@@ -251,12 +251,12 @@ local function go_ahead_when_full()
   call('ZREM', LEASES, '')
 end
 
--- The mark of this change, and what to answer instead if this server has lost what it held.
-local MARK
+-- The write count of this change, and what to answer instead if this server has lost what it held.
+local WRITES
 local function check_in()
-  MARK = call('HINCRBY', MARKS, INSTANCE, 1)
-  if MARK <= SEEN then
-    call('HDEL', MARKS, INSTANCE) -- or refused calls would count it up to where it was
+  WRITES = call('HINCRBY', META, INSTANCE, 1)
+  if WRITES <= SEEN then
+    call('HDEL', META, INSTANCE) -- or refused calls would count it up to where it was
     return redis.error_reply('REBUILDING this schedule has lost what it held')
   end
 end
@@ -264,7 +264,7 @@ end
 -- When leases given now end that last so long, as text: no two leases of one millisecond have the
 -- same, unless a thousand scripts ran in it.
 local function new_expiry(lease_ms)
-  local number = call('HINCRBY', MARKS, 'number', 1) % 1000
+  local number = call('HINCRBY', META, 'number', 1) % 1000
   return text_of((NOW + lease_ms) * 1000 + number)
 end
 

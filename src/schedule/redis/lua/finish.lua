@@ -1,6 +1,6 @@
 -- finish: says that a partition is being loaded still, or is whole now.
 --
--- KEYS   1 marks
+-- KEYS   1 meta
 --        2 rebuild
 -- ARGV   1 the instance that calls
 --        2 how long it may go on without a sign of life, ms; '' if it is done
@@ -8,19 +8,19 @@
 -- Reply  {1}, or {0} if it is to look again: another instance has taken over, this one loads another
 --        generation by now, or something more was found missing meanwhile
 
-local MARKS, REBUILD = KEYS[1], KEYS[2]
+local META, REBUILD = KEYS[1], KEYS[2]
 local call = redis.call
 
-call('HDEL', MARKS, '') -- a full server refuses nothing after this
-if call('GET', REBUILD) ~= ARGV[1] or call('HGET', MARKS, 'generation') ~= ARGV[3]
-    or call('HGET', MARKS, 'state') ~= 'loading' then
+call('HDEL', META, '') -- a full server refuses nothing after this
+if call('GET', REBUILD) ~= ARGV[1] or call('HGET', META, 'generation') ~= ARGV[3]
+    or call('HGET', META, 'state') ~= 'loading' then
   return { 0 }
 end
 if ARGV[2] ~= '' then
   call('PEXPIRE', REBUILD, ARGV[2])
   return { 1 }
 end
-local again = call('HDEL', MARKS, 'again') == 1
-call('HSET', MARKS, 'state', again and 'damaged' or 'whole')
+local again = call('HDEL', META, 'again') == 1
+call('HSET', META, 'state', again and 'damaged' or 'whole')
 call('DEL', REBUILD)
 return { again and 0 or 1 }

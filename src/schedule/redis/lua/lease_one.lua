@@ -10,7 +10,7 @@
 --       13 the number of this request
 --       14 '1' if the entry is to be brought to where the journal stands, and nothing is changed there
 --       15 by how much the clock of a Redis that takes over may be behind the one before, ms
--- Reply  now, mark, then 'leased', expiry, envelope | 'reserved', expiry: nothing is here, and what is
+-- Reply  now, writes, then 'leased', expiry, envelope | 'reserved', expiry: nothing is here, and what is
 --        put in meanwhile waits | 'in_flight' | 'changing', by another instance | 'may_be_in_flight':
 --        its lease may have been lost | 'expected': its registration may be on its way | 'missing' |
 --        'late'
@@ -22,7 +22,7 @@ local lost = check_in()
 if lost then return lost end
 
 local key, lease_ms, request = ARGV[7], tonumber(ARGV[9]), INSTANCE .. ':' .. ARGV[13]
-if NOW > tonumber(ARGV[8]) then return { NOW, MARK, 'late' } end
+if NOW > tonumber(ARGV[8]) then return { NOW, WRITES, 'late' } end
 
 local envelope = call('HGET', JOBS, key)
 if envelope and not readable(envelope) then
@@ -39,8 +39,8 @@ if expiry and is_over(expiry) then
   envelope = call('HGET', JOBS, key)
 elseif expiry then
   local holder = call('HGET', CHANGING, key)
-  if not holder then return { NOW, MARK, 'in_flight' } end
-  if holder ~= request then return { NOW, MARK, 'changing' } end
+  if not holder then return { NOW, WRITES, 'in_flight' } end
+  if holder ~= request then return { NOW, WRITES, 'changing' } end
 end
 
 if envelope and not expiry and is_pending(envelope)
@@ -48,7 +48,7 @@ if envelope and not expiry and is_pending(envelope)
   damaged() -- its lease is gone, or its lane is
 end
 
-local data_lost = tonumber(call('HGET', MARKS, 'lost') or nil)
+local data_lost = tonumber(call('HGET', META, 'lost') or nil)
 if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms then
   local due = tonumber(ARGV[12])
   if envelope and is_pending(envelope) then
@@ -59,19 +59,19 @@ if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms t
   end
   if due and due <= data_lost + tonumber(ARGV[15]) then
     if envelope then call('HSET', JOBS, key, with_flags(envelope, VERIFY, FENCE)) end
-    return { NOW, MARK, 'may_be_in_flight' }
+    return { NOW, WRITES, 'may_be_in_flight' }
   end
 end
 
 if not envelope then
   local accepted = tonumber(ARGV[11])
-  if not accepted then return { NOW, MARK, 'missing' } end
-  if NOW <= accepted + tonumber(ARGV[10]) then return { NOW, MARK, 'expected' } end
+  if not accepted then return { NOW, WRITES, 'missing' } end
+  if NOW <= accepted + tonumber(ARGV[10]) then return { NOW, WRITES, 'expected' } end
 end
 expiry = new_expiry(tonumber(ARGV[6]))
 call('HSET', CHANGING, key, request)
 call('ZADD', LEASES, expiry, key)
-if not envelope then return { NOW, MARK, 'reserved', expiry } end
+if not envelope then return { NOW, WRITES, 'reserved', expiry } end
 local lane = lane_of(envelope)
 if is_pending(envelope) then
   of_lane('ZADD', LEASED .. lane, expiry, key)
@@ -81,4 +81,4 @@ else
   call('ZREM', DEAD, key)
   call('ZREM', ENDED, key)
 end
-return { NOW, MARK, 'leased', expiry, envelope }
+return { NOW, WRITES, 'leased', expiry, envelope }

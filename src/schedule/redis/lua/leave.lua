@@ -1,6 +1,6 @@
 -- leave: says that an instance has stopped: it is not taken to be alive any more, and begin.lua forgets it.
 --
--- KEYS   1 marks
+-- KEYS   1 meta
 -- ARGV   1 the instance
 -- Reply  {}
 

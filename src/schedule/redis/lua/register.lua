@@ -5,7 +5,7 @@
 --          journal must be asked before it is sent: another instance may have put it here, sent and
 --          forgotten it, or changed it by hand
 --        then for each entry: key, lane, due, when it was accepted, envelope
--- Reply  now, mark, then for each entry: 0 if it was added, else the envelope that is here and
+-- Reply  now, writes, then for each entry: 0 if it was added, else the envelope that is here and
 --        whether a lease on it is out (1 or 0)
 -- Keeps  what is put in under a lease waits for that lease.
 
@@ -14,7 +14,7 @@ if lost then return lost end
 
 local before = earliest()
 local prompt = tonumber(ARGV[7])
-local reply, touched, keys = { NOW, MARK }, {}, {}
+local reply, touched, keys = { NOW, WRITES }, {}, {}
 for i = 8, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
 local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))

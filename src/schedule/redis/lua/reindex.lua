@@ -2,7 +2,7 @@
 --
 -- ARGV   6 where to go on, '0' at first
 --        7 about how many
--- Reply  now, mark, where to go on ('0': that was all), how many were put back
+-- Reply  now, writes, where to go on ('0': that was all), how many were put back
 -- Keeps  what waits, is leased, or has ended and is remembered stays where it is. What is put back has
 --        the journal asked before it is sent.
 
@@ -34,4 +34,4 @@ end
 for lane in pairs(touched) do
   place(lane, 0)
 end
-return { NOW, MARK, found[1], many }
+return { NOW, WRITES, found[1], many }

@@ -4,7 +4,7 @@
 --        7 key
 --        8 lane
 --        9 expiry of the lease
--- Reply  now, mark, then the new expiry, or 0 if the lease is not the one in force
+-- Reply  now, writes, then the new expiry, or 0 if the lease is not the one in force
 -- Keeps  a lost lease changes nothing. A lease keeps its number when it is renewed, so one that ends
 --        later and has this number is this one renewed, by a call whose reply got lost.
 
@@ -17,9 +17,9 @@ local held = tonumber(lease_of(key, lane) or call('ZSCORE', LEASES, key) or nil)
 local wanted = tonumber(expiry)
 local same_number = held and held % 1000 == wanted % 1000
 if not same_number or held < wanted or (held > wanted and held - lease_ms * 1000 >= wanted) then
-  return { NOW, MARK, 0 }
+  return { NOW, WRITES, 0 }
 end
 local renewed = text_of((NOW + lease_ms) * 1000 + wanted % 1000)
 call('ZADD', LEASES, renewed, key)
 of_lane('ZADD', LEASED .. lane, renewed, key)
-return { NOW, MARK, renewed }
+return { NOW, WRITES, renewed }

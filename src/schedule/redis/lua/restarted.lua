@@ -1,20 +1,20 @@
 -- restarted: notes that the server was started anew, or is another one, since its data was last compared
 -- with the journal. It may have come back without its last changes, and nobody may be left who knows.
 --
--- KEYS   1 marks
+-- KEYS   1 meta
 -- ARGV   1 now in ms, or '' for this server's own clock
 --        2 which run of the server this is; '' if it does not say
 -- Reply  {1} if that was new
 
-local MARKS, run = KEYS[1], ARGV[2]
+local META, run = KEYS[1], ARGV[2]
 local call = redis.call
 
-call('HDEL', MARKS, '') -- a full server refuses nothing after this
-if call('EXISTS', MARKS) == 0 or (run ~= '' and call('HGET', MARKS, 'run') == run) then return { 0 } end
+call('HDEL', META, '') -- a full server refuses nothing after this
+if call('EXISTS', META) == 0 or (run ~= '' and call('HGET', META, 'run') == run) then return { 0 } end
 local now = ARGV[1]
 if now == '' then
   local time = call('TIME')
   now = string.format('%d', time[1] * 1000 + math.floor(time[2] / 1000))
 end
-call('HSET', MARKS, 'state', 'restarted', 'lost', now, 'run', run)
+call('HSET', META, 'state', 'restarted', 'lost', now, 'run', run)
 return { 1 }

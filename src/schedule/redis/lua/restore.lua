@@ -2,7 +2,7 @@
 --
 -- ARGV   6 channel that wakes the other instances
 --        then for each entry: key, lane, due, when it was accepted, envelope; no key twice
--- Reply  now, mark, how many were missing (or waited where nothing brings them up), how many stood
+-- Reply  now, writes, how many were missing (or waited where nothing brings them up), how many stood
 --        elsewhere
 -- Keeps  a lease that is out stays out. What stood elsewhere has the journal asked before it is
 --        sent, so it does no harm if the journal was read before the entry's latest step.
@@ -67,4 +67,4 @@ for lane in pairs(touched) do
   place(lane, 0)
 end
 publish_if_earlier(before, ARGV[6])
-return { NOW, MARK, missing, moved }
+return { NOW, WRITES, missing, moved }

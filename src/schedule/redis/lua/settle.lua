@@ -13,7 +13,7 @@
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept whole; the bytes are its header
--- Reply  now, mark, when to claim next (-1: nothing known), then for
+-- Reply  now, writes, when to claim next (-1: nothing known), then for
 --        each: 1 done, 0 lost, 2 its entry is not here: it is still leased, and wants a `put`
 -- Keeps  a lost lease changes nothing, and one of the batch nothing of the others.
 --
@@ -25,7 +25,7 @@ local lost = check_in()
 if lost then return lost end
 
 local before = earliest()
-local reply, back = { NOW, MARK, 0 }, {}
+local reply, back = { NOW, WRITES, 0 }, {}
 local given, gone, written, ended, doubts = {}, {}, {}, {}, {}
 
 local asked = {}

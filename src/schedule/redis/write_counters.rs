@@ -1,7 +1,7 @@
 //! How many changes this instance has made in a partition, as far as they were answered.
 //!
 //! Redis counts the changes of each instance. If it counts fewer than were answered, it has been
-//! flushed, replaced or set back to an older copy: its own answers are the witness against it.
+//! flushed, replaced or set back to an older copy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -40,7 +40,7 @@ impl Loss {
 
 /// The changes of one instance in one partition.
 #[derive(Debug)]
-pub struct Marks {
+pub struct WriteCounter {
     instance: String,
     generation: AtomicI64,
     seen: AtomicI64,
@@ -49,7 +49,7 @@ pub struct Marks {
 
 /// What one instance knew of one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Witness {
+pub struct WriteCount {
     /// Since when the data has been there.
     pub generation: i64,
     /// The instance.
@@ -58,7 +58,7 @@ pub struct Witness {
     pub seen: i64,
 }
 
-impl Marks {
+impl WriteCounter {
     /// Those of a new instance, which has made none. `instance` must be its name alone. As if one
     /// had been answered: so all are refused until it has looked and was entered.
     pub fn new(instance: &str, loss: Arc<Loss>) -> Self {
@@ -80,15 +80,15 @@ impl Marks {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// Takes in the mark of a change that was answered.
-    pub fn observe(&self, mark: i64) {
-        self.seen.fetch_max(mark, Ordering::AcqRel);
+    /// Takes in the write count of a change that was answered.
+    pub fn observe(&self, count: i64) {
+        self.seen.fetch_max(count, Ordering::AcqRel);
     }
 
     /// Takes in where this instance stands after a look.
-    pub fn enter(&self, generation: i64, mark: i64) {
+    pub fn enter(&self, generation: i64, count: i64) {
         self.generation.store(generation, Ordering::Release);
-        self.observe(mark);
+        self.observe(count);
     }
 
     /// A call was refused, or found that something is missing.
@@ -97,8 +97,8 @@ impl Marks {
     }
 
     /// What this instance knows.
-    pub fn witness(&self) -> Witness {
-        Witness {
+    pub fn count(&self) -> WriteCount {
+        WriteCount {
             generation: self.generation.load(Ordering::Acquire),
             instance: self.instance.clone(),
             seen: self.seen(),
@@ -106,7 +106,7 @@ impl Marks {
     }
 }
 
-impl Witness {
+impl WriteCount {
     /// Whether it has anything to say.
     pub fn knows(&self) -> bool {
         self.generation > 0
@@ -114,28 +114,28 @@ impl Witness {
 }
 
 /// Writes down what is known of each partition, in order.
-pub fn to_text(witnesses: &[Witness]) -> String {
-    let one = |witness: &Witness| {
-        let Witness {
+pub fn to_text(counts: &[WriteCount]) -> String {
+    let one = |count: &WriteCount| {
+        let WriteCount {
             generation,
             instance,
             seen,
-        } = witness;
+        } = count;
         format!("{generation}:{instance}:{seen}")
     };
-    witnesses.iter().map(one).collect::<Vec<_>>().join(",")
+    counts.iter().map(one).collect::<Vec<_>>().join(",")
 }
 
 /// Reads what [`to_text`] wrote; `None` if it is something else.
-pub fn from_text(text: &str) -> Option<Vec<Witness>> {
+pub fn from_text(text: &str) -> Option<Vec<WriteCount>> {
     let one = |text: &str| {
         let mut parts = text.split(':');
-        let witness = Witness {
+        let count = WriteCount {
             generation: parts.next()?.parse().ok()?,
             instance: parts.next()?.to_string(),
             seen: parts.next()?.parse().ok()?,
         };
-        parts.next().is_none().then_some(witness)
+        parts.next().is_none().then_some(count)
     };
     text.split(',').map(one).collect()
 }
