@@ -17,13 +17,13 @@ use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
 use crate::maintenance::difference::find_among;
 use crate::maintenance::error::MaintenanceError;
-use crate::maintenance::rebuild::{look, why};
-use crate::maintenance::recovery::Recovery;
+use crate::maintenance::recovery::resync::Resync;
+use crate::maintenance::recovery::{look, why};
 use crate::maintenance::repair::{Record, Repaired, repair};
 use crate::maintenance::scan::{Pick, Place, compare};
 use crate::schedule::Schedule;
+use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable as _};
 use crate::schedule::redis::{RedisSchedule, Time};
-use crate::schedule::shared::{Found, Peeked, Reason, Shared as _};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use std::io::{self, Write as _};
@@ -244,10 +244,10 @@ impl Stores {
         let started = Instant::now();
         let mut told = started;
         let journal = Some(Arc::clone(&self.journal));
-        let mut recovery = Recovery::new(journal, schedule, schedule);
+        let mut resync = Resync::new(journal, schedule, schedule);
         let taken_over = || anyhow!("a server has taken over, and loads Redis from the journal");
-        while recovery.step().await.map_err(failed)? {
-            progress.at(recovery.done().read);
+        while resync.step().await.map_err(failed)? {
+            progress.at(resync.done().read);
             if told.elapsed() >= SIGN_OF_LIFE {
                 told = Instant::now();
                 let heard = schedule.proceed().await;
@@ -260,7 +260,7 @@ impl Stores {
             return Err(taken_over().into());
         }
         drop(progress);
-        let (read, seconds) = (recovery.done().read, started.elapsed().as_secs_f64());
+        let (read, seconds) = (resync.done().read, started.elapsed().as_secs_f64());
         Ok(format!(
             "{read} pending in the journal, all of them in Redis again after {seconds:.1} s\n"
         ))

@@ -1,10 +1,10 @@
 //! Keeping the journal and the schedule in step, and both from growing for ever.
 //!
-//! One file per duty: [`rebuild`] notices a schedule that lost its data and loads it, [`reconcile`]
+//! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
 //! background, and [`prune`] forgets what is old. [`audit`] only looks. What they share: [`scan`] goes
 //! through everything, [`difference`] says where the stores disagree, [`repair`] does something about
-//! it, [`load`] puts in everything that is pending.
+//! it, [`recovery::load`] puts in everything that is pending.
 //!
 //! A duty takes the time as an argument; [`beat`] says when it is seen to, and by which instance.
 
@@ -12,10 +12,8 @@ pub mod audit;
 pub mod beat;
 pub mod difference;
 pub mod error;
-pub mod load;
 pub mod probe;
 pub mod prune;
-pub mod rebuild;
 pub mod reconcile;
 pub mod recovery;
 pub mod repair;
@@ -26,8 +24,8 @@ use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
 use beat::see_to;
 use prune::{Pruner, Retention};
-use rebuild::Keeper;
 use reconcile::Reconciler;
+use recovery::Recovery;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,7 +46,7 @@ pub struct Maintenance {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
     retention: Retention,
-    keeper: Keeper,
+    recovery: Recovery,
 }
 
 impl Maintenance {
@@ -61,13 +59,13 @@ impl Maintenance {
         schedule: Arc<dyn Schedule>,
         retention: Retention,
     ) -> Result<Self, ScheduleError> {
-        let mut keeper = Keeper::new(journal.clone(), schedule.clone());
-        keeper.first_look().await?;
+        let mut recovery = Recovery::new(journal.clone(), schedule.clone());
+        recovery.first_look().await?;
         Ok(Self {
             journal,
             schedule,
             retention,
-            keeper,
+            recovery,
         })
     }
 
@@ -79,12 +77,12 @@ impl Maintenance {
             journal,
             schedule,
             retention,
-            keeper,
+            recovery,
         } = self;
-        let whole = keeper.whole();
+        let whole = recovery.whole();
         let mut duties: Vec<Work> = Vec::new();
-        if schedule.shared().is_some() {
-            duties.push(("keeper", Box::pin(keeper.run(stop.clone()))));
+        if schedule.recoverable().is_some() {
+            duties.push(("recovery", Box::pin(recovery.run(stop.clone()))));
         }
         if let Some(journal) = journal {
             // While the schedule is being loaded, comparing would only find what is on its way.

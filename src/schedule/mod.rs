@@ -19,9 +19,9 @@
 
 pub mod envelope;
 pub mod memory;
+pub mod recoverable;
 pub mod redis;
 pub mod room;
-pub mod shared;
 pub mod wake;
 pub mod watched;
 
@@ -33,8 +33,8 @@ use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use async_trait::async_trait;
+use recoverable::Recoverable;
 use room::{Full, MemoryUse, Room};
-use shared::Shared;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
@@ -447,7 +447,7 @@ pub trait Schedule: Send + Sync + 'static {
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
 
     /// What it has to say of itself if it outlives this process and others work with it too.
-    fn shared(&self) -> Option<&dyn Shared>;
+    fn recoverable(&self) -> Option<&dyn Recoverable>;
 
     /// The remembered dead entries, newest first, `limit` at most, after `cursor`.
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError>;

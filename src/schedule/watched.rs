@@ -1,8 +1,8 @@
 //! A schedule whose calls tell [`crate::health`] how it is doing. Changes nothing of what is asked
 //! and answered.
 
+use super::recoverable::Recoverable;
 use super::room::{Full, MemoryUse, Room};
-use super::shared::Shared;
 use super::wake::Wake;
 use super::{
     Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
@@ -150,8 +150,8 @@ impl Schedule for WatchedSchedule {
             .await
     }
 
-    fn shared(&self) -> Option<&dyn Shared> {
-        self.schedule.shared()
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        self.schedule.recoverable()
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {

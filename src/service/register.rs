@@ -89,11 +89,11 @@ impl Service {
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         match (
             with_timeout(self.schedule.register(entry.clone())).await,
-            self.schedule.shared(),
+            self.schedule.recoverable(),
         ) {
-            (Err(ScheduleError::Rebuilding), Some(shared)) => {
+            (Err(ScheduleError::Rebuilding), Some(recoverable)) => {
                 // What comes of waiting, registering again will tell.
-                let _ = tokio::time::timeout(LONGEST_WAIT, shared.regained()).await;
+                let _ = tokio::time::timeout(LONGEST_WAIT, recoverable.regained()).await;
                 let late = Entry {
                     verify: true,
                     ..entry

@@ -10,7 +10,7 @@ use crate::domain::timestamp::display_ms;
 use crate::journal::{AllSetAside, Fault, JournalCounts};
 use crate::maintenance::audit::{Books, Compared, balanced};
 use crate::maintenance::difference::{Difference, Kind};
-use crate::schedule::shared::Peeked;
+use crate::schedule::recoverable::Peeked;
 use owo_colors::Style;
 use serde_json::{Value, json};
 

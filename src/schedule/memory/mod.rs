@@ -26,9 +26,9 @@ use crate::domain::notification::Notification;
 use crate::schedule::room::{Full, Ledger, MemoryUse, Room};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
-    Shared,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Recoverable,
+    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled,
+    Settlement,
 };
 use async_trait::async_trait;
 use book::{Bodies, Book};
@@ -165,7 +165,7 @@ impl Schedule for MemorySchedule {
         self.change(|book, now_ms| book.restore(entries, now_ms))
     }
 
-    fn shared(&self) -> Option<&dyn Shared> {
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
         None
     }
 

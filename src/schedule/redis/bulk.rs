@@ -7,7 +7,7 @@ use super::slot;
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::schedule::envelope;
-use crate::schedule::shared::Reindexed;
+use crate::schedule::recoverable::Reindexed;
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -182,7 +182,7 @@ async fn call(
     })
 }
 
-/// See [`crate::schedule::shared::Shared::reindex`]. A cursor is as for [`scan`].
+/// See [`crate::schedule::recoverable::Shared::reindex`]. A cursor is as for [`scan`].
 pub async fn reindex(
     partitions: &[Partition],
     cursor: Option<&str>,

@@ -7,8 +7,8 @@
 //! connection, since the old one may lead nowhere any more; likewise after the server said that it
 //! may not be written to, since the name may stand for another server by now.
 
+use super::recovery::server_run::ServerRun;
 use super::reply::Reply;
-use super::run::Run;
 use crate::schedule::ScheduleError;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -73,12 +73,12 @@ impl Script {
 #[derive(Clone)]
 pub struct Connector {
     client: Client,
-    run: Arc<Run>,
+    run: Arc<ServerRun>,
 }
 
 impl Connector {
     /// Prepares for a URL; connects nowhere yet.
-    pub fn new(url: &str, run: Arc<Run>) -> Result<Self, ScheduleError> {
+    pub fn new(url: &str, run: Arc<ServerRun>) -> Result<Self, ScheduleError> {
         let keepalive = TcpKeepalive::new()
             .with_time(Duration::from_secs(10))
             .with_interval(USER_TIMEOUT);

@@ -2,8 +2,8 @@
 
 use super::Time;
 use super::connection::{Connection, Script};
+use super::recovery::write_counters::WriteCounter;
 use super::reply::Reply;
-use super::write_counters::WriteCounter;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::schedule::envelope;

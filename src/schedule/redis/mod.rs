@@ -16,7 +16,7 @@
 //!   ended     ZSET   key -> ended at    (only without a journal)
 //!   epoch     STRING whose data this is
 //!   meta      HASH   instance -> how many changes it has made; since when the data is here, and
-//!                    whose it is, in case `epoch` is lost (all of it: lua/begin.lua)
+//!                    whose it is, in case `epoch` is lost (all of it: recovery/begin.lua)
 //!   rebuild   STRING which instance is loading it, while it does
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
@@ -33,12 +33,10 @@ mod connection;
 mod context;
 mod dead;
 mod durability;
-mod epoch;
 mod listen;
 mod partition;
+mod recovery;
 mod reply;
-mod run;
-mod write_counters;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};
@@ -47,20 +45,20 @@ use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
-    Shared,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Recoverable,
+    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled,
+    Settlement,
 };
 use async_trait::async_trait;
 use connection::Connector;
 use listen::Listener;
 use partition::Partition;
+use recovery::server_run::ServerRun;
+use recovery::write_counters::{Loss, WriteCount, WriteCounter};
 use redis::Value;
-use run::Run;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use uuid::Uuid;
-use write_counters::{Loss, WriteCount, WriteCounter};
 use writes::Settling;
 
 /// Whose clock decides what is due.
@@ -106,8 +104,8 @@ pub struct RedisSchedule {
     has_journal: bool,
     /// Whether what is here is known to be of this owner, though nothing there says so.
     adopted: AtomicBool,
-    run: Arc<Run>,
-    scripts: epoch::Scripts,
+    run: Arc<ServerRun>,
+    scripts: recovery::Scripts,
     loss: Arc<Loss>,
     /// What an earlier instance knew of each partition.
     recalled: Mutex<Vec<WriteCount>>,
@@ -117,7 +115,7 @@ pub struct RedisSchedule {
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. [`Shared::look`] comes next.
+    /// Prepares the schedule; connects at the first call. [`Recoverable::look`] comes next.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is none.
@@ -132,7 +130,7 @@ impl RedisSchedule {
             let (clock, time) = (clock.clone(), options.time);
             move || (time == Time::Clock).then(|| clock.now_ms())
         };
-        let run = Arc::new(Run::new(meta, now_ms, loss.clone()));
+        let run = Arc::new(ServerRun::new(meta, now_ms, loss.clone()));
         let connector = Connector::new(&options.url, run.clone())?;
         let instance = Uuid::now_v7().simple().to_string();
         let partitions = (0..options.partitions.max(1))
@@ -163,7 +161,7 @@ impl RedisSchedule {
             has_journal: options.owner != NO_JOURNAL,
             adopted: AtomicBool::new(false),
             run,
-            scripts: epoch::Scripts::default(),
+            scripts: recovery::Scripts::default(),
             loss,
             recalled: Mutex::default(),
             turn: AtomicUsize::new(0),
@@ -311,7 +309,7 @@ impl Schedule for RedisSchedule {
         bulk::restore(&self.partitions, entries).await
     }
 
-    fn shared(&self) -> Option<&dyn Shared> {
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
         Some(self)
     }
 

@@ -6,8 +6,8 @@
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
 use super::context::{Context, Keys};
+use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, Reply};
-use super::write_counters::WriteCounter;
 use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
@@ -99,7 +99,7 @@ impl Partition {
             holds: Script::with_common(include_str!("lua/holds.lua")),
             scan: Script::with_common(include_str!("lua/scan.lua")),
             restore: Script::with_common(include_str!("lua/restore.lua")),
-            reindex: Script::with_common(include_str!("lua/reindex.lua")),
+            reindex: Script::with_common(include_str!("recovery/reindex.lua")),
             registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)),
             settlements: Arc::new(settlements(
                 context.clone(),

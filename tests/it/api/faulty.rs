@@ -10,8 +10,8 @@ use ringback::domain::lane::Lane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::Notification;
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::room::{Full, MemoryUse, Room};
-use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
     Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
@@ -169,8 +169,8 @@ impl Schedule for Faulty {
         self.inner.restore(entries).await
     }
 
-    fn shared(&self) -> Option<&dyn Shared> {
-        self.inner.shared()
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        self.inner.recoverable()
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {

@@ -263,9 +263,9 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock)).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);
-    let shared = schedule.shared().expect("it outlives us");
-    shared.look(false).await.expect("looked");
-    shared.finish().await.expect("heard");
+    let recoverable = schedule.recoverable().expect("it outlives us");
+    recoverable.look(false).await.expect("looked");
+    recoverable.finish().await.expect("heard");
     let mut redis = crate::support::redis::connect(&url).await;
     let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
     flush.expect("flushed");
@@ -273,8 +273,8 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
     let service = Service::new(Some(recorder), schedule.clone());
     let registering = service.register(registration(key("1")), actor());
     let rebuilding = async {
-        within("the loss", shared.lost()).await;
-        shared.look(false).await.expect("looked");
+        within("the loss", recoverable.lost()).await;
+        recoverable.look(false).await.expect("looked");
     };
     let (registered, ()) = tokio::join!(registering, rebuilding);
     registered.expect("registered");

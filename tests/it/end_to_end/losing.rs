@@ -11,7 +11,7 @@ use ringback::domain::notification::{Registration, Start};
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
-use ringback::maintenance::load::load;
+use ringback::maintenance::recovery::load::load;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{Limits, Schedule};
 use ringback::service::{Service, ServiceError};
@@ -90,7 +90,7 @@ async fn a_call_in_flight_when_redis_is_flushed_is_made_once() {
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
     flush(&server).await;
-    // The dispatcher's slow poll notices, the keeper fills it, and the same server claims it anew.
+    // The dispatcher's slow poll notices, the recovery fills it, and the same server claims it anew.
     until_held(&server, 1).await;
     server.register(registration("b", &merchant)).await;
     assert_eq!(merchant.call().await.body, b"id=b");
@@ -140,9 +140,9 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
     };
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);
-    let shared = schedule.shared().expect("it outlives us");
-    shared.look(false).await.expect("looked");
-    shared.finish().await.expect("heard");
+    let recoverable = schedule.recoverable().expect("it outlives us");
+    recoverable.look(false).await.expect("looked");
+    recoverable.finish().await.expect("heard");
     let recorder = Arc::new(Recorder::start(journal.clone()));
     let service = Arc::new(Service::new(Some(recorder), schedule.clone()));
     for (id, start) in [("due", Start::After(0)), ("later", Start::After(1_800_000))] {
@@ -160,11 +160,11 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
     let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
     flush.expect("flushed");
     schedule.check().await.expect_err("it is noticed");
-    shared.look(false).await.expect("looked");
+    recoverable.look(false).await.expect("looked");
     load(journal.clone(), schedule.as_ref())
         .await
         .expect("loaded");
-    shared.finish().await.expect("heard");
+    recoverable.finish().await.expect("heard");
     let cancel = async |id| {
         let key = Key::new("t", id).expect("a key");
         service.cancel(&key, Actor("test".into())).await

@@ -14,8 +14,8 @@ use ringback::journal::{
     JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
     RegisterResult, Registering, SettingAside, Transition,
 };
+use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::room::{Full, MemoryUse, Room};
-use ringback::schedule::shared::Shared;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
     Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
@@ -152,8 +152,8 @@ impl Schedule for GatedSchedule {
         )
     }
 
-    fn shared(&self) -> Option<&dyn Shared> {
-        self.inner.shared()
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        self.inner.recoverable()
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {

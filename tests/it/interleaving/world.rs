@@ -23,11 +23,11 @@ use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::maintenance::difference::find_among;
-use ringback::maintenance::recovery::Recovery;
+use ringback::maintenance::recovery::resync::Resync;
 use ringback::maintenance::repair::{Record, repair};
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::recoverable::Found;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::shared::Found;
 use ringback::schedule::{Limits, Schedule, ScheduleError};
 use ringback::service::Service;
 use ringback::telemetry::metrics::Metrics;
@@ -289,13 +289,13 @@ async fn schedule_on(url: &str, owner: String, clock: &ManualClock) -> Arc<dyn S
 
 /// Looks, and does what is to be done, as the keeper of a server would.
 pub async fn look(schedule: &Arc<dyn Schedule>, journal: Option<&Arc<dyn Journal>>) {
-    let Some(shared) = schedule.shared() else {
+    let Some(recoverable) = schedule.recoverable() else {
         return;
     };
-    while let Found::ToLoad(_) = shared.look(false).await.expect("looked") {
-        let mut recovery = Recovery::new(journal.cloned(), schedule.as_ref(), shared);
-        while recovery.step().await.expect("recovered") {}
-        shared.finish().await.expect("heard");
+    while let Found::ToLoad(_) = recoverable.look(false).await.expect("looked") {
+        let mut resync = Resync::new(journal.cloned(), schedule.as_ref(), recoverable);
+        while resync.step().await.expect("recovered") {}
+        recoverable.finish().await.expect("heard");
     }
 }
 

@@ -5,7 +5,7 @@ use crate::support::postgres::{connect, run};
 use crate::support::redis::RedisServer;
 use crate::support::within;
 use ringback::maintenance::error::MaintenanceError;
-use ringback::maintenance::load::{Loaded, Loader};
+use ringback::maintenance::recovery::load::{Loaded, Loader};
 use ringback::schedule::Restored;
 
 /// More than is read ahead, and a page that is not full.

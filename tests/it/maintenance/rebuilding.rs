@@ -10,7 +10,7 @@ use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, registration as asked};
 use ringback::config::JournalConfig;
 use ringback::journal::SettingAside;
-use ringback::schedule::shared::{Found, Peeked};
+use ringback::schedule::recoverable::{Found, Peeked};
 use std::path::Path;
 
 const SILENT: &str = "the histories do not show it: this journal is a server's own to write to\n";
@@ -165,9 +165,9 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
     assert_eq!(stage.pending().await, 50);
     assert!(stage.held("unknown").await.is_none());
     // Servers have to look, and find everything there.
-    let shared = stage.schedule.shared().expect("in Redis");
+    let recoverable = stage.schedule.recoverable().expect("in Redis");
     assert!(stage.schedule.check().await.is_err());
-    assert_eq!(shared.look(false).await.expect("looked"), Found::Whole);
+    assert_eq!(recoverable.look(false).await.expect("looked"), Found::Whole);
     stage.schedule.check().await.expect("it works again");
 
     stage.redis_command(&["FLUSHDB"]).await;
@@ -185,10 +185,10 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
     // A server is at it.
     stage.redis_command(&["FLUSHDB"]).await;
     assert!(matches!(
-        shared.look(false).await.expect("looked"),
+        recoverable.look(false).await.expect("looked"),
         Found::ToLoad(_)
     ));
-    assert_eq!(shared.peek().await.expect("answered"), Peeked::Loading);
+    assert_eq!(recoverable.peek().await.expect("answered"), Peeked::Loading);
     let why = "Redis is being loaded from the journal at this moment";
     stage.refused(&[], 1, why);
     stage.refused(&["--clear"], 1, why);

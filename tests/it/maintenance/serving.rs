@@ -8,8 +8,8 @@ use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::maintenance::REGISTRATION_MS;
+use ringback::schedule::recoverable::Recoverable as _;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
-use ringback::schedule::shared::Shared as _;
 use ringback::schedule::{LeaseRequest, LeasedOne, Limits, Schedule as _};
 use std::sync::Arc;
 

@@ -12,8 +12,8 @@ use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Journal, Transition};
 use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::shared::Shared;
 use ringback::schedule::{
     Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule, Settled, Settlement,
 };

@@ -10,8 +10,8 @@ use redis::{Cmd, FromRedisValue};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::domain::state::State;
+use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule};
-use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
     CHANGE_LEASE_MS, DOUBT_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered,
     Reservation, Schedule, Settled, Settlement,

@@ -9,15 +9,15 @@ use crate::support::within;
 use redis::Value;
 use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::domain::state::State;
+use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
     Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, Schedule, ScheduleError, Settled,
 };
 use std::sync::Arc;
 
-const CLEAR: &str = include_str!("../../../src/schedule/redis/lua/clear.lua");
-const FINISH: &str = include_str!("../../../src/schedule/redis/lua/finish.lua");
+const CLEAR: &str = include_str!("../../../src/schedule/redis/recovery/clear.lua");
+const FINISH: &str = include_str!("../../../src/schedule/redis/recovery/finish.lua");
 
 /// A schedule of a journal in one database, and the clock of all its instances.
 pub struct Scene {

@@ -5,8 +5,8 @@ use super::late::{Scene, put};
 use crate::support::proxy::{Cut, Proxy};
 use crate::support::redis::RedisServer;
 use ringback::clock::{Clock, ManualClock, SystemClock};
+use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{RedisSchedule, Time};
-use ringback::schedule::shared::Shared;
 use ringback::schedule::{
     ARRIVAL_MS, CHANGE_LEASE_MS, Known, LeaseRequest, LeasedOne, Reservation, Schedule,
     ScheduleError, Settled, Settlement,

@@ -7,8 +7,8 @@ use crate::support::within;
 use redis::Value;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
+use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
-use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
     Lease, LeaseRequest, LeasedOne, Registered, Schedule, ScheduleError, Settled,
 };

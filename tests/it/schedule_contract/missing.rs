@@ -7,8 +7,8 @@ use super::redis::command;
 use crate::support::redis::RedisServer;
 use crate::support::within;
 use ringback::clock::ManualClock;
+use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::Options;
-use ringback::schedule::shared::{Found, Reason, Shared};
 use ringback::schedule::{
     CHANGE_LEASE_MS, Known, LeaseRequest, LeasedOne, Schedule, Settled, Settlement,
 };

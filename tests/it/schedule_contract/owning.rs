@@ -5,8 +5,8 @@ use super::redis::{command, options};
 use crate::support::redis::{connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
+use ringback::schedule::recoverable::{Found, Peeked, Reason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
-use ringback::schedule::shared::{Found, Peeked, Reason, Shared};
 use ringback::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use crate::support::within;
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
+use ringback::schedule::recoverable::{Found, Peeked, Reason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
-use ringback::schedule::shared::{Found, Peeked, Reason, Shared};
 use ringback::schedule::{Limits, Reservation, ScheduleError, Settlement};
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -247,7 +247,7 @@ async fn the_documented_rights_suffice() {
     fixture.find("shop-0005").await;
     fixture.turn_to(2 * REMEMBER_MS);
     fixture.claim(1).await;
-    let shared = schedule.shared().expect("it outlives us");
+    let shared = schedule.recoverable().expect("it outlives us");
     let asked = shared.look(true).await.expect("looked");
     assert_eq!(asked, Found::ToLoad(Reason::Asked));
     let entries = [entry("shop", "1", 0)];
@@ -277,7 +277,7 @@ async fn a_restart_that_cannot_be_written_down_is_found_all_the_same() {
         ..options(url, LIMITS)
     };
     let fixture = open_with(&options, Box::new(())).await;
-    let shared = fixture.schedule.shared().expect("it outlives us");
+    let shared = fixture.schedule.recoverable().expect("it outlives us");
     let _server = server.restart(async {}).await;
     fixture.claim(1).await;
     within("the restart", shared.lost()).await;

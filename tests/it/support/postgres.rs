@@ -48,7 +48,7 @@ pub struct PostgresServer {
 
 /// The shell that holds a server.
 struct Running {
-    keeper: Child,
+    recovery: Child,
     pipe: Option<ChildStdin>,
     /// Reads what the server says; ends with the last of its processes.
     reader: Option<JoinHandle<()>>,
@@ -173,23 +173,23 @@ impl Running {
     fn launch(dir: &Path, arguments: &[String]) -> Option<Self> {
         let mut command = Command::new("sh");
         command
-            .args(["-c", KEEPER, "keeper"])
+            .args(["-c", KEEPER, "recovery"])
             .arg(binaries().join("postgres"))
             .args(arguments);
-        let mut keeper = as_owner(&mut command, dir)
+        let mut recovery = as_owner(&mut command, dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("a shell");
-        let pipe = keeper.stdin.take();
-        let output = keeper.stdout.take().expect("piped");
+        let pipe = recovery.stdin.take();
+        let output = recovery.stdout.take().expect("piped");
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("ready to accept")));
         // Read on, or the server would block once the pipe is full.
         let reader = std::thread::spawn(move || lines.for_each(drop));
         let running = Self {
-            keeper,
+            recovery,
             pipe,
             reader: Some(reader),
             paused: Vec::new(),
@@ -232,7 +232,7 @@ impl Drop for Running {
         self.resume();
         self.tell("KEEP");
         drop(self.pipe.take());
-        let _ = self.keeper.wait();
+        let _ = self.recovery.wait();
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
         }

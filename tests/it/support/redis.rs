@@ -44,7 +44,7 @@ pub struct Written(BTreeMap<PathBuf, (u64, u64)>);
 
 /// The shell that holds a server.
 struct Running {
-    keeper: Child,
+    recovery: Child,
     pipe: Option<ChildStdin>,
 }
 
@@ -241,8 +241,8 @@ impl Drop for RedisServer {
 impl Running {
     /// Starts a server; `None` if it ends before it is ready.
     fn launch(port: u16, dir: &Path, arguments: &[String]) -> Option<Self> {
-        let mut keeper = Command::new("sh")
-            .args(["-c", KEEPER, "keeper"])
+        let mut recovery = Command::new("sh")
+            .args(["-c", KEEPER, "recovery"])
             .arg(binary())
             .args(["--bind", "127.0.0.1", "--port", &port.to_string()])
             .args(["--save", "", "--daemonize", "no"])
@@ -254,9 +254,9 @@ impl Running {
             .stderr(Stdio::null())
             .spawn()
             .expect("a shell");
-        let pipe = keeper.stdin.take();
-        let output = keeper.stdout.take().expect("piped");
-        let running = Self { keeper, pipe };
+        let pipe = recovery.stdin.take();
+        let output = recovery.stdout.take().expect("piped");
+        let running = Self { recovery, pipe };
         let mut lines = BufReader::new(output).lines();
         let ready = lines.any(|line| line.is_ok_and(|line| line.contains("Ready to accept")));
         // Read on, or the server would block once the pipe is full.
@@ -269,7 +269,7 @@ impl Drop for Running {
     /// Ends the server and waits until it has ended.
     fn drop(&mut self) {
         drop(self.pipe.take());
-        let _ = self.keeper.wait();
+        let _ = self.recovery.wait();
     }
 }
 

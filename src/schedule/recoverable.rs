@@ -1,4 +1,4 @@
-//! A schedule that outlives the process: it may lose data, and several instances work with it.
+//! A schedule that outlives the process: several instances work with it, and it may lose data.
 //!
 //! Three things tell that something is or may be missing.
 //!
@@ -26,10 +26,10 @@ pub enum Found {
     /// Another instance is emptying it; to be asked again in a moment.
     Clearing,
     /// It falls to this instance to put in everything that is pending and remove what has ended, with
-    /// [`Shared::proceed`] at least every few seconds, then [`Shared::finish`].
+    /// [`Recoverable::proceed`] at least every few seconds, then [`Recoverable::finish`].
     ToLoad(Reason),
     /// It holds something, and nothing there says whose it is. To be compared with the journal; if that
-    /// knows of it, [`Shared::adopt`] and look again.
+    /// knows of it, [`Recoverable::adopt`] and look again.
     Unowned,
 }
 
@@ -72,7 +72,7 @@ pub struct Reindexed {
 
 /// See the module's documentation.
 #[async_trait]
-pub trait Shared: Send + Sync {
+pub trait Recoverable: Send + Sync {
     /// Looks whether it holds everything. `clear` has it emptied first, whatever it holds.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ pub trait Shared: Send + Sync {
     /// Looks without touching it: nothing is found wanting, nobody is to do anything.
     ///
     /// # Errors
-    /// As [`Shared::look`].
+    /// As [`Recoverable::look`].
     async fn peek(&self) -> Result<Peeked, ScheduleError>;
 
     /// Takes what is there for this journal's, from the next look on.
@@ -101,7 +101,7 @@ pub trait Shared: Send + Sync {
     /// taken over, having heard nothing for too long, or more was lost.
     async fn proceed(&self) -> Result<bool, ScheduleError>;
 
-    /// Says that everything is in. `false` as for [`Shared::proceed`].
+    /// Says that everything is in. `false` as for [`Recoverable::proceed`].
     async fn finish(&self) -> Result<bool, ScheduleError>;
 
     /// Completes once something was found to be missing, and nobody has looked since.
@@ -113,7 +113,7 @@ pub trait Shared: Send + Sync {
     /// How many changes of this instance were answered, as a text to be remembered outside.
     fn write_counts(&self) -> String;
 
-    /// Takes in what [`Shared::write_counts`] gave to an earlier instance, before the first look.
+    /// Takes in what [`Recoverable::write_counts`] gave to an earlier instance, before the first look.
     /// A text that is none is disregarded.
     fn recall(&self, write_counts: &str);
 

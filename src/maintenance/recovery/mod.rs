@@ -1,15 +1,35 @@
-//! Keeping a schedule that may lose its data whole.
+//! What happens when Redis loses data: noticing it, and bringing the schedule back to where the journal
+//! stands.
 //!
-//! A call that meets a schedule which has lost what it held is refused, and says so to this keeper.
-//! One instance then compares the schedule with the journal and puts it right, while the others work
-//! with it; if that one dies, another goes on. It is emptied first only if that is asked for. What was
-//! in flight when the data was lost may be sent again by another instance: the leases were part of it.
+//! **How a loss is noticed** (`schedule::redis::recovery`), by whichever server meets it first:
+//!
+//! * Redis counts fewer writes of an instance than that instance had answered: it was flushed, replaced
+//!   or set back to an older copy (`write_counters`). The call is refused.
+//! * A new connection leads to another run of the Redis server than before: it was restarted, and may have
+//!   come back without its last writes (`server_run`).
+//! * A script finds something missing: an entry, a lane, a lease (`damaged` in `lua/common.lua`). It goes on
+//!   with the rest.
+//!
+//! Redis itself keeps the state (`whole`, `loading`, `damaged`, `restarted`, ...) in its `meta` hash, so all
+//! servers agree on it. [`crate::schedule::recoverable`] is the trait between that and this folder.
+//!
+//! **What is done about it** ([`Recovery`], the duty of every server): one server gets the task, and another
+//! takes over if it dies. It loads everything that is pending in the journal and not in Redis, soonest due
+//! first ([`load`]); puts entries that are in no lane back into theirs; and removes what has ended in the
+//! journal ([`resync`]). Redis is emptied first only if that is asked for.
+//!
+//! **What the others do meanwhile**: they work with the schedule. Before anything is sent that was accepted
+//! before the loss, the journal is asked, until the comparison is done and calls whose lease was lost have
+//! ended. What was in flight when its lease was lost may be sent again by another server.
 
-use super::recovery::{Recovered, Recovery};
+pub mod load;
+pub mod resync;
+
 use crate::domain::key::Key;
 use crate::journal::{Actor, Journal, Rebuild};
-use crate::schedule::shared::{Found, Reason, Shared};
+use crate::schedule::recoverable::{Found, Reason, Recoverable};
 use crate::schedule::{Schedule, ScheduleError};
+use resync::{Recovered, Resync};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -32,15 +52,15 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 const SAMPLE: usize = 200;
 
 /// Sees to it that one schedule is whole.
-pub struct Keeper {
+pub struct Recovery {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
     found: Found,
     whole: watch::Sender<bool>,
 }
 
-impl Keeper {
-    /// The keeper of a schedule; without a journal, there is nothing to load it from.
+impl Recovery {
+    /// The recovery of a schedule; without a journal, there is nothing to load it from.
     #[must_use]
     pub fn new(journal: Option<Arc<dyn Journal>>, schedule: Arc<dyn Schedule>) -> Self {
         Self {
@@ -51,7 +71,7 @@ impl Keeper {
         }
     }
 
-    /// Whether the schedule is whole, as far as this keeper knows.
+    /// Whether the schedule is whole, as far as this recovery knows.
     #[must_use]
     pub fn whole(&self) -> watch::Receiver<bool> {
         self.whole.subscribe()
@@ -60,15 +80,15 @@ impl Keeper {
     /// Takes a first look, before anything is done with the schedule.
     ///
     /// # Errors
-    /// As [`Shared::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
+    /// As [`Recoverable::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
     pub async fn first_look(&mut self) -> Result<(), ScheduleError> {
-        let Some(shared) = self.schedule.shared() else {
+        let Some(recoverable) = self.schedule.recoverable() else {
             return Ok(());
         };
         self.found = look(
             self.journal.as_deref(),
             self.schedule.as_ref(),
-            shared,
+            recoverable,
             false,
         )
         .await?;
@@ -78,21 +98,23 @@ impl Keeper {
 
     /// Goes on from the first look until stopped.
     pub async fn run(self, stop: CancellationToken) {
-        let Some(shared) = self.schedule.shared() else {
+        let Some(recoverable) = self.schedule.recoverable() else {
             return;
         };
-        let keeping = self.keep(shared);
-        let remembering = self.remember(shared);
+        let keeping = self.keep(recoverable);
+        let remembering = self.remember(recoverable);
         stop.run_until_cancelled(async { tokio::join!(keeping, remembering) })
             .await;
         if let Some(journal) = &self.journal {
             // The next start then notices any change behind its back.
-            let _ = journal.remember(WRITE_COUNTS, &shared.write_counts()).await;
+            let _ = journal
+                .remember(WRITE_COUNTS, &recoverable.write_counts())
+                .await;
         }
-        shared.leave().await;
+        recoverable.leave().await;
     }
 
-    async fn keep(&self, shared: &dyn Shared) {
+    async fn keep(&self, recoverable: &dyn Recoverable) {
         let mut look: Result<Found, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
         let mut said = String::new();
@@ -102,7 +124,7 @@ impl Keeper {
                     back_off = BACK_OFF;
                     said.clear();
                     self.whole.send_replace(is_whole(found));
-                    self.act_on(shared, found).await;
+                    self.act_on(recoverable, found).await;
                     self.whole.send_replace(false);
                 }
                 Err(error) => {
@@ -116,46 +138,46 @@ impl Keeper {
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
             }
-            look = shared.look(false).await;
+            look = recoverable.look(false).await;
         }
     }
 
     /// Does what a look calls for; returns when it is time for the next.
-    async fn act_on(&self, shared: &dyn Shared, found: Found) {
+    async fn act_on(&self, recoverable: &dyn Recoverable, found: Found) {
         match found {
-            Found::Whole => shared.lost().await,
+            Found::Whole => recoverable.lost().await,
             Found::Clearing | Found::Unowned => tokio::time::sleep(LOOK_SOON).await,
             Found::Loading => {
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
-                    () = shared.lost() => {}
+                    () = recoverable.lost() => {}
                 }
             }
-            Found::ToLoad(reason) => self.rebuild(shared, reason).await,
+            Found::ToLoad(reason) => self.rebuild(recoverable, reason).await,
         }
     }
 
     /// Compares the schedule with the journal and puts it right, waiting for stores that are away. Ends
     /// early if somebody else has taken over or more is lost; the next look tells.
-    async fn rebuild(&self, shared: &dyn Shared, reason: Reason) {
+    async fn rebuild(&self, recoverable: &dyn Recoverable, reason: Reason) {
         let started = Instant::now();
         announce(reason, self.journal.is_some());
         if let Some(journal) = &self.journal {
             self.write_down(journal.as_ref(), reason).await;
         }
         let journal = self.journal.clone();
-        let mut recovery = Recovery::new(journal, self.schedule.as_ref(), shared);
+        let mut resync = Resync::new(journal, self.schedule.as_ref(), recoverable);
         let mut told = Instant::now();
         let mut back_off = BACK_OFF;
         loop {
-            match recovery.step().await {
+            match resync.step().await {
                 Ok(true) => back_off = BACK_OFF,
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
                     tracing::debug!(%error, "loading the schedule waits");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
-                        () = shared.lost() => return,
+                        () = recoverable.lost() => return,
                     }
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
@@ -167,20 +189,20 @@ impl Keeper {
             }
             if told.elapsed() >= SIGN_OF_LIFE {
                 told = Instant::now();
-                if let Ok(false) = shared.proceed().await {
+                if let Ok(false) = recoverable.proceed().await {
                     return;
                 }
             }
         }
         loop {
-            match shared.finish().await {
+            match recoverable.finish().await {
                 Ok(true) => break,
                 // There is something to look at again.
                 Ok(false) | Err(ScheduleError::Rebuilding) => return,
                 Err(_) => tokio::time::sleep(LOOK_SOON).await,
             }
         }
-        let recovered = recovery.done();
+        let recovered = resync.done();
         let Recovered {
             read: pending,
             put_in,
@@ -204,14 +226,14 @@ impl Keeper {
         }
     }
 
-    async fn remember(&self, shared: &dyn Shared) {
+    async fn remember(&self, recoverable: &dyn Recoverable) {
         let Some(journal) = &self.journal else {
             return;
         };
         let mut written = String::new();
         loop {
             tokio::time::sleep(REMEMBER).await;
-            let counts = shared.write_counts();
+            let counts = recoverable.write_counts();
             if counts != written && journal.remember(WRITE_COUNTS, &counts).await.is_ok() {
                 written = counts;
             }
@@ -223,21 +245,21 @@ impl Keeper {
 /// whatever it holds.
 ///
 /// # Errors
-/// As [`Shared::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
+/// As [`Recoverable::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
 pub async fn look(
     journal: Option<&dyn Journal>,
     schedule: &dyn Schedule,
-    shared: &dyn Shared,
+    recoverable: &dyn Recoverable,
     asked: bool,
 ) -> Result<Found, ScheduleError> {
     if let Some(journal) = journal {
         let counts = journal.recall(WRITE_COUNTS).await;
         let counts = counts.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-        shared.recall(counts.as_deref().unwrap_or_default());
+        recoverable.recall(counts.as_deref().unwrap_or_default());
     }
-    let found = shared.look(asked).await?;
+    let found = recoverable.look(asked).await?;
     match (found, journal) {
-        (Found::Unowned, Some(journal)) => claim_unowned(journal, schedule, shared).await,
+        (Found::Unowned, Some(journal)) => claim_unowned(journal, schedule, recoverable).await,
         (found, _) => Ok(found),
     }
 }
@@ -247,15 +269,15 @@ pub async fn look(
 async fn claim_unowned(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    shared: &dyn Shared,
+    recoverable: &dyn Recoverable,
 ) -> Result<Found, ScheduleError> {
     let sample = schedule.scan(None, SAMPLE).await?;
     let keys: Vec<Key> = sample.holdings.into_iter().map(|(key, _)| key).collect();
     let known = journal.standing(&keys).await;
     let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
     if keys.is_empty() || known.iter().any(Option::is_some) {
-        shared.adopt();
-        return shared.look(false).await;
+        recoverable.adopt();
+        return recoverable.look(false).await;
     }
     Err(ScheduleError::Foreign(
         "this Redis holds a schedule of which nothing says whose it is, and this journal knows none of \

@@ -5,23 +5,23 @@
 //! back to where it belongs, and what has ended in the journal is removed. Servers work with the
 //! schedule meanwhile. Without a journal, the schedule is put in order from what it holds itself.
 
-use super::difference::{Kind, find_among};
-use super::error::MaintenanceError;
 use super::load::Loader;
-use super::repair::{Record, repair};
 use crate::journal::Journal;
+use crate::maintenance::difference::{Kind, find_among};
+use crate::maintenance::error::MaintenanceError;
+use crate::maintenance::repair::{Record, repair};
 use crate::schedule::Schedule;
-use crate::schedule::shared::Shared;
+use crate::schedule::recoverable::Recoverable;
 use std::sync::Arc;
 
 /// Entries gone through in one step.
 const PAGE: usize = 500;
 
-/// A recovery. Can be gone on with after a failure.
-pub struct Recovery<'schedule> {
+/// Such a comparison. Can be gone on with after a failure.
+pub struct Resync<'schedule> {
     journal: Option<Arc<dyn Journal>>,
     schedule: &'schedule dyn Schedule,
-    shared: &'schedule dyn Shared,
+    recoverable: &'schedule dyn Recoverable,
     loading: Option<Loader<'schedule>>,
     stage: Stage,
     done: Recovered,
@@ -49,13 +49,13 @@ enum Stage {
     Done,
 }
 
-impl<'schedule> Recovery<'schedule> {
+impl<'schedule> Resync<'schedule> {
     /// Begins to recover a schedule.
     #[must_use]
     pub fn new(
         journal: Option<Arc<dyn Journal>>,
         schedule: &'schedule dyn Schedule,
-        shared: &'schedule dyn Shared,
+        recoverable: &'schedule dyn Recoverable,
     ) -> Self {
         let loading = journal
             .clone()
@@ -67,7 +67,7 @@ impl<'schedule> Recovery<'schedule> {
         Self {
             journal,
             schedule,
-            shared,
+            recoverable,
             loading,
             stage,
             done: Recovered::default(),
@@ -106,7 +106,7 @@ impl<'schedule> Recovery<'schedule> {
                 }
             }
             Stage::Repairing(cursor) => {
-                let reindexed = self.shared.reindex(cursor.as_deref(), PAGE).await?;
+                let reindexed = self.recoverable.reindex(cursor.as_deref(), PAGE).await?;
                 self.done.put_in += reindexed.reindexed;
                 self.stage = match (reindexed.next, &self.journal) {
                     (Some(next), _) => Stage::Repairing(Some(next)),

@@ -6,15 +6,15 @@
 //! of it, until it was compared with the journal. This notices that whenever a connection is made: a
 //! server that was started anew has broken all of them.
 
-use super::connection::Script;
 use super::write_counters::Loss;
+use crate::schedule::redis::connection::Script;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
 /// Which run of the server this process works with.
-pub struct Run {
+pub struct ServerRun {
     /// Where each partition keeps its books.
     meta: Vec<String>,
     /// Now by a clock of the caller's; `None` for the server's own.
@@ -33,7 +33,7 @@ struct Known {
     noted: bool,
 }
 
-impl Run {
+impl ServerRun {
     /// Nothing is known yet.
     pub fn new(
         meta: Vec<String>,
@@ -44,7 +44,7 @@ impl Run {
             meta,
             now_ms: Box::new(now_ms),
             loss,
-            restarted: Script::new(include_str!("lua/restarted.lua")),
+            restarted: Script::new(include_str!("restarted.lua")),
             known: Mutex::new(None),
         }
     }

@@ -5,8 +5,8 @@
 //! in. Registrations go on meanwhile: what is registered is written to the journal first and put into
 //! the schedule afterwards by whoever registers it, so it does not matter whether it is seen here.
 
-use super::error::MaintenanceError;
 use crate::journal::{Cursor, Journal, JournalError, Pending};
+use crate::maintenance::error::MaintenanceError;
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl<'schedule> Loader<'schedule> {
             journal,
             schedule,
             verify,
-            bodies: match schedule.shared() {
+            bodies: match schedule.recoverable() {
                 Some(_) => Bodies::Put,
                 None => Bodies::Left,
             },

@@ -1,16 +1,19 @@
 //! Whose data it is, and whether it is all there: looking, emptying, and having it loaded.
 
+pub mod server_run;
+pub mod write_counters;
+
 use super::RedisSchedule;
 use super::bulk;
 use super::connection::Script;
 use super::partition::Partition;
 use super::reply::Reply;
-use super::write_counters::{self, WriteCount};
 use crate::schedule::ScheduleError;
-use crate::schedule::shared::{Found, Peeked, Reason, Reindexed, Shared};
+use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable, Reindexed};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
+use write_counters::WriteCount;
 
 /// How long an instance may load a partition without a sign of life until another takes over, in
 /// milliseconds.
@@ -36,16 +39,16 @@ pub struct Scripts {
 impl Default for Scripts {
     fn default() -> Self {
         Self {
-            begin: Script::new(include_str!("lua/begin.lua")),
-            clear: Script::new(include_str!("lua/clear.lua")),
-            finish: Script::new(include_str!("lua/finish.lua")),
-            leave: Script::new(include_str!("lua/leave.lua")),
+            begin: Script::new(include_str!("begin.lua")),
+            clear: Script::new(include_str!("clear.lua")),
+            finish: Script::new(include_str!("finish.lua")),
+            leave: Script::new(include_str!("leave.lua")),
         }
     }
 }
 
 #[async_trait]
-impl Shared for RedisSchedule {
+impl Recoverable for RedisSchedule {
     async fn look(&self, clear: bool) -> Result<Found, ScheduleError> {
         let mut found = Found::Whole;
         for (number, partition) in self.partitions.iter().enumerate() {
