@@ -38,7 +38,7 @@ CREATE INDEX notifications_by_lane ON notifications (lane, row_id);
 CREATE INDEX notifications_by_topic ON notifications (topic COLLATE "POSIX", row_id);
 
 -- How a notification stands: the part that attempts rewrite.
-CREATE TABLE standings (
+CREATE TABLE statuses (
     notification BIGINT PRIMARY KEY,
     state        TEXT COLLATE "C" NOT NULL,
     cause        TEXT COLLATE "C",
@@ -67,13 +67,13 @@ CREATE TABLE standings (
 );
 -- The three states that few notifications are in have indexes of their own; the delivered ones are
 -- nearly everything, so they are found in the indexes over everything.
-CREATE INDEX standings_pending ON standings (next_due_ms, notification) WHERE state = 'scheduled';
-CREATE INDEX standings_scheduled ON standings (notification) WHERE state = 'scheduled';
-CREATE INDEX standings_dead ON standings (notification) WHERE state = 'dead';
-CREATE INDEX standings_cancelled ON standings (notification) WHERE state = 'cancelled';
-CREATE INDEX standings_ended ON standings (ended_ms, notification) WHERE ended_ms IS NOT NULL;
-CREATE INDEX standings_ended_dead ON standings (ended_ms, notification) WHERE state = 'dead';
-CREATE INDEX standings_ended_cancelled ON standings (ended_ms, notification)
+CREATE INDEX statuses_pending ON statuses (next_due_ms, notification) WHERE state = 'scheduled';
+CREATE INDEX statuses_scheduled ON statuses (notification) WHERE state = 'scheduled';
+CREATE INDEX statuses_dead ON statuses (notification) WHERE state = 'dead';
+CREATE INDEX statuses_cancelled ON statuses (notification) WHERE state = 'cancelled';
+CREATE INDEX statuses_ended ON statuses (ended_ms, notification) WHERE ended_ms IS NOT NULL;
+CREATE INDEX statuses_ended_dead ON statuses (ended_ms, notification) WHERE state = 'dead';
+CREATE INDEX statuses_ended_cancelled ON statuses (ended_ms, notification)
 WHERE state = 'cancelled';
 
 -- What only a delivery needs; dropped long before the history is.
@@ -199,12 +199,12 @@ BEGIN
     $sql$, current_schema());
 END
 $do$;
-CREATE TRIGGER count_inserted AFTER INSERT ON standings
+CREATE TRIGGER count_inserted AFTER INSERT ON statuses
 REFERENCING NEW TABLE AS arrived
 FOR EACH STATEMENT EXECUTE FUNCTION count_standings();
-CREATE TRIGGER count_updated AFTER UPDATE ON standings
+CREATE TRIGGER count_updated AFTER UPDATE ON statuses
 REFERENCING OLD TABLE AS departed NEW TABLE AS arrived
 FOR EACH STATEMENT EXECUTE FUNCTION count_standings();
-CREATE TRIGGER count_deleted AFTER DELETE ON standings
+CREATE TRIGGER count_deleted AFTER DELETE ON statuses
 REFERENCING OLD TABLE AS departed
 FOR EACH STATEMENT EXECUTE FUNCTION count_standings();

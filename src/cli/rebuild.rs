@@ -128,7 +128,10 @@ impl Stores {
         let loaded = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let keys = [key.clone()];
-        let found = journal.standing(&keys).await.map_err(anyhow::Error::from)?;
+        let found = journal
+            .snapshots(&keys)
+            .await
+            .map_err(anyhow::Error::from)?;
         let Some(snapshot) = found.into_iter().next().flatten() else {
             return Err(anyhow!("the journal has no notification {key}").into());
         };

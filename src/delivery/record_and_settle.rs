@@ -322,7 +322,7 @@ impl Worker {
     async fn bring_to_the_journal(&self, recorder: &Recorder, lease: Lease) {
         let key = lease.entry.notification.key.clone();
         let of_expired = lease.entry.fence || lease.entry.interrupted_ms.is_some();
-        let settlement = match recorder.standing(key.clone()).await {
+        let settlement = match recorder.snapshot(key.clone()).await {
             Ok(Some(stands)) if stands.state != State::Scheduled || !of_expired => {
                 self.conform(&stands)
             }

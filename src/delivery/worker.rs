@@ -162,7 +162,7 @@ impl Worker {
             let looked_up = if expired_before {
                 recorder.journal().fence(&key).await
             } else {
-                recorder.standing(key.clone()).await
+                recorder.snapshot(key.clone()).await
             };
             match looked_up {
                 Ok(found) => break found,

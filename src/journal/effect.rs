@@ -30,14 +30,14 @@ pub(super) enum Effect {
 
 /// How a notification stands: what recordings and changes rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Standing {
+pub(super) struct Status {
     pub(super) state: State,
     pub(super) cause: Option<Cause>,
     pub(super) progress: Progress,
     pub(super) ended_ms: Option<i64>,
 }
 
-impl Standing {
+impl Status {
     /// How one stands that still has attempts ahead.
     pub(super) fn scheduled(progress: Progress) -> Self {
         Self {
@@ -59,19 +59,19 @@ impl Standing {
 
 /// Carries a recording out on the notification as it stands.
 pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
-    let mut standing = Standing {
+    let mut status = Status {
         state: snapshot.state,
         cause: snapshot.cause,
         progress: snapshot.progress,
         ended_ms: snapshot.ended_ms,
     };
-    let effect = advance(&mut standing, recording);
-    stand(snapshot, standing);
+    let effect = advance(&mut status, recording);
+    stand(snapshot, status);
     effect
 }
 
 /// The same, where no more is at hand than how the notification stands.
-pub(super) fn advance(standing: &mut Standing, recording: &Recording) -> Effect {
+pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     let Recording {
         attempt,
         before,
@@ -79,9 +79,9 @@ pub(super) fn advance(standing: &mut Standing, recording: &Recording) -> Effect 
         at_ms,
         ..
     } = recording;
-    let stands = standing.progress;
+    let stands = status.progress;
     let in_place = stands.attempts == before.attempts || matches!(decision.state, State::Delivered);
-    if standing.state != State::Scheduled || stands.series != before.series || !in_place {
+    if status.state != State::Scheduled || stands.series != before.series || !in_place {
         return Effect::Stale;
     }
     if attempt.answer.outcome == Outcome::Interrupted {
@@ -93,7 +93,7 @@ pub(super) fn advance(standing: &mut Standing, recording: &Recording) -> Effect 
         step: decision.progress.step.max(stands.step),
         ..decision.progress
     };
-    *standing = Standing {
+    *status = Status {
         state: decision.state,
         cause: decision.cause,
         progress,
@@ -166,22 +166,22 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Changes {
         progress,
         ended_ms,
     } = changed;
-    let standing = Standing {
+    let status = Status {
         state,
         cause,
         progress,
         ended_ms,
     };
-    stand(snapshot, standing.without_retry_at_the_end());
+    stand(snapshot, status.without_retry_at_the_end());
     Changes::Done(Line {
         kind: changing.change.transition(),
         detail: changing.reason.clone(),
     })
 }
 
-fn stand(snapshot: &mut Snapshot, standing: Standing) {
-    snapshot.state = standing.state;
-    snapshot.cause = standing.cause;
-    snapshot.progress = standing.progress;
-    snapshot.ended_ms = standing.ended_ms;
+fn stand(snapshot: &mut Snapshot, status: Status) {
+    snapshot.state = status.state;
+    snapshot.cause = status.cause;
+    snapshot.progress = status.progress;
+    snapshot.ended_ms = status.ended_ms;
 }

@@ -403,7 +403,7 @@ pub trait Journal: Send + Sync + 'static {
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
     /// How these stand, in order and without attempts; `None` for each that is not here.
-    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
 
     /// The transitions of one notification: the last [`MOST_TRANSITIONS_SHOWN`], oldest first. A
     /// rebuild shows as `restored` in the history of all that were pending when it began.

@@ -110,7 +110,7 @@ impl Recorder {
     ///
     /// # Errors
     /// Whatever the journal says of the batch it went in.
-    pub async fn standing(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
+    pub async fn snapshot(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
         self.look_ups
             .call(key)
             .await
@@ -175,13 +175,13 @@ async fn look_up(
     journal: Arc<dyn Journal>,
     batch: Vec<Key>,
 ) -> Vec<Result<Option<Snapshot>, JournalError>> {
-    let all = journal.standing(&batch).await;
+    let all = journal.snapshots(&batch).await;
     if !is_spoilt(&all, batch.len()) {
         return spread(all, batch.len());
     }
     let mut replies = Vec::with_capacity(batch.len());
     for one in batch.chunks(1) {
-        replies.extend(spread(journal.standing(one).await, 1));
+        replies.extend(spread(journal.snapshots(one).await, 1));
     }
     replies
 }

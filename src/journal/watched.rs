@@ -94,8 +94,8 @@ impl Journal for WatchedJournal {
         self.watch(Work::Read, self.journal.find(key)).await
     }
 
-    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
-        self.watch(Work::Read, self.journal.standing(keys)).await
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        self.watch(Work::Read, self.journal.snapshots(keys)).await
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {

@@ -37,7 +37,7 @@ pub enum Kind {
 
 /// How a notification stands in the journal, as far as the schedule must agree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct JournalEntry {
     /// Its state.
     pub state: State,
     /// How far it has come.
@@ -47,7 +47,7 @@ pub struct Standing {
     pub set_aside: bool,
 }
 
-impl Standing {
+impl JournalEntry {
     /// Of what was read in the journal.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
@@ -67,7 +67,7 @@ pub struct Difference {
     /// What is wrong.
     pub kind: Kind,
     /// What the journal says.
-    pub journal: Option<Standing>,
+    pub journal: Option<JournalEntry>,
     /// What the schedule says.
     pub schedule: Option<Holding>,
 }
@@ -79,18 +79,18 @@ pub struct Difference {
 pub async fn find(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    read: &[(Key, Option<Standing>)],
+    read: &[(Key, Option<JournalEntry>)],
 ) -> Result<Vec<Difference>, MaintenanceError> {
     let keys: Vec<Key> = read.iter().map(|(key, _)| key.clone()).collect();
     let holdings = schedule.holds(&keys).await?;
     let mut differences: Vec<Difference> = read
         .iter()
         .zip(holdings)
-        .filter_map(|((key, standing), holding)| {
+        .filter_map(|((key, recorded), holding)| {
             Some(Difference {
                 key: key.clone(),
-                kind: judge(*standing, holding)?,
-                journal: *standing,
+                kind: judge(*recorded, holding)?,
+                journal: *recorded,
                 schedule: holding,
             })
         })
@@ -100,10 +100,10 @@ pub async fn find(
     }
     let keys = differences.iter().map(|found| found.key.clone());
     let keys: Vec<Key> = keys.collect();
-    let mut again = journal.standing(&keys).await?.into_iter();
+    let mut again = journal.snapshots(&keys).await?.into_iter();
     differences.retain(|found| {
         let stands = again.next().flatten();
-        stands.as_ref().map(Standing::of) == found.journal
+        stands.as_ref().map(JournalEntry::of) == found.journal
     });
     Ok(differences)
 }
@@ -117,32 +117,32 @@ pub async fn find_among(
     schedule: &dyn Schedule,
     keys: &[Key],
 ) -> Result<Vec<Difference>, MaintenanceError> {
-    let standing = journal.standing(keys).await?;
+    let recorded = journal.snapshots(keys).await?;
     let read: Vec<_> = keys
         .iter()
         .cloned()
         .zip(
-            standing
+            recorded
                 .iter()
-                .map(|found| found.as_ref().map(Standing::of)),
+                .map(|found| found.as_ref().map(JournalEntry::of)),
         )
         .collect();
     find(journal, schedule, &read).await
 }
 
 /// Whether both agree, given that both were read at the same instant.
-fn judge(journal: Option<Standing>, schedule: Option<Holding>) -> Option<Kind> {
+fn judge(journal: Option<JournalEntry>, schedule: Option<Holding>) -> Option<Kind> {
     match (journal, schedule) {
         (None, None) => None,
         (_, Some(holding)) if holding.in_flight => None,
         (None, Some(_)) => Some(Kind::Unknown),
-        (Some(standing), None) => {
-            (standing.state == State::Scheduled && !standing.set_aside).then_some(Kind::Missing)
+        (Some(recorded), None) => {
+            (recorded.state == State::Scheduled && !recorded.set_aside).then_some(Kind::Missing)
         }
-        (Some(standing), Some(holding)) => match standing.state {
-            State::Scheduled if standing.set_aside => Some(Kind::SetAside),
+        (Some(recorded), Some(holding)) => match recorded.state {
+            State::Scheduled if recorded.set_aside => Some(Kind::SetAside),
             State::Scheduled => {
-                (!agree(&standing.progress, &holding.progress)).then_some(Kind::Elsewhere)
+                (!agree(&recorded.progress, &holding.progress)).then_some(Kind::Elsewhere)
             }
             State::Delivered | State::Dead | State::Cancelled => Some(Kind::Ended),
         },
@@ -164,19 +164,19 @@ mod tests {
         Progress::start(&Ladder::standard(), 100_000)
     }
 
-    fn standing(state: State) -> Option<Standing> {
+    fn journal_entry(state: State) -> Option<JournalEntry> {
         let progress = progress();
-        Some(Standing {
+        Some(JournalEntry {
             state,
             progress,
             set_aside: false,
         })
     }
 
-    fn set_aside() -> Option<Standing> {
-        standing(State::Scheduled).map(|standing| Standing {
+    fn set_aside() -> Option<JournalEntry> {
+        journal_entry(State::Scheduled).map(|recorded| JournalEntry {
             set_aside: true,
-            ..standing
+            ..recorded
         })
     }
 
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn what_both_say_is_judged() {
-        fn check(journal: Option<Standing>, schedule: Option<Holding>, expected: Option<Kind>) {
+        fn check(journal: Option<JournalEntry>, schedule: Option<Holding>, expected: Option<Kind>) {
             assert_eq!(
                 judge(journal, schedule),
                 expected,
@@ -208,16 +208,16 @@ mod tests {
         check(None, None, None);
         check(None, held, Some(Kind::Unknown));
         check(None, leased(), None);
-        check(standing(State::Scheduled), held, None);
-        check(standing(State::Scheduled), None, Some(Kind::Missing));
-        check(standing(State::Scheduled), leased(), None);
+        check(journal_entry(State::Scheduled), held, None);
+        check(journal_entry(State::Scheduled), None, Some(Kind::Missing));
+        check(journal_entry(State::Scheduled), leased(), None);
         check(set_aside(), None, None);
         check(set_aside(), held, Some(Kind::SetAside));
         check(set_aside(), leased(), None);
         for state in [State::Delivered, State::Dead, State::Cancelled] {
-            check(standing(state), None, None);
-            check(standing(state), held, Some(Kind::Ended));
-            check(standing(state), leased(), None);
+            check(journal_entry(state), None, None);
+            check(journal_entry(state), held, Some(Kind::Ended));
+            check(journal_entry(state), leased(), None);
         }
     }
 
@@ -226,7 +226,7 @@ mod tests {
         fn check(change: fn(&mut Progress), expected: Option<Kind>) {
             let mut there = progress();
             change(&mut there);
-            let found = judge(standing(State::Scheduled), holding(there));
+            let found = judge(journal_entry(State::Scheduled), holding(there));
             assert_eq!(found, expected, "{there:?}");
         }
         check(|there| there.attempts = 1, Some(Kind::Elsewhere));

@@ -18,7 +18,7 @@
 
 use super::REGISTRATION_MS;
 use super::beat::{Round, Step};
-use super::difference::{Standing, find, find_among};
+use super::difference::{JournalEntry, find, find_among};
 use super::error::MaintenanceError;
 use super::repair::{Record, Repaired, repair};
 use crate::domain::key::Key;
@@ -106,8 +106,8 @@ impl Reconciler {
                 };
                 let order = Order::Registered;
                 let page = journal.list(&filter, order, cursor, PAGE).await?;
-                let read: Vec<(Key, Option<Standing>)> = (page.items.iter())
-                    .map(|item| (item.key.clone(), Some(Standing::of(item))))
+                let read: Vec<(Key, Option<JournalEntry>)> = (page.items.iter())
+                    .map(|item| (item.key.clone(), Some(JournalEntry::of(item))))
                     .collect();
                 let next = page.next.map(|next| Stage::Registered(Some(next)));
                 let stage = next.unwrap_or(Stage::Changed(None));

@@ -165,7 +165,7 @@ async fn remove(
     let Some(lease) = lease(schedule, key).await? else {
         return Ok(Done::default());
     };
-    let stands = journal.standing(std::slice::from_ref(key)).await;
+    let stands = journal.snapshots(std::slice::from_ref(key)).await;
     let stands = stands.map(|mut found| found.pop().flatten());
     let settlement = match &stands {
         Ok(Some(snapshot)) => conform(&lease, snapshot),

@@ -4,7 +4,7 @@
 //! The journal's part goes by when a notification was registered, newest first. That never changes,
 //! so nothing that is pending all the while is missed, however long the way takes.
 
-use super::difference::{Difference, Standing, find, find_among};
+use super::difference::{Difference, JournalEntry, find, find_among};
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::state::State;
@@ -105,9 +105,9 @@ pub async fn compare(
             let order = Order::Registered;
             let page = journal.list(&filter, order, *cursor, limit).await?;
             let is_due_after = |at_ms: i64| pick.due_after_ms.is_none_or(|bound| at_ms > bound);
-            let read: Vec<(Key, Option<Standing>)> = (page.items.iter())
+            let read: Vec<(Key, Option<JournalEntry>)> = (page.items.iter())
                 .filter(|item| is_due_after(item.progress.next_due_ms()))
-                .map(|item| (item.key.clone(), Some(Standing::of(item))))
+                .map(|item| (item.key.clone(), Some(JournalEntry::of(item))))
                 .collect();
             Ok(Page {
                 pending: read.len() as u64,

@@ -292,7 +292,7 @@ impl Service {
         };
         let progress = lease.entry.progress;
         // Its outcome may have been recorded, and only the settlement lost.
-        let stands = with_timeout(recorder.standing(before.key.clone())).await?;
+        let stands = with_timeout(recorder.snapshot(before.key.clone())).await?;
         let step = |progress: &Progress| (progress.series, progress.attempts);
         if stands.is_none_or(|stands| step(&stands.progress) != step(&progress)) {
             return Ok(());

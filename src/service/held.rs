@@ -77,7 +77,7 @@ impl Service {
         let mut in_doubt = doubtful.is_some();
         let mut request = doubtful.unwrap_or_else(|| LeaseRequest::new(key.clone()));
         let leased = loop {
-            let before = match self.standing(key).await {
+            let before = match self.snapshot(key).await {
                 Ok(before) => before,
                 Err(error) => break Err(error),
             };
@@ -127,9 +127,9 @@ impl Service {
     }
 
     /// How the journal has it, without its attempts.
-    async fn standing(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
+    async fn snapshot(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
         match &self.recorder {
-            Some(recorder) => Ok(with_timeout(recorder.standing(key.clone())).await?),
+            Some(recorder) => Ok(with_timeout(recorder.snapshot(key.clone())).await?),
             None => Ok(None),
         }
     }

@@ -77,7 +77,7 @@ impl Service {
     /// How a notification stands, if it was registered before; without its attempts.
     async fn known(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
         match &self.recorder {
-            Some(recorder) => Ok(with_timeout(recorder.standing(key.clone())).await?),
+            Some(recorder) => Ok(with_timeout(recorder.snapshot(key.clone())).await?),
             None => Ok(with_timeout(self.schedule.find(key))
                 .await?
                 .map(snapshot_of)),

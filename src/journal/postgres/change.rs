@@ -4,7 +4,7 @@ use super::connections::Call;
 use super::error::Failure;
 use super::load::{load, lock};
 use super::set_aside;
-use super::statements::{HistoryRow, insert_history, update_standings};
+use super::statements::{HistoryRow, insert_history, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -52,7 +52,7 @@ impl Call for Change<'_> {
             line,
             actor: changing.actor.clone(),
         };
-        update_standings(&mut transaction, std::slice::from_ref(&stored)).await?;
+        update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
         if let Some(released) = set_aside::release(&mut transaction, key).await? {
             stored.snapshot.set_aside = None;
             let instance = released.instance.as_str().into();
@@ -91,7 +91,7 @@ impl Call for Fence<'_> {
             return Ok(Some(stored.snapshot));
         }
         stored.snapshot.fence += 1;
-        update_standings(&mut transaction, std::slice::from_ref(&stored)).await?;
+        update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
         transaction.commit().await?;
         Ok(Some(stored.snapshot))
     }

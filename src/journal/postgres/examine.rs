@@ -23,7 +23,7 @@ const FAULTS: [(Fault, &str); 2] = [
     (
         Fault::NoBody,
         "SELECT n.topic, n.id, count(*) OVER ()
-         FROM standings AS s JOIN notifications AS n ON n.row_id = s.notification
+         FROM statuses AS s JOIN notifications AS n ON n.row_id = s.notification
          WHERE s.state = 'scheduled'
            AND NOT EXISTS (SELECT 1 FROM payloads AS p WHERE p.notification = s.notification)
          ORDER BY s.notification LIMIT $1",
@@ -31,7 +31,7 @@ const FAULTS: [(Fault, &str); 2] = [
     (
         Fault::NoAcknowledgement,
         "SELECT n.topic, n.id, count(*) OVER ()
-         FROM standings AS s JOIN notifications AS n ON n.row_id = s.notification
+         FROM statuses AS s JOIN notifications AS n ON n.row_id = s.notification
          WHERE s.state = 'delivered'
            AND NOT EXISTS (SELECT 1 FROM attempts AS a
                            WHERE a.notification = s.notification AND a.outcome = 'acknowledged')
@@ -101,7 +101,7 @@ async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
         registered: registered.unsigned_abs(),
         ..JournalCounts::default()
     };
-    let found = sqlx::query("SELECT state, count(*) FROM standings GROUP BY state")
+    let found = sqlx::query("SELECT state, count(*) FROM statuses GROUP BY state")
         .fetch_all(reading)
         .await?;
     for row in &found {

@@ -160,10 +160,10 @@ impl<'filter> Plan<'filter> {
     /// that of one index: sorting is what sessions are told to avoid.
     fn page_sql(&self) -> String {
         let (driver, other) = if self.is_of_notifications() {
-            let other = "(SELECT * FROM standings WHERE notification = n.row_id OFFSET 0) AS s";
+            let other = "(SELECT * FROM statuses WHERE notification = n.row_id OFFSET 0) AS s";
             ("notifications AS n", other)
         } else {
-            ("standings AS s", notification_of!("s.notification"))
+            ("statuses AS s", notification_of!("s.notification"))
         };
         let alias = if self.is_of_notifications() { "n" } else { "s" };
         let at_ms = match self.index {
@@ -193,9 +193,9 @@ impl<'filter> Plan<'filter> {
             Index::Everything | Index::OfLane | Index::OfTopic => {
                 ("0::BIGINT, n.row_id", "notifications AS n")
             }
-            Index::OfState(_) => ("0::BIGINT, s.notification", "standings AS s"),
+            Index::OfState(_) => ("0::BIGINT, s.notification", "statuses AS s"),
             Index::Ended | Index::EndedOfState(_) => {
-                ("s.ended_ms, s.notification", "standings AS s")
+                ("s.ended_ms, s.notification", "statuses AS s")
             }
         };
         let (stretch, order) = self.stretch_sql();

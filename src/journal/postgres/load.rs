@@ -17,7 +17,7 @@ const LOAD: &str = concat!(
         SELECT * FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
      ) AS n
      CROSS JOIN LATERAL (
-        SELECT * FROM standings AS s WHERE s.notification = n.row_id OFFSET 0
+        SELECT * FROM statuses AS s WHERE s.notification = n.row_id OFFSET 0
      ) AS s
      LEFT JOIN LATERAL (
         SELECT * FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id OFFSET 0
@@ -39,7 +39,7 @@ const LOCK: &str = concat!(
     ", a.at_ms, a.reason",
     " FROM wanted AS n
      CROSS JOIN LATERAL (
-        SELECT * FROM standings AS s WHERE s.notification = n.row_id FOR UPDATE
+        SELECT * FROM statuses AS s WHERE s.notification = n.row_id FOR UPDATE
      ) AS s
      LEFT JOIN LATERAL (
         SELECT * FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id OFFSET 0

@@ -202,7 +202,7 @@ async fn ended(
             .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is no place")))?,
     };
     let found: Vec<(i64, i64, bool)> = sqlx::query_as(
-        "SELECT ended_ms, notification, state = 'dead' FROM standings
+        "SELECT ended_ms, notification, state = 'dead' FROM statuses
          WHERE ended_ms IS NOT NULL AND (ended_ms, notification) > ($1, $2) AND ended_ms < $3
          ORDER BY ended_ms, notification LIMIT $4",
     )
@@ -232,7 +232,7 @@ async fn dead(
     limit: usize,
 ) -> Result<Vec<i64>, Failure> {
     let found = sqlx::query_scalar(
-        "SELECT notification FROM standings WHERE state = 'dead' AND ended_ms < $1
+        "SELECT notification FROM statuses WHERE state = 'dead' AND ended_ms < $1
          ORDER BY ended_ms, notification LIMIT $2
          FOR UPDATE SKIP LOCKED",
     )
@@ -267,7 +267,7 @@ async fn delete_records(connection: &mut PgConnection, mut rows: Vec<i64>) -> Re
          WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
         "DELETE FROM attempts WHERE notification = ANY($1)",
         "DELETE FROM transitions WHERE notification = ANY($1)",
-        "DELETE FROM standings WHERE notification = ANY($1)",
+        "DELETE FROM statuses WHERE notification = ANY($1)",
     ] {
         sqlx::query(statement)
             .bind(&rows)

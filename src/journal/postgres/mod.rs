@@ -100,8 +100,8 @@ impl Journal for PostgresJournal {
         self.connections.read(&read::Find(key)).await
     }
 
-    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
-        self.connections.read(&read::Standing(keys)).await
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        self.connections.read(&read::Snapshots(keys)).await
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {

@@ -28,7 +28,7 @@ const PAGE: &str = concat!(
                 ORDER BY s.next_due_ms, s.notification ROWS UNBOUNDED PRECEDING
             ) - octet_length(p.body) AS bytes_before
         FROM (
-            SELECT * FROM standings
+            SELECT * FROM statuses
             WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
             ORDER BY next_due_ms, notification LIMIT $3
         ) AS s
@@ -57,7 +57,7 @@ const PAGE_WITHOUT_BODIES: &str = concat!(
         SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
      ) AS set_aside
      FROM (
-        SELECT * FROM standings
+        SELECT * FROM statuses
         WHERE state = 'scheduled' AND (next_due_ms, notification) > ($1, $2)
         ORDER BY next_due_ms, notification LIMIT $3
      ) AS s

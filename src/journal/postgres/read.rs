@@ -59,11 +59,11 @@ impl Call for Find<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::standing`].
-pub(super) struct Standing<'call>(pub(super) &'call [Key]);
+/// See [`crate::journal::Journal::snapshots`].
+pub(super) struct Snapshots<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
-impl Call for Standing<'_> {
+impl Call for Snapshots<'_> {
     type Reply = Vec<Option<Snapshot>>;
 
     async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
@@ -182,7 +182,7 @@ impl Call for FindPending<'_> {
             ", ",
             payload_columns!("p"),
             " FROM notifications AS n
-              JOIN standings AS s ON s.notification = n.row_id
+              JOIN statuses AS s ON s.notification = n.row_id
               LEFT JOIN payloads AS p ON p.notification = n.row_id
               WHERE n.topic = $1 AND n.id = $2 AND s.state = 'scheduled' AND NOT EXISTS (
                 SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id

@@ -14,11 +14,11 @@ use super::load::lock;
 use super::rows::Stored;
 use super::statements::{
     AttemptRow, HistoryRow, insert_attempts, insert_history, integer, kept_attempts, storable,
-    update_standings,
+    update_statuses,
 };
 use crate::domain::key::Key;
 use crate::domain::state::{Cause, State};
-use crate::journal::effect::{self, Effect, Line, Standing};
+use crate::journal::effect::{self, Effect, Line, Status};
 use crate::journal::{Actor, Recorded, Recording};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -55,12 +55,12 @@ const ADVANCE: &str = "
             WHERE n.topic = g.topic AND n.id = g.id OFFSET 0
         ) AS n
         CROSS JOIN LATERAL (
-            SELECT ctid AS tuple FROM standings AS s
+            SELECT ctid AS tuple FROM statuses AS s
             WHERE s.notification = n.row_id AND s.ended_ms IS NULL OFFSET 0
         ) AS s
         ORDER BY n.row_id
     ), moved AS (
-        UPDATE standings AS s SET
+        UPDATE statuses AS s SET
             state = g.state,
             cause = g.cause,
             step = g.step,
@@ -97,7 +97,7 @@ pub(super) struct Record<'batch> {
 /// A recording that goes by the one statement, with how the notification stands afterwards.
 struct Advance {
     place: usize,
-    after: Standing,
+    after: Status,
 }
 
 #[async_trait]
@@ -135,7 +135,7 @@ impl Record<'_> {
                 continue;
             }
             let before = &recording.before;
-            let mut after = Standing::scheduled(*before);
+            let mut after = Status::scheduled(*before);
             let effect = effect::advance(&mut after, recording);
             let same_series = after.progress.series == before.series
                 && after.progress.first_due_ms == before.first_due_ms
@@ -283,7 +283,7 @@ impl Record<'_> {
         }
         let moved: Vec<Stored> = moved.into_values().collect();
         insert_attempts(&mut transaction, &attempts, self.instance).await?;
-        update_standings(&mut transaction, &moved).await?;
+        update_statuses(&mut transaction, &moved).await?;
         insert_history(&mut transaction, &history, self.instance).await?;
         transaction.commit().await?;
         Ok(replies)

@@ -12,7 +12,7 @@ use super::connections::Call;
 use super::error::Failure;
 use super::load::{load, lock};
 use super::rows::NO_HEADERS;
-use super::statements::update_standings;
+use super::statements::update_statuses;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -56,8 +56,8 @@ const REGISTER: &str = "
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
             registered_ms, actor, $17
         FROM fresh ORDER BY topic COLLATE \"C\", id COLLATE \"C\"
-    ), standing AS (
-        INSERT INTO standings (
+    ), status AS (
+        INSERT INTO statuses (
             notification, state, series, step, attempts, first_due_ms, deadline_ms, due_ms, clamped
         )
         SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE
@@ -135,7 +135,7 @@ impl Register<'_> {
                 moved.push(stored);
             }
         }
-        update_standings(&mut transaction, &moved).await?;
+        update_statuses(&mut transaction, &moved).await?;
         transaction.commit().await?;
         Ok(created)
     }

@@ -24,7 +24,7 @@ macro_rules! pending_set_aside {
                 WHERE n.topic = a.topic AND n.id = a.id OFFSET 0
               ) AS n
               CROSS JOIN LATERAL (
-                SELECT 1 FROM standings AS s
+                SELECT 1 FROM statuses AS s
                 WHERE s.notification = n.row_id AND s.state = 'scheduled' OFFSET 0
               ) AS s ",
             $rest

@@ -125,7 +125,7 @@ pub(super) async fn insert_attempts(
 }
 
 /// Writes down where notifications stand now.
-pub(super) async fn update_standings(
+pub(super) async fn update_statuses(
     connection: &mut PgConnection,
     rows: &[Stored],
 ) -> Result<(), Failure> {
@@ -133,7 +133,7 @@ pub(super) async fn update_standings(
         return Ok(());
     }
     sqlx::query(
-        "UPDATE standings AS s SET
+        "UPDATE statuses AS s SET
             state = g.state,
             cause = g.cause,
             series = g.series,

@@ -112,8 +112,8 @@ impl Journal for SqliteJournal {
         read::find(&self.readers, key).await
     }
 
-    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
-        read::standing(&self.readers, keys).await
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        read::snapshots(&self.readers, keys).await
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {

@@ -48,7 +48,7 @@ pub(super) async fn find(
 }
 
 /// How these stand, in order.
-pub(super) async fn standing(
+pub(super) async fn snapshots(
     readers: &SqlitePool,
     keys: &[Key],
 ) -> Result<Vec<Option<Snapshot>>, JournalError> {

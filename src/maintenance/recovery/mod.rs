@@ -273,7 +273,7 @@ async fn claim_unowned(
 ) -> Result<Found, ScheduleError> {
     let sample = schedule.scan(None, SAMPLE).await?;
     let keys: Vec<Key> = sample.holdings.into_iter().map(|(key, _)| key).collect();
-    let known = journal.standing(&keys).await;
+    let known = journal.snapshots(&keys).await;
     let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
     if keys.is_empty() || known.iter().any(Option::is_some) {
         recoverable.adopt();

@@ -60,20 +60,20 @@ async fn locked(lock: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_its_tables_are_locked() {
-    locked("LOCK TABLE meta, notifications, standings IN EXCLUSIVE MODE").await;
+    locked("LOCK TABLE meta, notifications, statuses IN EXCLUSIVE MODE").await;
 }
 
 /// What a check could write to is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_tables_of_its_notifications_are_locked() {
-    let tables = "notifications, standings, payloads, attempts, transitions";
+    let tables = "notifications, statuses, payloads, attempts, transitions";
     locked(&format!("LOCK TABLE {tables} IN ACCESS EXCLUSIVE MODE")).await;
 }
 
 /// They can be read, as while an index is built.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_registering_and_recording_need_is_locked_against_writes() {
-    locked("LOCK TABLE standings IN SHARE MODE").await;
+    locked("LOCK TABLE statuses IN SHARE MODE").await;
 }
 
 /// Sessions of a server that has few.

@@ -106,7 +106,7 @@ async fn until_delivered(journal: &str) {
     let mut journal = postgres::connect(journal).await;
     let waiting = async {
         loop {
-            let pending = "SELECT count(*) FROM standings WHERE state = 'scheduled'";
+            let pending = "SELECT count(*) FROM statuses WHERE state = 'scheduled'";
             let pending: i64 =
                 (sqlx::query_scalar(pending).fetch_one(&mut journal).await).expect("counted");
             if pending == 0 {

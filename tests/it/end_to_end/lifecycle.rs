@@ -179,7 +179,7 @@ async fn a_cancellation_beside_its_registration_holds(stores: Stores) {
             (id, cancelled)
         });
     }
-    let (cancelled, standing): (Vec<_>, Vec<_>) = asking
+    let (cancelled, pending): (Vec<_>, Vec<_>) = asking
         .join_all()
         .await
         .into_iter()
@@ -189,7 +189,7 @@ async fn a_cancellation_beside_its_registration_holds(stores: Stores) {
     }
     server.clock().advance(31 * 60_000);
     let mut bodies = Vec::new();
-    for (id, _) in &standing {
+    for (id, _) in &pending {
         server.until_state(id, "delivered").await;
         bodies.push(merchant.call().await.body);
     }

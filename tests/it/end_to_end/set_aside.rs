@@ -63,10 +63,10 @@ impl Damage {
             ),
             (Self::Itself, true) => (
                 "DO $$ BEGIN EXECUTE format(
-                    'ALTER TABLE standings ADD CONSTRAINT damage CHECK (notification <> %s) NOT VALID',
+                    'ALTER TABLE statuses ADD CONSTRAINT damage CHECK (notification <> %s) NOT VALID',
                     (SELECT row_id FROM notifications WHERE id = 'broken')
                  ); END $$",
-                "ALTER TABLE standings DROP CONSTRAINT damage",
+                "ALTER TABLE statuses DROP CONSTRAINT damage",
             ),
         }
     }

@@ -227,12 +227,12 @@ impl Journal for GatedJournal {
         gated!(self, "journal.find", JournalError, self.inner.find(key))
     }
 
-    async fn standing(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
         gated!(
             self,
-            "journal.standing",
+            "journal.snapshots",
             JournalError,
-            self.inner.standing(keys)
+            self.inner.snapshots(keys)
         )
     }
 

@@ -27,12 +27,12 @@ async fn with_one(journal: &dyn Journal, id: &str, at_ms: i64) -> (Arc<Notificat
 
 pub async fn many_are_looked_up_at_once_in_order(store: &dyn Store) {
     let journal = store.open().await;
-    assert_eq!(journal.standing(&[]).await.expect("read"), []);
+    assert_eq!(journal.snapshots(&[]).await.expect("read"), []);
     let batch: Vec<_> = (0..300).map(|id| registering(&id.to_string())).collect();
     journal.register(&batch).await.expect("kept");
     do_change(&*journal, &key("7"), Change::Cancel, START_MS + 5).await;
     let keys: Vec<Key> = (0..400).rev().map(|id| key(&id.to_string())).collect();
-    let found = journal.standing(&keys).await.expect("read");
+    let found = journal.snapshots(&keys).await.expect("read");
     assert_eq!(found.len(), keys.len());
     for (key, found) in keys.iter().zip(&found) {
         let expected = journal.find(key).await.expect("read");

@@ -151,7 +151,7 @@ async fn a_check_fails_where_a_table_is_locked_against_writes() {
     let mut beside = connect(&store.url).await;
     let tables = [
         "notifications",
-        "standings",
+        "statuses",
         "payloads",
         "attempts",
         "transitions",
@@ -183,7 +183,7 @@ async fn a_row_that_somebody_holds_on_to_is_not_waited_for_for_ever() {
     let mut beside = connect(&store.url).await;
     let mut holding = beside.begin().await.expect("begun");
     holding
-        .execute("SELECT * FROM standings FOR UPDATE")
+        .execute("SELECT * FROM statuses FOR UPDATE")
         .await
         .expect("locked");
     let delivered = delivery(&notification, progress);

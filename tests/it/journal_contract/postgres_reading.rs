@@ -39,7 +39,7 @@ async fn rows_read(store: &PostgresStore, journal: Arc<dyn Journal>) -> i64 {
     within("the sessions to end", ended).await;
     let read = sqlx::query_scalar(
         "SELECT (sum(idx_tup_fetch) + sum(seq_tup_read))::BIGINT FROM pg_stat_user_tables
-         WHERE relname IN ('notifications', 'standings', 'payloads', 'attempts')",
+         WHERE relname IN ('notifications', 'statuses', 'payloads', 'attempts')",
     )
     .fetch_one(&mut beside)
     .await
@@ -174,7 +174,7 @@ async fn a_filter_that_little_passes_gives_short_pages_and_misses_nothing() {
          SELECT row_id + (more << 21), topic, id || more, webhook_id, lane, url, ladder, ack,
             content_type, fingerprint, registered_ms + more, actor, instance
          FROM notifications, generate_series(1::BIGINT, 60000) AS more WHERE topic = 'common';
-         INSERT INTO standings (notification, state, series, step, attempts, first_due_ms,
+         INSERT INTO statuses (notification, state, series, step, attempts, first_due_ms,
             deadline_ms, due_ms, clamped)
          SELECT row_id, 'scheduled', 1, 0, 0, registered_ms, registered_ms, registered_ms, FALSE
          FROM notifications WHERE topic = 'common' AND id <> '0'",

@@ -68,8 +68,8 @@ pub async fn what_is_set_aside_is_pending_and_put_into_no_schedule(store: &dyn S
     assert_eq!(found.set_aside, since_then("the first reason"));
     assert_eq!(find(&*journal, &key("a")).await.set_aside, None);
     let keys = [key("b"), key("c")];
-    let standing = journal.standing(&keys).await.expect("read");
-    let set_aside = standing.into_iter().map(|found| found?.set_aside);
+    let snapshots = journal.snapshots(&keys).await.expect("read");
+    let set_aside = snapshots.into_iter().map(|found| found?.set_aside);
     assert_eq!(
         set_aside.collect::<Vec<_>>(),
         [since_then("the first reason"), None]

@@ -5,7 +5,7 @@ use super::stage::Stage;
 use crate::journal_contract::samples::{apply, delivery, do_change, failure, key};
 use ringback::domain::change::Change;
 use ringback::domain::key::Key;
-use ringback::maintenance::difference::{Kind, Standing, find, find_among};
+use ringback::maintenance::difference::{JournalEntry, Kind, find, find_among};
 use ringback::schedule::Settlement;
 
 on_each_pair!(
@@ -62,8 +62,8 @@ async fn each_kind_of_difference_is_found(stage: Stage) {
 async fn what_the_journal_says_otherwise_by_now_is_none(stage: Stage) {
     let journal = stage.journal.as_ref();
     let (notification, start) = stage.register("1", 0).await;
-    let read = journal.standing(&[key("1")]).await.expect("read");
-    let read = [(key("1"), read[0].as_ref().map(Standing::of))];
+    let read = journal.snapshots(&[key("1")]).await.expect("read");
+    let read = [(key("1"), read[0].as_ref().map(JournalEntry::of))];
     // It is delivered between the two looks.
     let lease = stage.take("1").await;
     let recording = delivery(&notification, start);

@@ -115,10 +115,10 @@ async fn a_replay_in_the_journal_alone_is_carried_out(stage: Stage) {
     .await;
     for id in ["gone", "lingers"] {
         let entry = stage.held(id).await.expect("it is here");
-        let standing = journal.standing(&[key(id)]).await.expect("read");
-        let standing = standing[0].as_ref().expect("it is there").progress;
-        assert_eq!(entry.progress, standing, "{id}");
-        assert_eq!((standing.series, standing.due_ms), (2, START_MS), "{id}");
+        let snapshots = journal.snapshots(&[key(id)]).await.expect("read");
+        let progress = snapshots[0].as_ref().expect("it is there").progress;
+        assert_eq!(entry.progress, progress, "{id}");
+        assert_eq!((progress.series, progress.due_ms), (2, START_MS), "{id}");
     }
     let line = stage.last_line(&lingers.key).await;
     assert_eq!(line.detail, "the schedule had it at another step");
@@ -229,7 +229,7 @@ async fn a_first_look_goes_through_everything_in_steps(stage: Stage) {
         stage.schedule.counts().await.expect("counted").pending,
         1_700
     );
-    let found = stage.journal.standing(&[key("0")]).await.expect("read");
+    let found = stage.journal.snapshots(&[key("0")]).await.expect("read");
     let state = found[0].as_ref().map(|snapshot| snapshot.state);
     assert_eq!(state, Some(State::Scheduled));
 }

@@ -161,7 +161,11 @@ async fn it_goes_on_where_it_was(stage: Stage) {
     // Whoever loses the duty asks the journal again.
     second.start_over();
     assert_eq!(second.pass(now_ms).await.expect("repaired"), NOTHING);
-    let found = stage.journal.standing(&[key("00000")]).await.expect("read");
+    let found = stage
+        .journal
+        .snapshots(&[key("00000")])
+        .await
+        .expect("read");
     let state = found[0].as_ref().map(|snapshot| snapshot.state);
     assert_eq!(state, Some(State::Scheduled));
 }
