@@ -5,7 +5,7 @@
 //! this thread usually get their turn, since many of them are about to hand something in. One call
 //! is in flight at a time, so requests keep their order.
 //!
-//! A request that has waited too long for its turn, or whose caller has gone away, is not carried out:
+//! A request that has waited too long for its turn, or whose caller has gone away, is not executed:
 //! behind a store that does not answer, callers would otherwise wait for one time-out after the
 //! other, and be served long after they had given up.
 
@@ -31,7 +31,7 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// It waited too long for its turn, the process is stopping, or the call panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the batch was not carried out")]
+#[error("the batch was not executed")]
 pub struct BatchLost;
 
 struct Slot<Request, Reply> {
@@ -57,7 +57,7 @@ where
     Request: Send + 'static,
     Reply: Send + 'static,
 {
-    /// Starts the task. `weigh` says how many bytes a request carries; `call` carries out a batch
+    /// Starts the task. `weigh` says how many bytes a request carries; `call` runs a batch
     /// and gives one reply per request, in order.
     pub fn start<Call, Calling>(
         limits: BatchLimits,
@@ -116,7 +116,7 @@ where
     /// Hands one request in and waits for its reply.
     ///
     /// # Errors
-    /// [`BatchLost`] if nobody answers; the request may or may not have been carried out.
+    /// [`BatchLost`] if nobody answers; the request may or may not have been executed.
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
         let since = Instant::now();
@@ -159,8 +159,8 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waited_too_long_or_is_not_wanted_any_more_is_not_carried_out() {
-        let (gate, carried_out) = (
+    async fn what_waited_too_long_or_is_not_wanted_any_more_is_not_executed() {
+        let (gate, executed) = (
             Arc::new(Semaphore::new(0)),
             Arc::new(Mutex::new(Vec::<u8>::new())),
         );
@@ -170,12 +170,12 @@ mod tests {
             queue: 10,
         };
         let batcher = Arc::new(Batcher::start(limits, |_: &u8| 1, {
-            let (gate, carried_out) = (gate.clone(), carried_out.clone());
+            let (gate, executed) = (gate.clone(), executed.clone());
             move |requests: Vec<u8>| {
-                let (gate, carried_out) = (gate.clone(), carried_out.clone());
+                let (gate, executed) = (gate.clone(), executed.clone());
                 async move {
                     gate.acquire().await.expect("open").forget();
-                    carried_out.lock().expect("held").extend(&requests);
+                    executed.lock().expect("held").extend(&requests);
                     requests
                 }
             }
@@ -196,7 +196,7 @@ mod tests {
         assert_eq!(first.await.expect("no panic"), Ok(1), "it was in flight");
         assert_eq!(late.await.expect("no panic"), Err(BatchLost));
         assert_eq!(fresh.await.expect("no panic"), Ok(4));
-        assert_eq!(*carried_out.lock().expect("held"), [1, 4]);
+        assert_eq!(*executed.lock().expect("held"), [1, 4]);
     }
 
     #[tokio::test]
@@ -230,7 +230,7 @@ mod tests {
         gate.add_permits(10);
         let mut replies = Vec::new();
         for caller in callers {
-            replies.push(caller.await.expect("no panic").expect("carried out"));
+            replies.push(caller.await.expect("no panic").expect("executed"));
         }
         assert_eq!(
             replies.iter().map(|reply| reply.0).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! Bounds the requests in flight, and carries each out to its end.
+//! Bounds the requests in flight, and runs each to its end.
 //!
 //! Every request runs in a task of its own, which holds its place until it has ended. A client that
 //! hangs up therefore cannot stop a change between the journal and the schedule, nor make room for
@@ -33,12 +33,12 @@ pub async fn pass(
     let Ok(place) = concurrency_limit.0.try_acquire_owned() else {
         return Problem::busy().into_response();
     };
-    let carried_out = tokio::spawn(async move {
+    let executed = tokio::spawn(async move {
         let response = next.run(request).await;
         drop(place);
         response
     });
-    match carried_out.await {
+    match executed.await {
         Ok(response) => response,
         Err(error) => {
             tracing::error!(%error, "a request ended in a panic; this is a bug");

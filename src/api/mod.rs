@@ -52,7 +52,7 @@ const BESIDE_BODY_BYTES: usize = 64 * 1024;
 const LONGEST_ESCAPE: usize = 6;
 /// Longest batch request, in bytes, unless a single registration may be longer.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Most batch requests carried out at once; more than that wait for a place.
+/// Most batch requests executed at once; more than that wait for a place.
 const MOST_BATCHES: usize = 16;
 /// Bytes of all bodies together that have arrived, beside the first
 /// [`FREE_BYTES`](room::FREE_BYTES) of each.

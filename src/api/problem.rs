@@ -111,7 +111,7 @@ impl Problem {
     pub fn internal() -> Self {
         Self::new(
             Kind::Internal,
-            "the request was not carried out, or not wholly; the server's log says more",
+            "the request was not executed, or not wholly; the server's log says more",
         )
     }
 
@@ -120,7 +120,7 @@ impl Problem {
     pub fn busy() -> Self {
         Self::new(
             Kind::Busy,
-            "this server is carrying out as many requests as it may; nothing was done, so send it again",
+            "this server is running as many requests as it may; nothing was done, so send it again",
         )
     }
 

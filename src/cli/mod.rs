@@ -83,7 +83,7 @@ enum Failure {
     Interrupted,
 }
 
-/// Carries out the command line of this process.
+/// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {

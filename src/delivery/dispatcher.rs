@@ -1,4 +1,4 @@
-//! The loop that claims what is due and has it carried out.
+//! The loop that claims what is due and has it run.
 //!
 //! Sleeps until the next due time, or until somebody registers something earlier; a slow poll is
 //! only the safety net. A permit is taken before a lease is claimed and goes back when the worker
@@ -138,7 +138,7 @@ impl Dispatcher {
     }
 
     /// Claims once, as much as there are permits, and starts a worker for each lease. Not cut short
-    /// but at the very end: a claim whose reply is thrown away leaves leases that nobody carries out.
+    /// but at the very end: a claim whose reply is thrown away leaves leases that nobody works on.
     async fn claim(
         &self,
         permit: OwnedSemaphorePermit,

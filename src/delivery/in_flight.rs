@@ -55,7 +55,7 @@ impl InFlight {
 
 impl Entered<'_> {
     /// Ends the worker, unless a newer lease was waiting for it and has not been taken: then the
-    /// notification was settled and claimed again, and that lease is to be carried out.
+    /// notification was settled and claimed again, and that lease is to be worked on.
     pub fn leave(&mut self) -> Option<Lease> {
         let mut waiting = self.among.waiting();
         let newer = waiting.get_mut(&self.key).and_then(Option::take);
@@ -68,7 +68,7 @@ impl Entered<'_> {
 }
 
 impl Drop for Entered<'_> {
-    /// After a panic too, or the notification could never be carried out again.
+    /// After a panic too, or the notification could never be worked on again.
     fn drop(&mut self) {
         if !self.left {
             self.among.waiting().remove(&self.key);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_lease_that_nobody_took_is_carried_out_before_leaving() {
+    fn a_newer_lease_that_nobody_took_is_worked_on_before_leaving() {
         let in_flight = InFlight::default();
         let (mut first, _) = in_flight.enter(lease(10)).expect("nobody is in flight");
         assert!(in_flight.enter(lease(20)).is_none());

@@ -1,4 +1,4 @@
-//! Carrying out attempts.
+//! Making attempts.
 //!
 //! [`dispatcher`] claims what is due and keeps the number of attempts in flight bounded; [`worker`]
 //! takes one lease from claim to the call, the record of it and the settlement; [`http_client`] makes one HTTP

@@ -46,13 +46,13 @@ impl Worker {
     ) -> Option<Settlement> {
         self.metrics.attempt(&attempt);
         let interrupted = attempt.answer.outcome == Outcome::Interrupted;
-        let carried_out = if interrupted {
+        let applied = if interrupted {
             Settlement::Release
         } else {
             self.carry(&decision)
         };
         let Some(recorder) = &self.recorder else {
-            return Some(carried_out);
+            return Some(applied);
         };
         let recording = Recording {
             key: lease.entry.notification.key.clone(),
@@ -62,7 +62,7 @@ impl Worker {
             at_ms: self.clock.now_ms(),
         };
         let notification = lease.entry.notification.clone();
-        let keeping = self.keep(recorder, notification, recording, carried_out);
+        let keeping = self.keep(recorder, notification, recording, applied);
         self.hold(lease, keeping).await
     }
 
@@ -152,12 +152,12 @@ impl Worker {
         recorder: &Recorder,
         notification: Arc<Notification>,
         recording: Recording,
-        carried_out: Settlement,
+        applied: Settlement,
     ) -> Option<Settlement> {
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.record(recording.clone()).await {
-                Ok(Recorded::Applied) => return Some(carried_out),
+                Ok(Recorded::Applied) => return Some(applied),
                 Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
                 // A journal that was set back has forgotten it. Written down again, it comes back with
                 // this attempt.
@@ -168,7 +168,7 @@ impl Worker {
                         actor: Actor::maintenance(),
                     };
                     if !self.register_again(recorder, registering).await? {
-                        return Some(carried_out);
+                        return Some(applied);
                     }
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
@@ -260,7 +260,7 @@ impl Worker {
     /// Settles a lease, trying again while that may help: the fence makes repeating safe.
     ///
     /// A lease that is lost may have been claimed again by this very process: then that one is settled
-    /// instead. An outcome that the journal holds is carried out whoever has the lease, and if nobody has
+    /// instead. An outcome that the journal holds is applied whoever has the lease, and if nobody has
     /// one: Redis may have been set back to before it was given.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
@@ -273,7 +273,7 @@ impl Worker {
             {
                 Ok(Settled::Done) => return,
                 Ok(Settled::Lost) => {
-                    // Normal after a reply was lost on its way; the call had been carried out.
+                    // Normal after a reply was lost on its way; the call had been executed.
                     tracing::debug!(notification = %key, "the lease was lost");
                     let Some(newest) = self.in_flight.newer(&key) else {
                         if is_outcome(&settlement)
@@ -360,7 +360,7 @@ impl Worker {
     }
 }
 
-/// Whether a settlement carries out what the journal holds.
+/// Whether a settlement applies what the journal holds.
 fn is_outcome(settlement: &Settlement) -> bool {
     match settlement {
         Settlement::Again(_) | Settlement::End { .. } => true,

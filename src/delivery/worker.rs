@@ -54,19 +54,19 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Carries one lease out.
+    /// Works off one lease.
     pub async fn run(&self, lease: Lease) {
         let Some((mut entered, lease)) = self.in_flight.enter(lease) else {
             return;
         };
         let mut next = Some(lease);
         while let Some(lease) = next {
-            self.carry_out(lease).await;
+            self.attempt(lease).await;
             next = entered.leave();
         }
     }
 
-    async fn carry_out(&self, lease: Lease) {
+    async fn attempt(&self, lease: Lease) {
         let Some(mut lease) = self.confirm(lease).await else {
             return;
         };

@@ -1,6 +1,6 @@
 //! What people and services do to a notification by hand: cancel, discard, replay, retry.
 //!
-//! Decides whether the state allows it and what comes of it; carrying it out is for the stores.
+//! Decides whether the state allows it and what comes of it; applying it is for the stores.
 
 use crate::domain::ladder::Ladder;
 use crate::domain::progress::Progress;

@@ -1,6 +1,6 @@
 //! The delivery decision: what an answer means, and what happens next.
 //!
-//! One function, total and pure. Everything else about delivery only carries it out.
+//! One function, total and pure. Everything else about delivery only applies it.
 
 use crate::domain::attempt::Outcome;
 use crate::domain::ladder::{Failed, LATE_MS, Ladder, Next};

@@ -57,7 +57,7 @@ impl Status {
     }
 }
 
-/// Carries a recording out on the notification as it stands.
+/// Applies a recording to the notification as it stands.
 pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
     let mut status = Status {
         state: snapshot.state,
@@ -136,7 +136,7 @@ pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
 /// What a change by hand does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Changes {
-    /// It is carried out; with a line for the history.
+    /// It is applied; with a line for the history.
     Done(Line),
     /// The state forbids it.
     Refused,
@@ -144,8 +144,8 @@ pub(super) enum Changes {
     Fenced,
 }
 
-/// Carries a change by hand out on the notification as it stands. That raises the fence, so a change
-/// that is made twice is carried out once.
+/// Applies a change by hand to the notification as it stands. That raises the fence, so a change
+/// that is made twice is applied once.
 pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Changes {
     let changed = changing.change.apply(
         &snapshot.ladder,

@@ -109,7 +109,7 @@ pub struct Recording {
 /// What a recording did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recorded {
-    /// The attempt is kept and the decision carried out.
+    /// The attempt is kept and the decision applied.
     Applied,
     /// The attempt is kept; the notification stands elsewhere than `before` said, namely here
     /// (without its attempts).
@@ -118,7 +118,7 @@ pub enum Recorded {
     Missing,
 }
 
-/// A change by hand, to be carried out and written down.
+/// A change by hand, to be applied and written down.
 #[derive(Debug, Clone)]
 pub struct Changing {
     /// The lease on what is changed: nobody attempts or changes it meanwhile.
@@ -139,7 +139,7 @@ pub struct Changing {
 /// What a change found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeResult {
-    /// It was carried out; this is how the notification stands now (without its attempts).
+    /// It was applied; this is how the notification stands now (without its attempts).
     Done(Box<Snapshot>),
     /// Its state does not allow it; nothing changed (without its attempts).
     Refused(Box<Snapshot>),
@@ -160,7 +160,7 @@ pub struct Transition {
     pub at_ms: i64,
     /// Who asked for it.
     pub actor: String,
-    /// The instance that carried it out.
+    /// The instance that applied it.
     pub instance: String,
     /// Its cause or reason; may be empty.
     pub detail: String,
@@ -382,7 +382,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Keeps a batch of notifications. A key that occurs twice in it is created once.
     async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError>;
 
-    /// Keeps a batch of attempts and carries out their decisions.
+    /// Keeps a batch of attempts and applies their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
     /// Shuts out whoever leased this notification before: changes that they decided on are refused
@@ -390,7 +390,7 @@ pub trait Journal: Send + Sync + 'static {
     /// earlier lease has expired calls this before doing anything else.
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
-    /// Carries out a change by hand, if the fence is the one it was decided on.
+    /// Applies a change by hand, if the fence is the one it was decided on.
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
     /// Sets a notification aside, unless it is already. Touches nothing else of it.

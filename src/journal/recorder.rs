@@ -95,7 +95,7 @@ impl Recorder {
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
 
-    /// Keeps one attempt and carries out its decision.
+    /// Keeps one attempt and applies its decision.
     ///
     /// # Errors
     /// Whatever the journal says of the batch it went in.
@@ -202,7 +202,7 @@ async fn read_bodies(
     replies
 }
 
-/// Whether something in a batch cannot be read or kept. It is then carried out again one by one, so
+/// Whether something in a batch cannot be read or kept. It is then executed again one by one, so
 /// that it costs nobody else anything.
 fn is_spoilt<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
     many > 1 && matches!(all, Err(JournalError::Corrupt(_)))

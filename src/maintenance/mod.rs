@@ -6,11 +6,11 @@
 //! through everything, [`difference`] says where the stores disagree, [`repair`] does something about
 //! it, [`recovery::load`] puts in everything that is pending.
 //!
-//! A duty takes the time as an argument; [`beat`] says when it is seen to, and by which instance.
+//! A duty takes the time as an argument; [`duty`] says when it runs, and on which instance.
 
 pub mod audit;
-pub mod beat;
 pub mod difference;
+pub mod duty;
 pub mod error;
 pub mod probe;
 pub mod prune;
@@ -22,7 +22,7 @@ pub mod sweep;
 
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
-use beat::see_to;
+use duty::run;
 use prune::{Pruner, Retention};
 use reconcile::Reconciler;
 use recovery::Recovery;
@@ -87,15 +87,15 @@ impl Maintenance {
         if let Some(journal) = journal {
             // While the schedule is being loaded, comparing would only find what is on its way.
             let clock = schedule.clock();
-            let round = Reconciler::new(journal.clone(), schedule.clone());
-            let work = see_to(round, journal.clone(), clock.clone(), whole.clone());
+            let duty = Reconciler::new(journal.clone(), schedule.clone());
+            let work = run(duty, journal.clone(), clock.clone(), whole.clone());
             duties.push(("reconciler", until(stop.clone(), work)));
-            let round = Sweep::new(journal.clone(), schedule);
-            let work = see_to(round, journal.clone(), clock.clone(), whole);
+            let duty = Sweep::new(journal.clone(), schedule);
+            let work = run(duty, journal.clone(), clock.clone(), whole);
             duties.push(("sweep", until(stop.clone(), work)));
             let (_, always) = watch::channel(true);
-            let round = Pruner::new(journal.clone(), retention);
-            let work = see_to(round, journal, clock, always);
+            let duty = Pruner::new(journal.clone(), retention);
+            let work = run(duty, journal, clock, always);
             duties.push(("pruner", until(stop.clone(), work)));
         }
         duties

@@ -4,7 +4,7 @@
 //! record have to wait. What is pending is never forgotten, and a dead letter only where that was
 //! asked for: it waits for somebody's decision.
 
-use super::beat::{Round, Step};
+use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use crate::journal::{Journal, Prune, Pruned};
 use std::future::Future;
@@ -15,7 +15,7 @@ use std::time::Duration;
 const BATCH: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(200);
 /// The rest between two rounds.
-const ROUND_REST: Duration = Duration::from_secs(60);
+const RUN_REST: Duration = Duration::from_secs(60);
 
 /// For how long something is kept after it has ended, in milliseconds; `None` is for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Retention {
     }
 }
 
-/// Forgets, round after round.
+/// Forgets, again and again.
 pub struct Pruner {
     journal: Arc<dyn Journal>,
     retention: Retention,
@@ -89,7 +89,7 @@ impl Pruner {
     }
 }
 
-impl Round for Pruner {
+impl Duty for Pruner {
     type Outcome = Pruned;
 
     const NAME: &'static str = "prune";
@@ -107,7 +107,7 @@ impl Round for Pruner {
     }
 
     fn rest(_took: Duration) -> Duration {
-        ROUND_REST
+        RUN_REST
     }
 
     fn report(pruned: Pruned) {

@@ -17,8 +17,8 @@
 //! found by the sweep.
 
 use super::REGISTRATION_MS;
-use super::beat::{Round, Step};
 use super::difference::{JournalEntry, find, find_among};
+use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use super::repair::{Record, Repaired, repair};
 use crate::domain::key::Key;
@@ -184,7 +184,7 @@ impl Reconciler {
     }
 }
 
-impl Round for Reconciler {
+impl Duty for Reconciler {
     type Outcome = Repaired;
 
     const NAME: &'static str = "reconcile";

@@ -7,7 +7,7 @@
 //! if servers are started often.
 
 use super::REGISTRATION_MS;
-use super::beat::{Round, Step};
+use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use super::repair::{Record, Repaired, repair};
 use super::scan::{Pick, Place, compare};
@@ -22,12 +22,12 @@ const PLACE: &str = "swept";
 /// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(500);
-/// The shortest rest between two rounds. A round that took longer rests as long as it took.
-const ROUND_REST: Duration = Duration::from_secs(60);
+/// The shortest rest between two runs. A run that took longer rests as long as it took.
+const RUN_REST: Duration = Duration::from_secs(60);
 /// After how many steps the place is written down.
 const REMEMBER: u32 = 20;
 
-/// Goes through everything, round after round.
+/// Goes through everything, again and again.
 pub struct Sweep {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
@@ -108,7 +108,7 @@ impl Sweep {
             .unwrap_or(Place::START))
     }
 
-    /// Goes on from there, and writes it down now and then. A round of a few steps writes nothing.
+    /// Goes on from there, and writes it down now and then. A run of a few steps writes nothing.
     async fn keep(&mut self, place: Place) -> Result<(), MaintenanceError> {
         let since = self.steps - self.written.unwrap_or(0);
         let over = place == Place::START && self.written.is_some();
@@ -124,7 +124,7 @@ impl Sweep {
     }
 }
 
-impl Round for Sweep {
+impl Duty for Sweep {
     type Outcome = Repaired;
 
     const NAME: &'static str = "sweep";
@@ -143,7 +143,7 @@ impl Round for Sweep {
     }
 
     fn rest(took: Duration) -> Duration {
-        took.max(ROUND_REST)
+        took.max(RUN_REST)
     }
 
     fn report(repaired: Repaired) {

@@ -13,7 +13,7 @@
 //! * The expiry is the fence: a settlement whose lease is not the one in force changes nothing.
 //! * A claim never takes a lane over its cap, serves the due lanes in turn, and within a lane takes
 //!   what has been due longest.
-//! * Every call can be repeated safely: a call that timed out may have been carried out.
+//! * Every call can be repeated safely: a call that timed out may have been executed.
 //! * Whoever changes a notification by hand leases it first ([`Schedule::lease_one`]), also one that
 //!   is not here: then nobody else attempts or changes it, and what is put in meanwhile waits.
 
@@ -183,7 +183,7 @@ pub enum Reservation {
 /// What a settlement did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settled {
-    /// It was carried out.
+    /// It was executed.
     Done,
     /// The lease is not in force any more: nothing changed.
     Lost,
@@ -239,7 +239,7 @@ pub struct Restored {
 /// What a claim brought.
 #[derive(Debug, Clone, Default)]
 pub struct Claimed {
-    /// The leases, in the order in which they should be carried out.
+    /// The leases, in the order in which they should be worked on.
     pub leases: Vec<Lease>,
     /// When there is next something to claim, if that is known: in the past if more is due now.
     pub next_due_ms: Option<i64>,
@@ -358,7 +358,7 @@ pub struct ScheduleCounts {
 #[derive(Debug, Clone, Error)]
 pub enum ScheduleError {
     /// It cannot be reached, is too slow or refuses; worth trying again. The call may have been
-    /// carried out all the same.
+    /// executed all the same.
     #[error("the schedule is unavailable: {0}")]
     Unavailable(String),
     /// It has lost what it held, and nothing was done. It is being loaded from the journal, and can

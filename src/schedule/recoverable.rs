@@ -21,7 +21,7 @@ use async_trait::async_trait;
 pub enum Found {
     /// It holds everything.
     Whole,
-    /// Another instance is loading it; calls are carried out meanwhile.
+    /// Another instance is loading it; calls are executed meanwhile.
     Loading,
     /// Another instance is emptying it; to be asked again in a moment.
     Clearing,
@@ -107,7 +107,7 @@ pub trait Recoverable: Send + Sync {
     /// Completes once something was found to be missing, and nobody has looked since.
     async fn lost(&self);
 
-    /// Completes once calls are carried out again.
+    /// Completes once calls are executed again.
     async fn regained(&self);
 
     /// How many changes of this instance were answered, as a text to be remembered outside.

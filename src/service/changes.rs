@@ -112,13 +112,13 @@ impl Service {
             reason: reason.to_string(),
         };
         let service = self.clone();
-        let changing = tokio::spawn(async move { service.carry_out(&asked).await });
+        let changing = tokio::spawn(async move { service.run_change(&asked).await });
         changing
             .await
             .unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 
-    async fn carry_out(self: &Arc<Self>, asked: &Asked) -> Result<Snapshot, ServiceError> {
+    async fn run_change(self: &Arc<Self>, asked: &Asked) -> Result<Snapshot, ServiceError> {
         let started = Instant::now();
         let _lock = self.locks.lock(&asked.key).await?;
         loop {
@@ -243,7 +243,7 @@ impl Service {
                 return Tried::answered(Err(ServiceError::Missing));
             }
             Err(error) => {
-                // The journal may have carried it out all the same, or may do so yet.
+                // The journal may have applied it all the same, or may do so yet.
                 self.recheck(held).await;
                 return Tried::answered(Err(error.into()));
             }

@@ -1,4 +1,4 @@
-//! What services and support staff ask for, carried out over both stores.
+//! What services and support staff ask for, done over both stores.
 //!
 //! Owns the order of the writes: the journal first, then the schedule. A crash in between leaves
 //! the journal ahead, and asking again puts it right: every request here can be repeated. Knows nothing
@@ -56,7 +56,7 @@ pub struct Service {
     last_reading: LastReading,
 }
 
-/// Why a request was not carried out.
+/// Why a request was not done.
 #[derive(Debug, Clone, Error)]
 pub enum ServiceError {
     /// No such notification.

@@ -1,6 +1,6 @@
 //! How long a caller waits for a store: a few seconds, whatever the store does.
 //!
-//! A call that is given up may have been carried out, or may be later: the caller is told to take
+//! A call that is given up may have been executed, or may be later: the caller is told to take
 //! nothing for done, as after any other failure.
 
 use super::ServiceError;

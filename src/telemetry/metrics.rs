@@ -163,7 +163,7 @@ impl Metrics {
         );
         registry.register(
             "leases_in_flight",
-            "Leases that this process is carrying out, at most --concurrency",
+            "Leases that this process works on, at most --concurrency",
             metrics.in_flight.clone(),
         );
         registry.register_collector(Box::new(metrics.reading.clone()));

@@ -1,4 +1,4 @@
-//! Carrying out changes by hand, raising fences, and adding lines to histories.
+//! Applying changes by hand, raising fences, and adding lines to histories.
 
 use super::connections::Call;
 use super::error::Failure;
@@ -65,7 +65,7 @@ impl Call for Change<'_> {
             insert_history(&mut transaction, &[was_set_aside], &instance).await?;
         }
         insert_history(&mut transaction, &[history], instance).await?;
-        // Carried out twice, it would be refused the second time.
+        // Executed twice, it would be refused the second time.
         let committed = transaction.commit().await;
         committed.map_err(|error| Failure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))

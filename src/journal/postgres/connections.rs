@@ -8,7 +8,7 @@
 //!
 //! Every wait has a limit. When one is over, the call counts as failed; the server may still carry it
 //! out, until its own limits for statements and locks. So a call whose reply did not come may have
-//! been carried out or not, and whoever repeats it gets the same in the end: that is what the
+//! been executed or not, and whoever repeats it gets the same in the end: that is what the
 //! contract of a journal says of registering and recording.
 
 use super::error::Failure;
@@ -76,7 +76,7 @@ pub(super) trait Call: Sync {
     /// Its answer.
     type Reply: Send;
 
-    /// Carries it out.
+    /// Runs it.
     async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure>;
 }
 

@@ -17,7 +17,7 @@ pub(super) const UNIQUE_VIOLATION: &str = "23505";
 /// Why a call was not answered, as far as it matters for what to do next.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// The connection broke or the server is going away. Whether the call was carried out is not
+    /// The connection broke or the server is going away. Whether the call was executed is not
     /// known, and other connections are likely to be broken too.
     Lost(String),
     /// Somebody else was quicker: a deadlock, or a key that was taken a moment ago. Nothing of the
@@ -28,7 +28,7 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// As it is, for a call that must not be carried out twice: it may have been.
+    /// As it is, for a call that must not be executed twice: it may have been.
     pub(super) fn in_doubt(self) -> Self {
         match self {
             Self::Lost(cause) => Self::Final(JournalError::Unavailable(cause)),

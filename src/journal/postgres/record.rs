@@ -1,11 +1,11 @@
-//! Keeping a batch of attempts and carrying out their decisions.
+//! Keeping a batch of attempts and applying their decisions.
 //!
 //! Nearly every notification still stands where its attempt began. So the usual batch is one
 //! statement that takes that for granted: it moves what stands there, keeps the attempts of what it
 //! moved, and says what that was. Whatever it did not move, and what does not move anything, goes the
 //! careful way: lock, look, decide, write.
 //!
-//! A batch may so be carried out in two transactions. If the second one fails, the call fails
+//! A batch may so be executed in two transactions. If the second one fails, the call fails
 //! although a part of it was kept; repeated, that part is found to be kept already.
 
 use super::connections::Call;
@@ -222,7 +222,7 @@ impl Record<'_> {
         }
     }
 
-    /// Carries these out one after the other, on what they are about as it really stands.
+    /// Applies these one after the other, on what they are about as it really stands.
     async fn with_care(
         &self,
         connection: &mut PgConnection,

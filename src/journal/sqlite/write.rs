@@ -77,7 +77,7 @@ pub(super) async fn register(
     Ok(replies)
 }
 
-/// Keeps a batch of attempts and carries out their decisions, in order.
+/// Keeps a batch of attempts and applies their decisions, in order.
 pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
@@ -176,7 +176,7 @@ pub(super) async fn note(
     insert_history(connection, &lines).await
 }
 
-/// Carries out a change by hand.
+/// Applies a change by hand.
 pub(super) async fn change(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,

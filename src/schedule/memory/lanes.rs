@@ -8,7 +8,7 @@
 //! present instant, behind the lanes that came to that instant before it. So between two turns of
 //! a due lane no other is served twice.
 
-use super::named::{Named, Timed};
+use super::by_key::{ByKey, Timed};
 use crate::domain::lane::Lane;
 use crate::schedule::PER_VISIT;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,7 +59,7 @@ impl Lanes {
     }
 
     /// Lets an entry wait in its lane until it is due.
-    pub(super) fn wait(&mut self, lane: &Lane, name: Named, due_ms: i64, now_ms: i64) {
+    pub(super) fn wait(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         if !self.lanes.contains_key(lane) {
             let lane = Arc::new(lane.clone());
             let queue = Queue {
@@ -76,14 +76,14 @@ impl Lanes {
     }
 
     /// Takes an entry out of its lane, due or not.
-    pub(super) fn withdraw(&mut self, lane: &Lane, name: Named, due_ms: i64, now_ms: i64) {
+    pub(super) fn withdraw(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         let at_ms = due_ms;
         self.queue(lane).waiting.remove(&Timed { at_ms, name });
         self.place(lane, now_ms, Because::Changed);
     }
 
     /// Takes an entry out of its lane for a lease, due or not and whatever the cap.
-    pub(super) fn take(&mut self, lane: &Lane, name: Named, due_ms: i64, now_ms: i64) {
+    pub(super) fn take(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         self.queue(lane).leases += 1;
         self.withdraw(lane, name, due_ms, now_ms);
     }
@@ -189,7 +189,7 @@ mod tests {
     use crate::domain::webhook_id::WebhookId;
     use bytes::Bytes;
 
-    fn named(id: &str) -> Named {
+    fn named(id: &str) -> ByKey {
         let registration = Registration {
             key: Key::new("t", id).expect("a key"),
             destination: Destination::parse("https://shop.example/").expect("a destination"),
@@ -200,7 +200,7 @@ mod tests {
             ladder: Ladder::standard(),
             ack: AckRule::Success,
         };
-        Named::of(&Arc::new(
+        ByKey::of(&Arc::new(
             registration.accept(WebhookId::from_bytes([0; 16]), 0).0,
         ))
     }

@@ -2,7 +2,7 @@
 //!
 //! Owns nothing that outlives the process: the journal is the record, and the schedule is rebuilt
 //! from it at start. Promises the contract of [`crate::schedule`] to any number of tasks. Every
-//! call is carried out whole under one lock, which is held for a few steps in sorted sets and never
+//! call is executed whole under one lock, which is held for a few steps in sorted sets and never
 //! across a wait; time is read under the lock, so calls see it in the order in which they happen.
 //!
 //! Over a journal, a body is held if its first attempt is due soon, as long as bodies take no more than
@@ -10,11 +10,11 @@
 //! the journal, where the attempt reads it ([`crate::domain::body`]). So what is pending takes little, and
 //! what is sent at once costs no read.
 
-mod book;
+mod by_key;
 mod doubts;
 mod ended;
 mod lanes;
-mod named;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,7 @@ use crate::schedule::{
     Settlement,
 };
 use async_trait::async_trait;
-use book::{Bodies, Book};
+use state::{Bodies, MemoryState};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The schedule of one process.
@@ -39,7 +39,7 @@ pub struct MemorySchedule {
     clock: Arc<dyn Clock>,
     limits: Limits,
     wake: Wake,
-    book: Mutex<Book>,
+    state: Mutex<MemoryState>,
     ledger: Arc<Ledger>,
 }
 
@@ -65,25 +65,28 @@ impl MemorySchedule {
             clock,
             limits,
             wake: Wake::default(),
-            book: Mutex::new(Book::new(limits, bodies, ledger.clone())),
+            state: Mutex::new(MemoryState::new(limits, bodies, ledger.clone())),
             ledger,
         }
     }
 
     /// A panic under the lock is a bug and may have left half a change behind. Nothing here may be
     /// relied on then; a restart rebuilds it from the journal.
-    fn book(&self) -> Result<MutexGuard<'_, Book>, ScheduleError> {
-        self.book.lock().map_err(|_| {
+    fn state(&self) -> Result<MutexGuard<'_, MemoryState>, ScheduleError> {
+        self.state.lock().map_err(|_| {
             ScheduleError::Corrupt("a change was left unfinished; restart the server".into())
         })
     }
 
-    /// Carries out a change, and wakes the dispatcher if there is something to claim earlier now.
-    fn change<T>(&self, change: impl FnOnce(&mut Book, i64) -> T) -> Result<T, ScheduleError> {
-        let mut book = self.book()?;
-        let result = change(&mut book, self.clock.now_ms());
-        let next_ms = book.next_ms();
-        drop(book);
+    /// Applies a change, and wakes the dispatcher if there is something to claim earlier now.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut MemoryState, i64) -> T,
+    ) -> Result<T, ScheduleError> {
+        let mut state = self.state()?;
+        let result = change(&mut state, self.clock.now_ms());
+        let next_ms = state.next_ms();
+        drop(state);
         if let Some(next_ms) = next_ms {
             self.wake.bring_forward(next_ms);
         }
@@ -114,25 +117,25 @@ impl Schedule for MemorySchedule {
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
-        self.change(|book, now_ms| book.register(entry, now_ms))
+        self.change(|state, now_ms| state.register(entry, now_ms))
     }
 
     async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         // Does not ring: whoever claims learns from the reply when there is more.
-        let mut book = self.book()?;
-        Ok(book.claim(most, self.clock.now_ms()))
+        let mut state = self.state()?;
+        Ok(state.claim(most, self.clock.now_ms()))
     }
 
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.change(|book, now_ms| book.settle(&lease, settlement, now_ms))
+        self.change(|state, now_ms| state.settle(&lease, settlement, now_ms))
     }
 
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
-        self.change(|book, now_ms| book.renew(lease, now_ms))
+        self.change(|state, now_ms| state.renew(lease, now_ms))
     }
 
     async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        self.change(|book, now_ms| book.lease_one(request, now_ms))
+        self.change(|state, now_ms| state.lease_one(request, now_ms))
     }
 
     async fn end_reservation(
@@ -140,29 +143,29 @@ impl Schedule for MemorySchedule {
         lease: LeaseToken,
         reservation: Reservation,
     ) -> Result<Settled, ScheduleError> {
-        self.change(|book, now_ms| book.end_reservation(&lease, reservation, now_ms))
+        self.change(|state, now_ms| state.end_reservation(&lease, reservation, now_ms))
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        Ok(self.book()?.find(key))
+        Ok(self.state()?.find(key))
     }
 
     async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
-        let book = self.book()?;
-        Ok(keys.iter().map(|key| book.in_flight(key)).collect())
+        let state = self.state()?;
+        Ok(keys.iter().map(|key| state.in_flight(key)).collect())
     }
 
     async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
-        let book = self.book()?;
-        Ok(keys.iter().map(|key| book.holding(key)).collect())
+        let state = self.state()?;
+        Ok(keys.iter().map(|key| state.holding(key)).collect())
     }
 
     async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        self.book()?.scan(cursor, limit)
+        self.state()?.scan(cursor, limit)
     }
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        self.change(|book, now_ms| book.restore(entries, now_ms))
+        self.change(|state, now_ms| state.restore(entries, now_ms))
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {
@@ -170,20 +173,20 @@ impl Schedule for MemorySchedule {
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
-        self.book()?.dead(cursor, limit)
+        self.state()?.dead(cursor, limit)
     }
 
     async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
-        Ok(self.book()?.counts())
+        Ok(self.state()?.counts())
     }
 
     async fn check(&self) -> Result<(), ScheduleError> {
-        drop(self.book()?);
+        drop(self.state()?);
         let room = self.ledger.check();
         room.map_err(|full| ScheduleError::Unavailable(full.to_string()))
     }
 
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        Ok(self.book()?.lane_in_flight(lane))
+        Ok(self.state()?.lane_in_flight(lane))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every call has a time limit. One that found its connection broken is sent once more over a new
 //! one, or the first call after an outage would always fail, on every connection; that it may have
-//! been carried out does no harm, since every script can be repeated. One that timed out is not sent
+//! been executed does no harm, since every script can be repeated. One that timed out is not sent
 //! again: the caller has waited long enough to decide for itself. The next one then goes over a new
 //! connection, since the old one may lead nowhere any more; likewise after the server said that it
 //! may not be written to, since the name may stand for another server by now.

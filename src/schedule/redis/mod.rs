@@ -234,7 +234,7 @@ impl Schedule for RedisSchedule {
             let more = match partition.claim(most - claimed.leases.len()).await {
                 Ok(more) => more,
                 Err(error) if claimed.leases.is_empty() => return Err(error),
-                // What was claimed must be carried out; the next claim meets the error again.
+                // What was claimed must be worked on; the next claim meets the error again.
                 Err(error) => {
                     tracing::debug!(%error, "a partition cannot be claimed from");
                     claimed.next_due_ms = Some(self.clock.now_ms());

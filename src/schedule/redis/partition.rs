@@ -36,7 +36,7 @@ const UPKEEP: usize = 256;
 /// After how long what cannot be read comes up again, in milliseconds: meanwhile somebody may have
 /// repaired it, or a server of a newer version have taken it.
 const UNREADABLE_MS: i64 = 60_000;
-/// How long whoever asks for one lease waits, in milliseconds. A call that Redis carries out later
+/// How long whoever asks for one lease waits, in milliseconds. A call that Redis runs later
 /// would give a lease to nobody.
 const WANTED_MS: i64 = 3_000;
 
@@ -127,7 +127,7 @@ impl Partition {
 
     /// See [`crate::schedule::Schedule::claim`]; at most [`MOST_CLAIMED`] at a time.
     ///
-    /// A claim that was not answered may have been carried out all the same, and its leases would
+    /// A claim that was not answered may have been executed all the same, and its leases would
     /// be nobody's until they expire. So it is repeated under its number, and gives them again.
     pub async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         let mut last = self.last_claim.lock().await;
@@ -269,7 +269,7 @@ impl Partition {
             "expected" => LeasedOne::Expected,
             "missing" => LeasedOne::Missing,
             "late" => {
-                let late = "Redis took too long to carry a call out";
+                let late = "Redis took too long to run a call";
                 return Err(ScheduleError::Unavailable(late.to_string()));
             }
             other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),

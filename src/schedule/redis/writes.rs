@@ -1,7 +1,7 @@
 //! Registering and settling, many at a time.
 //!
 //! Calls are collected by themselves while the one before is in flight (see [`crate::batch`]); one
-//! script then carries out the whole batch.
+//! script then runs the whole batch.
 
 use super::connection::{Connection, Script};
 use super::context::{Context, add_entries};
@@ -53,7 +53,7 @@ impl Settling {
     }
 }
 
-/// Collects registrations and carries them out.
+/// Collects registrations and runs them.
 pub fn registrations(
     context: Arc<Context>,
     connection: Connection,
@@ -102,7 +102,7 @@ async fn register(
     Ok(results)
 }
 
-/// Collects settlements and carries them out.
+/// Collects settlements and runs them.
 pub fn settlements(
     context: Arc<Context>,
     connection: Connection,

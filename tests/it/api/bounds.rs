@@ -174,7 +174,7 @@ async fn a_client_that_hangs_up_does_not_stop_what_it_asked_for() {
     go.add_permits(100);
     tokio::time::timeout(Duration::from_secs(10), left.acquire())
         .await
-        .expect("carried out all the same")
+        .expect("executed all the same")
         .expect("open")
         .forget();
     let path = "/v1/notifications/payment.succeeded/1";

@@ -116,7 +116,7 @@ async fn a_length_that_is_only_declared_takes_no_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_that_fill_the_room_together_are_all_carried_out() {
+async fn requests_that_fill_the_room_together_are_all_executed() {
     const MANY: usize = 60;
     let embedded = small_room(Duration::from_secs(60)).await;
     let address = embedded.server.address;

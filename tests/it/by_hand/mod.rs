@@ -97,9 +97,9 @@ async fn a_lease_that_was_lost_before_its_reply_came_changes_nothing() {
         journal.fence(&key("1")).await.expect("fenced");
     };
     scene.schedule.then(Then::After(Box::pin(suspended)));
-    assert_eq!(scene.cancel().await.expect("carried out"), State::Cancelled);
+    assert_eq!(scene.cancel().await.expect("cancelled"), State::Cancelled);
     let requests = scene.schedule.requests.load(Ordering::Relaxed);
-    assert_eq!(requests, 2, "it was carried out under a second lease");
+    assert_eq!(requests, 2, "it was applied under a second lease");
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn a_lease_whose_reply_was_lost_is_asked_for_again() {
     let scene = Scene::new().await;
     scene.schedule.then(Then::Lost);
     scene.schedule.then(Then::Lost);
-    assert_eq!(scene.cancel().await.expect("carried out"), State::Cancelled);
+    assert_eq!(scene.cancel().await.expect("cancelled"), State::Cancelled);
     assert_eq!(scene.schedule.requests.load(Ordering::Relaxed), 3);
     let none: [(u32, u32, Outcome); 0] = [];
     assert_eq!(attempts(&find(&*scene.journal, &key("1")).await), none);
@@ -151,7 +151,7 @@ async fn a_change_that_is_asked_for_again_goes_on_with_the_lease_that_nobody_hea
     scene.cancel().await.expect_err("no reply came");
     scene.schedule.deaf.store(false, Ordering::Relaxed);
     // It neither expires nor is it another's.
-    assert_eq!(scene.cancel().await.expect("carried out"), State::Cancelled);
+    assert_eq!(scene.cancel().await.expect("cancelled"), State::Cancelled);
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn a_change_of_which_the_journal_gives_no_answer_has_it_asked_before_anyth
         ),
         "{refused:?}"
     );
-    // It may have been carried out all the same, or may be yet.
+    // It may have been executed all the same, or may be yet.
     let entry = scene.entry().await;
     assert!(entry.verify && entry.fence, "{entry:?}");
     assert!(!scene.is_leased().await);
@@ -241,7 +241,7 @@ async fn an_attempt_of_which_nobody_knows_the_outcome_is_noted_before_a_change()
     assert_eq!(claimed.len(), 1);
     // Whoever had it has died.
     scene.clock.advance(LIMITS.lease_ms);
-    assert_eq!(scene.cancel().await.expect("carried out"), State::Cancelled);
+    assert_eq!(scene.cancel().await.expect("cancelled"), State::Cancelled);
     let snapshot = find(&*scene.journal, &key("1")).await;
     assert_eq!(attempts(&snapshot), [(1, 1, Outcome::Interrupted)]);
     assert_eq!(snapshot.attempts[0].started_ms, START_MS);

@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-/// What becomes of a request that was carried out.
+/// What becomes of a request that was executed.
 pub enum Then {
     /// Its reply is lost.
     Lost,

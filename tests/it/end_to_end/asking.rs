@@ -107,7 +107,7 @@ async fn sql(server: &Server, statement: &'static str) {
     let options = SqliteConnectOptions::new().filename(path);
     let options = options.busy_timeout(std::time::Duration::from_secs(20));
     let mut journal: SqliteConnection = options.connect().await.expect("opened");
-    journal.execute(statement).await.expect("carried out");
+    journal.execute(statement).await.expect("executed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

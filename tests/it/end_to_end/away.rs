@@ -184,7 +184,7 @@ async fn command(redis: &RedisServer, parts: &[&str]) {
     let mut connection = connect(&redis.url(0)).await;
     let mut command = redis::cmd(parts[0]);
     let answered = command.arg(&parts[1..]).exec_async(&mut connection).await;
-    answered.expect("carried out");
+    answered.expect("executed");
 }
 
 fn signal(id: &str, name: &str) {

@@ -82,7 +82,7 @@ impl Damage {
     }
 }
 
-/// Carries a statement out in the journal, beside its server.
+/// Runs a statement in the journal, beside its server.
 async fn sql(journal: &JournalConfig, statement: &str) {
     let statement = AssertSqlSafe(statement.to_string());
     match journal {
@@ -90,12 +90,12 @@ async fn sql(journal: &JournalConfig, statement: &str) {
             let mut connection = SqliteConnectOptions::new().filename(path);
             connection = connection.busy_timeout(std::time::Duration::from_secs(20));
             let mut connection = connection.connect().await.expect("opened");
-            connection.execute(statement).await.expect("carried out");
+            connection.execute(statement).await.expect("executed");
             connection.close().await.expect("closed");
         }
         JournalConfig::Postgres(url) => {
             let mut connection = connect(url.expose()).await;
-            connection.execute(statement).await.expect("carried out");
+            connection.execute(statement).await.expect("executed");
         }
         JournalConfig::None => panic!("there is no journal"),
     }

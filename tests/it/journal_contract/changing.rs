@@ -143,7 +143,7 @@ pub async fn a_change_whose_lease_was_lost_is_refused(store: &dyn Store) {
     }
 }
 
-pub async fn a_change_that_comes_twice_is_carried_out_once(store: &dyn Store) {
+pub async fn a_change_that_comes_twice_is_applied_once(store: &dyn Store) {
     let journal = store.open().await;
     for (change, state) in [
         (Change::Retry, State::Scheduled),

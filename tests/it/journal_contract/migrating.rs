@@ -60,7 +60,7 @@ async fn fill(journal: &dyn Journal) {
             _ => continue,
         };
         let change = changing(&notification.key, change, START_MS + 90);
-        journal.change(change).await.expect("carried out");
+        journal.change(change).await.expect("applied");
     }
 }
 
@@ -97,7 +97,7 @@ async fn check_goes_on(journal: &dyn Journal) {
     keep(journal, registering("new")).await;
     for (id, change) in [("waiting", Change::Cancel), ("dead", Change::Discard)] {
         let change = changing(&key(id), change, START_MS + 100);
-        journal.change(change).await.expect("carried out");
+        journal.change(change).await.expect("applied");
         let lines = journal.transitions(&key(id)).await.expect("read");
         assert_eq!(lines.last().expect("a line").at_ms, START_MS + 100);
     }

@@ -74,7 +74,7 @@ async fn restarted_between_two_calls_it_costs_none_of_them() {
     find(&*journal, &notification.key).await;
     server.restart(async {}).await;
     let change = changing(&notification.key, Change::Cancel, START_MS + 9);
-    let result = journal.change(change).await.expect("carried out");
+    let result = journal.change(change).await.expect("applied");
     assert!(matches!(result, ChangeResult::Done(_)), "{result:?}");
     server.restart(async {}).await;
     journal

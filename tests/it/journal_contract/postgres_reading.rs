@@ -55,7 +55,7 @@ async fn a_group_reads_no_more_than_it_writes_whatever_the_planner_believes() {
     keep(&*journal, registering("first")).await;
     // As far as the planner knows, there is a single notification, and it is not scheduled.
     let change = changing(&key("first"), Change::Cancel, START_MS);
-    journal.change(change).await.expect("carried out");
+    journal.change(change).await.expect("applied");
     run(&mut connect(&store.url).await, "ANALYZE").await;
     let batch: Vec<_> = (0..5_000).map(|id| registering(&id.to_string())).collect();
     for part in batch.chunks(250) {
@@ -99,7 +99,7 @@ async fn fill(journal: &dyn Journal) {
         let cancelled = registering_at(registration(key(&format!("{number}-off"))), at_ms + 3);
         let cancelled = keep(journal, cancelled).await;
         let change = changing(&cancelled.key, Change::Cancel, at_ms + 4);
-        journal.change(change).await.expect("carried out");
+        journal.change(change).await.expect("applied");
     }
 }
 

@@ -105,7 +105,7 @@ async fn an_attempt_is_kept_once_whoever_records_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_changes_that_exclude_each_other_one_is_carried_out() {
+async fn of_changes_that_exclude_each_other_one_is_applied() {
     let store = PostgresStore::new();
     let journals = instances(&store).await;
     for number in 0..30 {

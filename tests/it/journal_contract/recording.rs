@@ -210,7 +210,7 @@ pub async fn an_attempt_of_an_earlier_series_is_kept_and_changes_nothing(store: 
     check_stale(&*journal, later(failure(&notification, of_its_attempts))).await;
 }
 
-pub async fn two_recordings_in_a_batch_are_carried_out_in_order(store: &dyn Store) {
+pub async fn two_recordings_in_a_batch_are_applied_in_order(store: &dyn Store) {
     let (journal, notification, start) = with_one(store).await;
     let first = failure(&notification, start);
     let second = delivery(&notification, first.decision.progress);

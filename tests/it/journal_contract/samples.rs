@@ -117,7 +117,7 @@ pub async fn record(journal: &dyn Journal, recording: Recording) -> Recorded {
     replies.remove(0)
 }
 
-/// Carries out a recording that must be applied.
+/// Applies a recording that must be applied.
 pub async fn apply(journal: &dyn Journal, recording: Recording) {
     assert_eq!(record(journal, recording).await, Recorded::Applied);
 }
@@ -138,7 +138,7 @@ pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
     }
 }
 
-/// Carries out a change that must be allowed.
+/// Applies a change that must be allowed.
 pub async fn do_change(journal: &dyn Journal, key: &Key, change: Change, at_ms: i64) -> Snapshot {
     let changing = Changing {
         fence: find(journal, key).await.fence,

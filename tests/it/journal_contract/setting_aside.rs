@@ -117,7 +117,7 @@ pub async fn a_change_releases_it_and_the_history_says_that_it_was(store: &dyn S
     for (id, change) in [("a", Change::Retry), ("b", Change::Cancel)] {
         keep(&*journal, registering(id)).await;
         set_aside(&*journal, id, "why").await;
-        // One that is not carried out releases nothing.
+        // One that is not applied releases nothing.
         let stale = ringback::journal::Changing {
             fence: 7,
             ..changing(&key(id), change, START_MS + 8)
@@ -196,6 +196,6 @@ pub async fn no_word_of_a_reason_is_too_odd_to_be_kept(store: &dyn Store) {
         fence: find(&*journal, &key("a")).await.fence,
         ..changing(&key("a"), Change::Cancel, START_MS + 100_000)
     };
-    let changed = journal.change(odd).await.expect("carried out");
+    let changed = journal.change(odd).await.expect("applied");
     assert!(matches!(changed, ChangeResult::Done(_)), "{changed:?}");
 }

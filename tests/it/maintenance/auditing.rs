@@ -55,7 +55,7 @@ impl Stage {
         let path = self.dir.path().join("journal.db");
         let options = SqliteConnectOptions::new().filename(path);
         let mut connection: SqliteConnection = options.connect().await.expect("opened");
-        connection.execute(statement).await.expect("carried out");
+        connection.execute(statement).await.expect("executed");
         connection.close().await.expect("closed");
     }
 }

@@ -9,7 +9,7 @@ use reqwest::Method;
 use ringback::config::JournalConfig;
 use ringback::domain::change::Change;
 use ringback::journal::Pruned;
-use ringback::maintenance::beat::Step;
+use ringback::maintenance::duty::Step;
 use ringback::maintenance::prune::{Pruner, Retention};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _};

@@ -264,7 +264,7 @@ async fn a_server_at_work_goes_on_with_what_was_filled_beside_it() {
     let redis = server.config().schedule.redis.clone().expect("on Redis");
     let mut connection = connect(redis.expose()).await;
     let lose = redis::Cmd::hdel("{rb:0}:jobs", "t/a");
-    lose.exec_async(&mut connection).await.expect("carried out");
+    lose.exec_async(&mut connection).await.expect("executed");
     let JournalConfig::Sqlite(journal) = server.config().journal.clone() else {
         panic!("it has a SQLite journal");
     };

@@ -9,7 +9,7 @@ use crate::journal_contract::samples::{
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::maintenance::REGISTRATION_MS;
-use ringback::maintenance::beat::Step;
+use ringback::maintenance::duty::Step;
 use ringback::maintenance::reconcile::Reconciler;
 use ringback::maintenance::repair::Repaired;
 use ringback::schedule::Settlement;
@@ -18,9 +18,9 @@ on_each_pair!(
     a_registration_in_the_journal_alone_is_put_back,
     what_is_young_may_still_be_on_its_way,
     what_has_ended_is_not_put_back,
-    a_replay_in_the_journal_alone_is_carried_out,
-    a_retry_in_the_journal_alone_is_carried_out,
-    a_cancellation_in_the_journal_alone_is_carried_out,
+    a_replay_in_the_journal_alone_is_applied,
+    a_retry_in_the_journal_alone_is_applied,
+    a_cancellation_in_the_journal_alone_is_applied,
     a_discarded_one_is_never_sent,
     what_is_leased_is_left_to_its_lease,
     it_goes_on_where_it_was_and_a_little_before,
@@ -90,7 +90,7 @@ async fn what_has_ended_is_not_put_back(stage: Stage) {
     assert!(stage.held("1").await.is_none());
 }
 
-async fn a_replay_in_the_journal_alone_is_carried_out(stage: Stage) {
+async fn a_replay_in_the_journal_alone_is_applied(stage: Stage) {
     let journal = stage.journal.as_ref();
     let (gone, start) = stage.journal_one("gone", -3_600_000).await;
     apply(journal, refusal(&gone, start)).await;
@@ -124,7 +124,7 @@ async fn a_replay_in_the_journal_alone_is_carried_out(stage: Stage) {
     assert_eq!(line.detail, "the schedule had it at another step");
 }
 
-async fn a_retry_in_the_journal_alone_is_carried_out(stage: Stage) {
+async fn a_retry_in_the_journal_alone_is_applied(stage: Stage) {
     let journal = stage.journal.as_ref();
     let (notification, start) = stage.register("1", 0).await;
     let lease = stage.take("1").await;
@@ -147,7 +147,7 @@ async fn a_retry_in_the_journal_alone_is_carried_out(stage: Stage) {
     assert_eq!(stage.claim().await, ["1"]);
 }
 
-async fn a_cancellation_in_the_journal_alone_is_carried_out(stage: Stage) {
+async fn a_cancellation_in_the_journal_alone_is_applied(stage: Stage) {
     stage.register("1", 0).await;
     let journal = stage.journal.as_ref();
     do_change(journal, &key("1"), Change::Cancel, START_MS + 1).await;

@@ -24,7 +24,7 @@ async fn what_a_crash_left_in_the_journal_alone_is_delivered_after_the_next_star
     let url = server.config().schedule.redis.clone().expect("on Redis");
     let mut redis = connect(url.expose()).await;
     let drop = redis::Cmd::hdel("{rb:0}:jobs", "t/a");
-    drop.exec_async(&mut redis).await.expect("carried out");
+    drop.exec_async(&mut redis).await.expect("executed");
     server.clock().advance(REGISTRATION_MS + 1);
     let server = server.restart().await;
     let view = server

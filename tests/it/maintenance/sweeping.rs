@@ -9,7 +9,7 @@ use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::{Journal, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
-use ringback::maintenance::beat::{Round as _, Step};
+use ringback::maintenance::duty::{Duty as _, Step};
 use ringback::maintenance::recovery::load::load;
 use ringback::maintenance::repair::Repaired;
 use ringback::maintenance::sweep::Sweep;

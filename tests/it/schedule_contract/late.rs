@@ -1,4 +1,4 @@
-//! Replies that get lost, and calls that come late: what Redis carries out after its caller has given
+//! Replies that get lost, and calls that come late: what Redis runs after its caller has given
 //! up, or twice, or for an instance that nobody has told of a loss.
 
 use super::fixture::*;
@@ -62,7 +62,7 @@ impl Scene {
             call.arg(format!("{{rb:0}}:{key}"));
         }
         let called = call.arg(arguments).query_async(&mut connection).await;
-        called.expect("carried out")
+        called.expect("executed")
     }
 
     /// One string or field of what maintenance notes.
@@ -255,12 +255,12 @@ async fn a_claim_repeated_passes_over_what_was_lost_meanwhile() {
     );
     redis.resume();
     let lane = lane_of("shop");
-    let carried_out = async {
+    let executed = async {
         while schedule.lane_in_flight(&lane).await.expect("counted") < 3 {
             tokio::task::yield_now().await;
         }
     };
-    within("the claim", carried_out).await;
+    within("the claim", executed).await;
     let envelope = redis::Cmd::hdel("{rb:0}:jobs", key("2").as_str());
     command(&scene.options.url, &envelope).await;
     let again = schedule.claim(3).await.expect("claimed").leases;
@@ -286,7 +286,7 @@ async fn a_registration_that_redis_carries_out_late_has_the_journal_asked() {
         "{late:?}"
     );
     redis.resume();
-    // It has been carried out by the time that the next one has.
+    // It has been executed by the time that the next one has.
     put(&schedule, "shop", "next").await;
     for (id, verify) in [("in time", false), ("late", true), ("next", false)] {
         let found = schedule.find(&key(id)).await.expect("answered");

@@ -58,7 +58,7 @@ async fn a_lease_by_hand_that_its_caller_gave_up_is_given_to_the_same_request() 
             "{given_up:?}"
         );
         redis.resume();
-        // It has been carried out by the time that its own server has asked for something else.
+        // It has been executed by the time that its own server has asked for something else.
         schedule.check().await.expect("it works");
         let another = other.lease_one(&known(id)).await;
         assert!(matches!(another, Ok(LeasedOne::Changing)), "{another:?}");

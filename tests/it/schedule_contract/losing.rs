@@ -160,7 +160,7 @@ async fn a_flush_is_noticed_at_the_next_call() {
     assert!(matches!(settled.await, Err(ScheduleError::Rebuilding)));
     check_refused(&schedule).await;
     assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
-    within("calls to be carried out", schedule.regained()).await;
+    within("calls to be executed", schedule.regained()).await;
     // It can be worked with before it is full.
     assert_eq!(
         put(&schedule, "2").await.expect("registered"),
@@ -365,7 +365,7 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
     for id in ["1", "2", "3", "4"] {
         put(&schedule, id).await.expect("registered");
     }
-    // What a stopped server was sent lies there until it goes on, and is carried out then.
+    // What a stopped server was sent lies there until it goes on, and is executed then.
     redis.pause().await;
     let lost = schedule.claim(9).await;
     assert!(

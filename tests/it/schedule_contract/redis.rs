@@ -54,10 +54,7 @@ async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
 /// A command from outside, as an operator would send it.
 pub async fn command(url: &str, command: &Cmd) {
     let mut connection = connect(url).await;
-    command
-        .exec_async(&mut connection)
-        .await
-        .expect("carried out");
+    command.exec_async(&mut connection).await.expect("executed");
 }
 
 #[tokio::test]

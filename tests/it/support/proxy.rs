@@ -3,7 +3,7 @@
 //! The proxy keeps its own port for as long as it lives and forwards bytes without understanding
 //! them. What it does to them is changed at any time ([`Proxy::set`]) and holds for connections that
 //! stand as well as for new ones. A single reply can be cut off too ([`Proxy::cut`]): the command
-//! has been carried out then, and its caller cannot know.
+//! has been executed then, and its caller cannot know.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -18,7 +18,7 @@ impl Default for Loss {
 }
 
 impl Loss {
-    /// Notes that calls are refused, or that they are carried out again.
+    /// Notes that calls are refused, or that they are executed again.
     pub fn set(&self, lost: bool) {
         self.0.send_if_modified(|current| {
             let changed = *current != lost;

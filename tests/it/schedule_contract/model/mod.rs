@@ -47,7 +47,7 @@ pub fn holds(open: impl AsyncFn(Limits) -> Fixture, cases: u32) {
             };
             let mut model = Model::new(open(limits).await, limits);
             for step in steps {
-                model.carry_out(step).await?;
+                model.run(step).await?;
                 model.check().await?;
             }
             model.drain().await
@@ -108,7 +108,7 @@ impl Model {
         self.predicted.now_ms
     }
 
-    async fn carry_out(&mut self, step: Step) -> Checked {
+    async fn run(&mut self, step: Step) -> Checked {
         match step {
             Step::Register(first, many, in_ms, late) => {
                 for number in (first..KEYS).take(many) {
@@ -410,7 +410,7 @@ impl Model {
         for number in 0..KEYS {
             self.find(number).await?;
         }
-        self.carry_out(Step::Turn(1_000_000)).await?;
+        self.run(Step::Turn(1_000_000)).await?;
         for _ in 0..KEYS {
             self.claim(7).await?;
             let in_force = self.leases.iter().filter(|l| self.predicted.in_force(l));

@@ -1,11 +1,11 @@
-//! When a duty is seen to, and by whom.
+//! When a duty runs, and on which instance.
 //!
-//! A duty goes in rounds, each of them in steps of bounded size. A step that fails is repeated, so no
+//! A duty runs again and again, each run in steps of bounded size. A step that fails is repeated, so no
 //! outage ends a duty.
 //!
-//! Every instance keeps asking the journal for each duty; the one that gets it sees to it for as long
-//! as it asks again in time. Dies it, another has the duty `DUTY_MS` later. Beats are jittered, so
-//! that instances which were started together do not ask together.
+//! Every instance keeps asking the journal for each duty; the one that gets it runs it for as long
+//! as it asks again in time. If that instance dies, another takes over `DUTY_MS` later. The waits are
+//! jittered, so that instances which were started together do not ask together.
 
 use super::error::MaintenanceError;
 use crate::clock::Clock;
@@ -31,75 +31,75 @@ const ASK_LATER: Duration = Duration::from_secs(8);
 pub enum Step<Outcome> {
     /// There is more to do.
     More,
-    /// The round is over, with this outcome.
+    /// The run is over, with this outcome.
     Done(Outcome),
 }
 
-/// A duty, as it is seen to again and again.
-pub trait Round: Send {
-    /// What a round comes to.
+/// A duty, which runs again and again.
+pub trait Duty: Send {
+    /// What a run comes to.
     type Outcome: Send;
 
     /// Under which name the instances share it out.
     const NAME: &'static str;
-    /// Wait between two steps of a round.
+    /// Wait between two steps of a run.
     const STEP_REST: Duration;
 
-    /// Does one step of the round, or begins the next.
+    /// Does one step of the run, or begins the next.
     fn step(
         &mut self,
         now_ms: i64,
     ) -> impl Future<Output = Result<Step<Self::Outcome>, MaintenanceError>> + Send;
 
-    /// Forgets where it was: another instance has seen to it meanwhile.
+    /// Forgets where it was: another instance has run it meanwhile.
     fn start_over(&mut self);
 
-    /// Wait, about, after a round that took so long.
+    /// Wait, about, after a run that took so long.
     fn rest(took: Duration) -> Duration;
 
-    /// Says in the log what a round came to.
+    /// Says in the log what a run came to.
     fn report(outcome: Self::Outcome);
 }
 
-/// Sees to a duty for ever, as far as it is this instance's, and only while `fit` says that it can be
-/// seen to at all.
-pub(super) async fn see_to<R: Round>(
-    mut round: R,
+/// Runs a duty for ever, as far as it is this instance's, and only while `healthy` says that it can run
+/// at all.
+pub(super) async fn run<D: Duty>(
+    mut duty: D,
     journal: Arc<dyn Journal>,
     clock: Arc<dyn Clock>,
-    mut fit: watch::Receiver<bool>,
+    mut healthy: watch::Receiver<bool>,
 ) {
-    let mut duty = Duty::new(R::NAME);
+    let mut held = HeldDuty::new(D::NAME);
     let mut begun: Option<Instant> = None;
     loop {
         // Fails only when nobody is left to say so.
-        let _ = fit.wait_for(|fit| *fit).await;
-        match duty.is_ours(journal.as_ref()).await {
+        let _ = healthy.wait_for(|healthy| *healthy).await;
+        match held.is_ours(journal.as_ref()).await {
             Ok(true) => {}
             Ok(false) => {
-                duty.content();
-                round.start_over();
+                held.content();
+                duty.start_over();
                 begun = None;
                 rest(ASK_LATER).await;
                 continue;
             }
             Err(error) => {
-                duty.complain(&error.into());
+                held.complain(&error.into());
                 rest(AGAIN).await;
                 continue;
             }
         }
         let started = *begun.get_or_insert_with(Instant::now);
-        match round.step(clock.now_ms()).await {
-            Ok(Step::More) => tokio::time::sleep(R::STEP_REST).await,
+        match duty.step(clock.now_ms()).await {
+            Ok(Step::More) => tokio::time::sleep(D::STEP_REST).await,
             Ok(Step::Done(outcome)) => {
-                duty.content();
-                R::report(outcome);
+                held.content();
+                D::report(outcome);
                 begun = None;
-                rest(R::rest(started.elapsed())).await;
+                rest(D::rest(started.elapsed())).await;
             }
             Err(error) => {
-                duty.complain(&error);
+                held.complain(&error);
                 rest(AGAIN).await;
             }
         }
@@ -107,14 +107,14 @@ pub(super) async fn see_to<R: Round>(
 }
 
 /// One duty of this instance.
-struct Duty {
+struct HeldDuty {
     name: &'static str,
     had: Option<Instant>,
-    /// Whether the log was told that it cannot be seen to.
+    /// Whether the log was told that it cannot run.
     complained: bool,
 }
 
-impl Duty {
+impl HeldDuty {
     fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -134,7 +134,7 @@ impl Duty {
         Ok(ours)
     }
 
-    /// Says in the log that the duty could not be seen to; once, until it could.
+    /// Says in the log that the duty could not run; once, until it could.
     fn complain(&mut self, error: &MaintenanceError) {
         let duty = self.name;
         match (self.complained, error.may_pass()) {
@@ -147,7 +147,7 @@ impl Duty {
         self.complained |= !error.may_pass();
     }
 
-    /// It could be seen to.
+    /// It could run.
     fn content(&mut self) {
         self.complained = false;
     }

@@ -3,10 +3,10 @@
 //! Pure: time comes in as a value. Registering, settling and the like cost a few steps in sorted
 //! sets; a claim costs what it brings, and returns or forgets a bounded number beside that.
 
+use super::by_key::{ByKey, Timed};
 use super::doubts::Doubts;
 use super::ended::Ended;
 use super::lanes::Lanes;
-use super::named::{Named, Timed};
 use crate::domain::body::Body;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
@@ -99,13 +99,13 @@ struct End {
 
 /// All entries of one schedule.
 #[derive(Debug)]
-pub(super) struct Book {
+pub(super) struct MemoryState {
     limits: Limits,
     bodies: Bodies,
     ledger: Arc<Ledger>,
-    jobs: HashMap<Named, Job>,
+    jobs: HashMap<ByKey, Job>,
     /// All entries, each in a place that it keeps, to be leafed through.
-    places: Slab<Named>,
+    places: Slab<ByKey>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
     /// Leases on keys of which nothing is here. What is put in takes its lease over.
@@ -120,7 +120,7 @@ pub(super) struct Book {
     number: u16,
 }
 
-impl Book {
+impl MemoryState {
     pub(super) fn new(limits: Limits, bodies: Bodies, ledger: Arc<Ledger>) -> Self {
         Self {
             limits,
@@ -170,10 +170,10 @@ impl Book {
         self.keep(entry, None, now_ms);
     }
 
-    fn keep(&mut self, mut entry: Entry, lease: Option<Out>, now_ms: i64) -> Named {
+    fn keep(&mut self, mut entry: Entry, lease: Option<Out>, now_ms: i64) -> ByKey {
         self.lighten(&mut entry, now_ms);
         self.ledger.add(&entry.notification);
-        let name = Named::of(&entry.notification);
+        let name = ByKey::of(&entry.notification);
         let job = Job {
             entry,
             lease,
@@ -227,7 +227,7 @@ impl Book {
                     job.entry.fence |= before.fence;
                     job.entry.interrupted_ms = before.interrupted_ms;
                     let lane = &entry.notification.lane;
-                    let name = Named::of(&entry.notification);
+                    let name = ByKey::of(&entry.notification);
                     self.lanes.withdraw(lane, name, due_ms, now_ms);
                     self.wait(&entry, now_ms);
                     restored.moved += 1;
@@ -301,7 +301,7 @@ impl Book {
         let notification = job.entry.notification.clone();
         self.leases.remove(&Timed {
             at_ms: lease.expires_ms(),
-            name: Named::of(&notification),
+            name: ByKey::of(&notification),
         });
         match settlement {
             Settlement::Again(progress)
@@ -354,7 +354,7 @@ impl Book {
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<Expiry> {
-        let name = Named::of(&lease.entry.notification);
+        let name = ByKey::of(&lease.entry.notification);
         let out = self.jobs.get(name.key())?.lease?;
         if out.expiry != lease.expiry() {
             return None;
@@ -379,7 +379,7 @@ impl Book {
         };
         let entry = job.entry.clone();
         let is_pending = entry.state == State::Scheduled;
-        let name = Named::of(&entry.notification);
+        let name = ByKey::of(&entry.notification);
         match job.lease {
             Some(out) if out.holder == Holder::Attempt => return LeasedOne::InFlight,
             Some(out) if out.holder != Holder::Change(request.id()) => return LeasedOne::Changing,
@@ -407,7 +407,7 @@ impl Book {
         match (entry.state, entry.ended_ms) {
             (State::Scheduled, _) => {
                 let due_ms = entry.progress.next_due_ms();
-                let name = Named::of(notification);
+                let name = ByKey::of(notification);
                 self.lanes.take(&notification.lane, name, due_ms, now_ms);
             }
             (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
@@ -470,7 +470,7 @@ impl Book {
         };
         let at_ms = lease.expiry().at_ms;
         if let Some(job) = &arrived {
-            let name = Named::of(&job.entry.notification);
+            let name = ByKey::of(&job.entry.notification);
             self.leases.remove(&Timed { at_ms, name });
             self.places.remove(job.place);
             self.ledger.remove(&job.entry.notification);
@@ -569,7 +569,7 @@ impl Book {
         } = entry;
         self.lanes.wait(
             &notification.lane,
-            Named::of(notification),
+            ByKey::of(notification),
             progress.next_due_ms(),
             now_ms,
         );
@@ -583,7 +583,7 @@ impl Book {
     }
 
     /// Puts a lease on an entry that has just left where it waited.
-    fn lease(&mut self, name: Named, out: Out) -> Lease {
+    fn lease(&mut self, name: ByKey, out: Out) -> Lease {
         let job = self
             .jobs
             .get_mut(name.key())
@@ -642,7 +642,7 @@ impl Book {
             }
         }
         let entry = job.entry.clone();
-        let name = Named::of(&entry.notification);
+        let name = ByKey::of(&entry.notification);
         self.leases.remove(&Timed { at_ms, name });
         self.put_back(&entry, now_ms);
         if out.counted {
@@ -687,7 +687,7 @@ impl Book {
             ..Entry::scheduled(notification.clone(), end.progress)
         };
         self.ledger.add(&notification);
-        let name = Named::of(&notification);
+        let name = ByKey::of(&notification);
         self.places[job.place] = name.clone();
         self.jobs.insert(name, job);
     }

@@ -6,9 +6,9 @@ use std::borrow::Borrow;
 
 /// A notification by its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Named(Key);
+pub(super) struct ByKey(Key);
 
-impl Named {
+impl ByKey {
     pub(super) fn of(notification: &Notification) -> Self {
         Self(notification.key.clone())
     }
@@ -18,7 +18,7 @@ impl Named {
     }
 }
 
-impl Borrow<Key> for Named {
+impl Borrow<Key> for ByKey {
     fn borrow(&self) -> &Key {
         self.key()
     }
@@ -28,5 +28,5 @@ impl Borrow<Key> for Named {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timed {
     pub(super) at_ms: i64,
-    pub(super) name: Named,
+    pub(super) name: ByKey,
 }
