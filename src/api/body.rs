@@ -1,6 +1,6 @@
 //! Reads a request's body: how it must be declared, how large it may be, how long it may take.
 //!
-//! A body that is refused is not read to its end; `api::unread` sees to it that the client gets to
+//! A body that is refused is not read to its end; `api::unread` makes sure that the client gets to
 //! know.
 
 use crate::api::problem::{Kind, Problem};

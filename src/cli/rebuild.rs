@@ -1,6 +1,6 @@
 //! `ringback rebuild`: brings Redis to where the journal stands, beside servers at work.
 //!
-//! Servers see to that by themselves; this is for whoever does not want to wait, or does not trust
+//! Servers do that by themselves; this is for whoever does not want to wait, or does not trust
 //! what is in Redis. What is put back has the journal asked before it is sent, so it does no harm to
 //! rebuild once too often.
 
@@ -183,7 +183,7 @@ impl Stores {
         }
     }
 
-    /// Enters the books of Redis, without which nothing can be changed in it. Servers do not go on
+    /// Registers this instance in Redis, without which nothing can be changed in it. Servers do not go on
     /// with a part of what was lost: so if Redis has lost something, everything is put back, which
     /// this then tells.
     async fn enter(&self) -> Result<String, Failure> {

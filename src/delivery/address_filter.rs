@@ -51,7 +51,7 @@ impl AddressFilter {
     /// # Errors
     /// [`Blocked`] says why it may not be called.
     pub fn check(&self, address: IpAddr, scheme: Scheme) -> Result<(), Blocked> {
-        // An IPv4 address in IPv6 clothes is the IPv4 address: the kernel dials that.
+        // An IPv4-mapped IPv6 address is the IPv4 address: the kernel dials that.
         let address = address.to_canonical();
         if self
             .allowed

@@ -14,7 +14,7 @@ use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
+use crate::domain::state::{End, State};
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
@@ -250,8 +250,7 @@ impl Worker {
     /// what has ended.
     pub(super) fn forget(&self, progress: Progress) -> Settlement {
         Settlement::End {
-            state: State::Cancelled,
-            cause: None,
+            end: End::Cancelled,
             progress,
             ended_ms: self.clock.now_ms(),
         }
@@ -334,29 +333,21 @@ impl Worker {
     }
 
     fn carry(&self, decision: &Decision) -> Settlement {
-        match decision.state {
-            State::Scheduled => Settlement::Again(decision.progress),
-            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-                state: decision.state,
-                cause: decision.cause,
-                progress: decision.progress,
-                ended_ms: self.clock.now_ms(),
-            },
-        }
+        let Decision {
+            state,
+            cause,
+            progress,
+            ..
+        } = *decision;
+        Settlement::to(state, cause, progress, self.clock.now_ms())
     }
 
     /// Brings the schedule to where the journal stands.
     pub(super) fn conform(&self, snapshot: &Snapshot) -> Settlement {
-        match snapshot.state {
-            State::Scheduled if snapshot.set_aside.is_some() => self.forget(snapshot.progress),
-            State::Scheduled => Settlement::Again(snapshot.progress),
-            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-                state: snapshot.state,
-                cause: snapshot.cause,
-                progress: snapshot.progress,
-                ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
-            },
+        if snapshot.state == State::Scheduled && snapshot.set_aside.is_some() {
+            return self.forget(snapshot.progress);
         }
+        Settlement::to_journal(snapshot, self.clock.now_ms())
     }
 }
 

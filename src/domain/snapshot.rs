@@ -47,7 +47,7 @@ pub struct Snapshot {
     pub registered_ms: i64,
     /// When it ended, if it has.
     pub ended_ms: Option<i64>,
-    /// How often the holder of a lease has shut out those who held one before. A change by hand
+    /// How often the holder of a lease has excluded those who held one before. A change by hand
     /// applies only where this is what it was decided on. 0 where no journal keeps it.
     pub fence: u64,
     /// Set if it is pending and set aside. Lists do not tell.

@@ -30,6 +30,49 @@ pub enum Cause {
     Blocked,
 }
 
+/// How a notification ended: any state but scheduled, with a cause only if it is dead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// The receiver acknowledged it.
+    Delivered,
+    /// It was parked, for this cause if one is known.
+    Dead(Option<Cause>),
+    /// Its owner called it off, or it was discarded.
+    Cancelled,
+}
+
+impl End {
+    /// The end that a state is; `None` of what is still scheduled.
+    #[must_use]
+    pub fn of(state: State, cause: Option<Cause>) -> Option<Self> {
+        match state {
+            State::Scheduled => None,
+            State::Delivered => Some(Self::Delivered),
+            State::Dead => Some(Self::Dead(cause)),
+            State::Cancelled => Some(Self::Cancelled),
+        }
+    }
+
+    /// The state that it is.
+    #[must_use]
+    pub fn state(self) -> State {
+        match self {
+            Self::Delivered => State::Delivered,
+            Self::Dead(_) => State::Dead,
+            Self::Cancelled => State::Cancelled,
+        }
+    }
+
+    /// Why it is dead.
+    #[must_use]
+    pub fn cause(self) -> Option<Cause> {
+        match self {
+            Self::Dead(cause) => cause,
+            Self::Delivered | Self::Cancelled => None,
+        }
+    }
+}
+
 /// Pairs each variant with its one name, for the wire, the columns and the logs.
 macro_rules! named {
     ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {

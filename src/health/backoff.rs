@@ -1,4 +1,4 @@
-//! Waiting for a store that is away, without a crowd at its door.
+//! Waiting for a store that is away, so that waiting workers do not all retry at once.
 //!
 //! Hundreds of workers may wait for the same store. While it fails, one of them at a time has the
 //! turn: it waits a little and tries. The first call that is answered wakes all the others. The turn

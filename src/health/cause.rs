@@ -1,4 +1,4 @@
-//! A cause as strangers may read it.
+//! A cause in the words that callers outside may read.
 //!
 //! What a store says of itself is for the log. Whoever asks over HTTP without a key gets the words
 //! alone: addresses, names of hosts, users and files, and whatever else is no plain word, are left

@@ -38,7 +38,7 @@ pub struct StoreReport {
     pub failing: Vec<Work>,
     /// For how long.
     pub lasted: Option<Duration>,
-    /// Why, in the store's own words. For the log; [`super::words_of`] makes it fit for strangers.
+    /// Why, in the store's own words. For the log; [`super::words_of`] makes it fit for callers outside.
     pub cause: Option<String>,
     /// How many calls have failed since.
     pub failed_calls: u64,

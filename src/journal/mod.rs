@@ -462,7 +462,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Forgets what is oldest: at most `limit` bodies and `limit` whole notifications.
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError>;
 
-    /// Takes on a duty that one instance at a time sees to, or keeps it, for `ttl_ms` from now;
+    /// Takes a duty that one instance at a time runs, or keeps it, for `ttl_ms` from now;
     /// `false` if another instance has it.
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError>;
 

@@ -28,7 +28,7 @@ const MOST_SUSPECTED: usize = 20_000;
 
 /// What the journal says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Books {
+pub struct JournalTotals {
     /// Its counters.
     pub counters: JournalCounts,
     /// What reading every notification found, if that was asked for.
@@ -37,7 +37,7 @@ pub struct Books {
     pub set_aside: AllSetAside,
 }
 
-impl Books {
+impl JournalTotals {
     /// Reads them; with `deep`, every notification.
     ///
     /// # Errors

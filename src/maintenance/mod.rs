@@ -41,7 +41,7 @@ pub const REGISTRATION_MS: i64 = 12_000;
 /// A duty's name, and its work until it is stopped.
 pub type Work = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);
 
-/// All that is to be kept up.
+/// The duties of one server.
 pub struct Maintenance {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,

@@ -16,7 +16,7 @@ use super::difference::{Difference, Kind};
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
+use crate::domain::state::{End, State};
 use crate::journal::{Actor, Journal, JournalError, Noting, RegisterResult, Registering};
 use crate::schedule::{Entry, Lease, LeaseRequest, LeasedOne, Schedule, Settled, Settlement};
 use std::ops::AddAssign;
@@ -187,8 +187,7 @@ async fn remove(
 fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     match snapshot.state {
         State::Scheduled if snapshot.set_aside.is_some() => Settlement::End {
-            state: State::Cancelled,
-            cause: None,
+            end: End::Cancelled,
             progress: snapshot.progress,
             ended_ms: lease.expires_ms(),
         },
@@ -196,13 +195,9 @@ fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
         State::Scheduled if lease.entry.fence || lease.entry.interrupted_ms.is_some() => {
             Settlement::Recheck
         }
-        State::Scheduled => Settlement::Again(snapshot.progress),
-        State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-            state: snapshot.state,
-            cause: snapshot.cause,
-            progress: snapshot.progress,
-            ended_ms: snapshot.ended_ms.unwrap_or(lease.expires_ms()),
-        },
+        State::Scheduled | State::Delivered | State::Dead | State::Cancelled => {
+            Settlement::to_journal(snapshot, lease.expires_ms())
+        }
     }
 }
 

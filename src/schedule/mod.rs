@@ -31,7 +31,8 @@ use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
-use crate::domain::state::{Cause, State};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::{Cause, End, State};
 use async_trait::async_trait;
 use recoverable::Recoverable;
 use room::{Full, MemoryUse, Room};
@@ -151,10 +152,8 @@ pub enum Settlement {
     /// Ended. Forgotten, or remembered for [`Limits::remember_ms`]; a dead one is then kept until
     /// it is replayed or discarded.
     End {
-        /// Delivered, dead or cancelled.
-        state: State,
-        /// Why it is dead.
-        cause: Option<Cause>,
+        /// How.
+        end: End,
         /// How far it came.
         progress: Progress,
         /// When, in milliseconds since 1970.
@@ -165,6 +164,30 @@ pub enum Settlement {
     /// Likewise, but it is not known whether it has ended, or a change of it is still being written
     /// down: the journal must be asked, and fenced, before it is sent ([`Entry::fence`]).
     Recheck,
+}
+
+impl Settlement {
+    /// Brings an entry to where a notification stands: back to its lane while it is scheduled, else
+    /// ended, at `ended_ms` (milliseconds since 1970).
+    #[must_use]
+    pub fn to(state: State, cause: Option<Cause>, progress: Progress, ended_ms: i64) -> Self {
+        match End::of(state, cause) {
+            None => Self::Again(progress),
+            Some(end) => Self::End {
+                end,
+                progress,
+                ended_ms,
+            },
+        }
+    }
+
+    /// Brings an entry to where its notification stands in the journal. `now_ms` is for an end without a
+    /// time.
+    #[must_use]
+    pub fn to_journal(snapshot: &Snapshot, now_ms: i64) -> Self {
+        let ended_ms = snapshot.ended_ms.unwrap_or(now_ms);
+        Self::to(snapshot.state, snapshot.cause, snapshot.progress, ended_ms)
+    }
 }
 
 /// What becomes of a key that was leased by hand while nothing was here.

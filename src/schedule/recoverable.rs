@@ -40,7 +40,7 @@ pub enum Peeked {
     New,
     /// It is in use. What it may have lost, only looking tells.
     Whole,
-    /// It is being loaded from the journal, or somebody has yet to see to it.
+    /// It is being loaded from the journal, or no instance has begun to load it yet.
     Loading,
 }
 

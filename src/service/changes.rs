@@ -337,15 +337,7 @@ impl Service {
             progress,
             ended_ms,
         } = changed;
-        let settlement = match state {
-            State::Scheduled => Settlement::Again(progress),
-            State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-                state,
-                cause,
-                progress,
-                ended_ms: ended_ms.unwrap_or(now_ms),
-            },
-        };
+        let settlement = Settlement::to(state, cause, progress, ended_ms.unwrap_or(now_ms));
         match with_timeout(self.schedule.settle(lease, settlement)).await? {
             Settled::Done => Ok(Snapshot {
                 state,

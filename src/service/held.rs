@@ -217,15 +217,7 @@ impl Service {
     ) -> Result<Settled, ServiceError> {
         let settled = match held {
             Held::Entry(lease) => {
-                let settlement = match snapshot.state {
-                    State::Scheduled => Settlement::Again(snapshot.progress),
-                    State::Delivered | State::Dead | State::Cancelled => Settlement::End {
-                        state: snapshot.state,
-                        cause: snapshot.cause,
-                        progress: snapshot.progress,
-                        ended_ms: snapshot.ended_ms.unwrap_or_else(|| self.clock.now_ms()),
-                    },
-                };
+                let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
                 with_timeout(self.schedule.settle(*lease, settlement)).await?
             }
             Held::Key(token) => {

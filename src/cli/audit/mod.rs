@@ -13,7 +13,7 @@ use crate::app::stores::{open_journal_beside, open_redis};
 use crate::clock::SystemClock;
 use crate::config::StoresConfig;
 use crate::journal::Journal;
-use crate::maintenance::audit::{Books, Compared, Comparison, MOMENT};
+use crate::maintenance::audit::{Compared, Comparison, JournalTotals, MOMENT};
 use crate::schedule::recoverable::{Peeked, Recoverable as _};
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::{Schedule, ScheduleCounts};
@@ -77,8 +77,8 @@ async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
         report.held = Some(held.with_context(|| report.schedule.clone().unwrap_or_default())?);
     }
     if let Some(journal) = &journal {
-        let books = Books::read(journal.as_ref(), deep).await;
-        report.books = Some(books.with_context(|| report.journal.clone())?);
+        let totals = JournalTotals::read(journal.as_ref(), deep).await;
+        report.totals = Some(totals.with_context(|| report.journal.clone())?);
         if let Some(schedule) = &schedule {
             let compared = compare(journal.as_ref(), schedule.as_ref(), &report).await?;
             report.compared = Some(compared);

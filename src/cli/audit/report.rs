@@ -8,7 +8,7 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::SetAside;
 use crate::domain::timestamp::display_ms;
 use crate::journal::{AllSetAside, Fault, JournalCounts};
-use crate::maintenance::audit::{Books, Compared, balanced};
+use crate::maintenance::audit::{Compared, JournalTotals, balanced};
 use crate::maintenance::difference::{Difference, Kind};
 use crate::schedule::recoverable::Peeked;
 use owo_colors::Style;
@@ -21,7 +21,7 @@ pub struct Report {
     /// Which Redis.
     pub schedule: Option<String>,
     /// What the journal says of itself, if there is one.
-    pub books: Option<Books>,
+    pub totals: Option<JournalTotals>,
     /// What the schedule says of itself, if it is in Redis.
     pub held: Option<Held>,
     /// What comparing both found.
@@ -34,7 +34,7 @@ impl Report {
         Self {
             journal: config.journal.to_string(),
             schedule: config.schedule.redis.as_ref().map(ToString::to_string),
-            books: None,
+            totals: None,
             held: None,
             compared: None,
         }
@@ -42,9 +42,9 @@ impl Report {
 
     /// Whether everything is accounted for.
     pub fn is_sound(&self) -> bool {
-        let books = self.books.as_ref().is_none_or(Books::are_right);
+        let totals = self.totals.as_ref().is_none_or(JournalTotals::are_right);
         let same = (self.compared.as_ref()).is_none_or(|compared| compared.different == 0);
-        books && same && !self.is_unowned()
+        totals && same && !self.is_unowned()
     }
 
     /// Whether something is pending, and nothing in the schedule says that it is this journal's.
@@ -55,7 +55,7 @@ impl Report {
 
     /// About how many notifications there are to be compared, in both directions.
     pub fn to_compare(&self) -> u64 {
-        let pending = self.books.as_ref().map_or(0, |it| it.counters.scheduled);
+        let pending = self.totals.as_ref().map_or(0, |it| it.counters.scheduled);
         pending + self.held.as_ref().map_or(0, |held| held.counts.pending)
     }
 
@@ -67,9 +67,9 @@ impl Report {
             text.push('\n');
         };
         line(format!("journal   {}", self.journal));
-        if let Some(books) = &self.books {
-            say_books(books, &mut line);
-            say_set_aside(&books.set_aside, colours, &mut line);
+        if let Some(totals) = &self.totals {
+            say_totals(totals, &mut line);
+            say_set_aside(&totals.set_aside, colours, &mut line);
         }
         match &self.schedule {
             Some(redis) => line(format!("schedule  {redis}")),
@@ -95,24 +95,24 @@ impl Report {
 
     /// For programs.
     pub fn as_json(&self) -> String {
-        let books = self.books.as_ref();
-        let examined = books.and_then(|books| books.examined.as_ref());
+        let totals = self.totals.as_ref();
+        let examined = totals.and_then(|totals| totals.examined.as_ref());
         let held = self.held.as_ref();
         let compared = self.compared.as_ref();
         let report = json!({
             "sound": self.is_sound(),
-            "journal": books.map(|books| json!({
+            "journal": totals.map(|totals| json!({
                 "at": self.journal,
-                "counters": counts(&books.counters),
-                "balanced": balanced(&books.counters),
+                "counters": counts(&totals.counters),
+                "balanced": balanced(&totals.counters),
                 "counted": examined.map(|examined| counts(&examined.rows)),
                 "faults": examined.map(|examined| json!({
                     "total": examined.faulty,
                     "named": examined.faults.iter().map(fault_as_json).collect::<Vec<_>>(),
                 })),
                 "set_aside": {
-                    "total": books.set_aside.total,
-                    "named": books.set_aside.named.iter().map(set_aside_as_json).collect::<Vec<_>>(),
+                    "total": totals.set_aside.total,
+                    "named": totals.set_aside.named.iter().map(set_aside_as_json).collect::<Vec<_>>(),
                 },
             })),
             "schedule": held.map(|held| json!({
@@ -136,12 +136,12 @@ impl Report {
     }
 }
 
-fn say_books(books: &Books, line: &mut impl FnMut(String)) {
-    line(format!("  {}", sum(&books.counters)));
-    let Some(examined) = &books.examined else {
+fn say_totals(totals: &JournalTotals, line: &mut impl FnMut(String)) {
+    line(format!("  {}", sum(&totals.counters)));
+    let Some(examined) = &totals.examined else {
         return;
     };
-    if examined.rows == books.counters {
+    if examined.rows == totals.counters {
         line("  counted one by one: the same".to_string());
     } else {
         line(format!("  counted one by one: {}", sum(&examined.rows)));

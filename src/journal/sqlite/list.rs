@@ -16,7 +16,7 @@ use sqlx::{AssertSqlSafe, SqlitePool};
 /// Most rows looked at for one page.
 pub(super) const MOST_SCANNED: usize = 50_000;
 
-/// A filter with the index that serves it best, and what that index already sees to.
+/// A filter with the index that serves it best, and the part of the filter that this index covers.
 struct Plan<'filter> {
     filter: &'filter Filter,
     /// The state that is asked for; a cause asks for the dead.
@@ -139,7 +139,7 @@ impl<'filter> Plan<'filter> {
         })
     }
 
-    /// Whether the index sees to the whole filter, so that every row of the stretch is an item.
+    /// Whether the index covers the whole filter, so that every row of the stretch is an item.
     fn is_exact(&self) -> bool {
         (self.sees_state || self.state.is_none())
             && (self.sees_lane || self.filter.lane.is_none())

@@ -51,7 +51,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 /// Notifications looked up to find out whose a schedule is.
 const SAMPLE: usize = 200;
 
-/// Sees to it that one schedule is whole.
+/// The duty that keeps one schedule whole.
 pub struct Recovery {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,

@@ -122,7 +122,7 @@ impl<'schedule> Resync<'schedule> {
                 let keys = page.holdings.into_iter().map(|(key, _)| key);
                 let keys: Vec<_> = keys.collect();
                 let mut found = find_among(journal.as_ref(), self.schedule, &keys).await?;
-                // What is missing by now is on its way, or is seen to by the reconciler.
+                // What is missing by now is on its way, or is put in by the reconciler.
                 found.retain(|difference| match difference.kind {
                     Kind::Ended | Kind::SetAside | Kind::Unknown | Kind::Elsewhere => true,
                     Kind::Missing => false,

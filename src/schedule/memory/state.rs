@@ -13,7 +13,7 @@ use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
-use crate::domain::state::{Cause, State};
+use crate::domain::state::{End, State};
 use crate::schedule::room::Ledger;
 use crate::schedule::{
     ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest,
@@ -89,14 +89,6 @@ enum Holder {
     Change(u64),
 }
 
-/// How a lease ended an entry.
-struct End {
-    state: State,
-    cause: Option<Cause>,
-    progress: Progress,
-    ended_ms: i64,
-}
-
 /// All entries of one schedule.
 #[derive(Debug)]
 pub(super) struct MemoryState {
@@ -104,7 +96,7 @@ pub(super) struct MemoryState {
     bodies: Bodies,
     ledger: Arc<Ledger>,
     jobs: HashMap<ByKey, Job>,
-    /// All entries, each in a place that it keeps, to be leafed through.
+    /// All entries, each in a place that it keeps, for scans.
     places: Slab<ByKey>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
@@ -304,12 +296,7 @@ impl MemoryState {
             name: ByKey::of(&notification),
         });
         match settlement {
-            Settlement::Again(progress)
-            | Settlement::End {
-                state: State::Scheduled,
-                progress,
-                ..
-            } => {
+            Settlement::Again(progress) => {
                 let mut left = notification.clone();
                 self.ledger.remove(&notification);
                 if !Self::may_wait_here(&self.ledger, notification.body.held_len()) {
@@ -333,19 +320,10 @@ impl MemoryState {
                 self.put_back(&entry, now_ms);
             }
             Settlement::End {
-                state: state @ (State::Delivered | State::Dead | State::Cancelled),
-                cause,
+                end,
                 progress,
                 ended_ms,
-            } => self.end(
-                key,
-                End {
-                    state,
-                    cause,
-                    progress,
-                    ended_ms,
-                },
-            ),
+            } => self.end(key, end, progress, ended_ms),
         }
         if out.counted {
             self.lanes.free(&notification.lane, now_ms);
@@ -663,7 +641,7 @@ impl MemoryState {
     }
 
     /// Forgets an ended entry, or remembers it: a dead one whole, any other without its body.
-    fn end(&mut self, key: &Key, end: End) {
+    fn end(&mut self, key: &Key, end: End, progress: Progress, ended_ms: i64) {
         let Some(mut job) = self.jobs.remove(key) else {
             return;
         };
@@ -673,18 +651,18 @@ impl MemoryState {
             return;
         };
         let mut notification = job.entry.notification;
-        if end.state == State::Dead {
-            self.ended.park(end.ended_ms, key.clone());
+        if end.state() == State::Dead {
+            self.ended.park(ended_ms, key.clone());
         } else {
             notification = without_body(&notification);
-            let forget_ms = end.ended_ms.saturating_add(remember_ms);
+            let forget_ms = ended_ms.saturating_add(remember_ms);
             self.ended.fade(forget_ms, key.clone());
         }
         job.entry = Entry {
-            state: end.state,
-            cause: end.cause,
-            ended_ms: Some(end.ended_ms),
-            ..Entry::scheduled(notification.clone(), end.progress)
+            state: end.state(),
+            cause: end.cause(),
+            ended_ms: Some(ended_ms),
+            ..Entry::scheduled(notification.clone(), progress)
         };
         self.ledger.add(&notification);
         let name = ByKey::of(&notification);

@@ -201,12 +201,7 @@ async fn room_is_promised_once_and_comes_back() {
         Ok(LeasedOne::Leased(lease)) => *lease,
         other => panic!("{other:?}"),
     };
-    let end = Settlement::End {
-        state: State::Cancelled,
-        cause: None,
-        progress: lease.entry.progress,
-        ended_ms: 1,
-    };
+    let end = Settlement::to(State::Cancelled, None, lease.entry.progress, 1);
     schedule.settle(lease, end).await.expect("settled");
     assert_eq!(schedule.memory().expect("in memory").taken, 0);
 }

@@ -143,7 +143,7 @@ impl Connection {
         current.clone()
     }
 
-    /// Lets the next command connect anew, unless somebody else has seen to that. What is in flight
+    /// Lets the next command connect anew, unless another call has done that. What is in flight
     /// over the old connection goes on there.
     fn replace(&self, used: &Arc<Opened>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);

@@ -13,7 +13,7 @@ use redis::Cmd;
 use std::future::Future;
 use std::sync::Arc;
 
-/// Where a partition keeps its books.
+/// The `meta` hash of a partition.
 pub fn meta_key(partition: usize) -> String {
     format!("{{rb:{partition}}}:meta")
 }

@@ -10,7 +10,7 @@ use super::reply::Item;
 use crate::batch::{BatchLimits, Batcher};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
-use crate::domain::state::{Cause, State};
+use crate::domain::state::{End, State};
 use crate::schedule::envelope;
 use crate::schedule::{
     Entry, Found, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled, Settlement,
@@ -213,11 +213,10 @@ fn put_instead(settling: &Settling) -> Settling {
     let entry = match settlement {
         Settlement::Again(progress) => Entry::scheduled(before.notification.clone(), *progress),
         Settlement::End {
-            state,
-            cause,
+            end,
             progress,
             ended_ms,
-        } => ended(before, *state, *cause, *progress, *ended_ms),
+        } => ended(before, *end, *progress, *ended_ms),
         Settlement::Release | Settlement::Recheck => Entry {
             verify: true,
             fence: true,
@@ -245,13 +244,12 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
             command.arg("forget").arg(0).arg("");
         }
         Settlement::End {
-            state,
-            cause,
+            end,
             progress,
             ended_ms,
         } => {
-            let ended = ended(before, *state, *cause, *progress, *ended_ms);
-            if *state == State::Dead {
+            let ended = ended(before, *end, *progress, *ended_ms);
+            if end.state() == State::Dead {
                 command
                     .arg("park")
                     .arg(*ended_ms)
@@ -267,16 +265,10 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
 }
 
 /// An entry that has ended.
-fn ended(
-    before: &Entry,
-    state: State,
-    cause: Option<Cause>,
-    progress: Progress,
-    ended_ms: i64,
-) -> Entry {
+fn ended(before: &Entry, end: End, progress: Progress, ended_ms: i64) -> Entry {
     Entry {
-        state,
-        cause,
+        state: end.state(),
+        cause: end.cause(),
         ended_ms: Some(ended_ms),
         ..Entry::scheduled(before.notification.clone(), progress)
     }

@@ -220,12 +220,7 @@ async fn a_dead_letter_whose_last_attempt_is_not_settled_yet_is_not_refused_for_
     let replay = "/v1/dead-letters/payment.succeeded/1/replay";
     let early = journaled.server.post(replay).await;
     early.is_problem(503, "unavailable");
-    let ended = Settlement::End {
-        state: State::Dead,
-        cause: None,
-        progress: entry.progress,
-        ended_ms: NOW_MS,
-    };
+    let ended = Settlement::to(State::Dead, None, entry.progress, NOW_MS);
     journaled
         .schedule
         .settle(lease, ended)

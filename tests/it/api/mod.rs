@@ -182,12 +182,12 @@ impl Embedded {
     /// Claims the one notification that is due and parks it.
     async fn park(&self, cause: Cause) {
         let lease = self.claim().await;
-        let settlement = Settlement::End {
-            state: State::Dead,
-            cause: Some(cause),
-            progress: lease.entry.progress,
-            ended_ms: self.clock.now_ms(),
-        };
+        let settlement = Settlement::to(
+            State::Dead,
+            Some(cause),
+            lease.entry.progress,
+            self.clock.now_ms(),
+        );
         let settled = self.schedule.settle(lease, settlement).await;
         assert_eq!(settled.expect("settles"), Settled::Done);
     }

@@ -207,12 +207,7 @@ async fn a_change_that_is_refused_under_its_lease_shuts_out_whoever_had_a_lease_
         refusal(&lease.entry.notification, progress),
     )
     .await;
-    let parked = Settlement::End {
-        state: State::Dead,
-        cause: Some(Cause::Refused),
-        progress,
-        ended_ms: START_MS,
-    };
+    let parked = Settlement::to(State::Dead, Some(Cause::Refused), progress, START_MS);
     let settled = scene.schedule.settle(lease, parked).await;
     assert_eq!(settled.expect("answered"), Settled::Done);
     // Before it hears of its lease, another server has replayed it.

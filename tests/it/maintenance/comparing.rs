@@ -67,12 +67,12 @@ async fn what_the_journal_says_otherwise_by_now_is_none(stage: Stage) {
     // It is delivered between the two looks.
     let lease = stage.take("1").await;
     let recording = delivery(&notification, start);
-    let ended = Settlement::End {
-        state: recording.decision.state,
-        cause: None,
-        progress: recording.decision.progress,
-        ended_ms: recording.at_ms,
-    };
+    let ended = Settlement::to(
+        recording.decision.state,
+        None,
+        recording.decision.progress,
+        recording.at_ms,
+    );
     apply(journal, recording).await;
     stage.schedule.settle(lease, ended).await.expect("settled");
     let found = find(journal, stage.schedule.as_ref(), &read).await;

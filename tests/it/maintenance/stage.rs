@@ -164,12 +164,7 @@ impl Stage {
     /// Takes one out of the schedule.
     pub async fn unschedule(&self, id: &str) {
         let lease = self.take(id).await;
-        let end = Settlement::End {
-            state: State::Delivered,
-            cause: None,
-            progress: lease.entry.progress,
-            ended_ms: START_MS,
-        };
+        let end = Settlement::to(State::Delivered, None, lease.entry.progress, START_MS);
         let settled = self.schedule.settle(lease, end).await.expect("answered");
         assert_eq!(settled, Settled::Done);
     }

@@ -350,23 +350,19 @@ pub fn next_step(lease: &Lease, due_ms: i64) -> Progress {
 /// Ended so many milliseconds after [`START_MS`].
 pub fn end(lease: &Lease, state: State, ended_ms: i64) -> Settlement {
     let before = lease.entry.progress;
-    Settlement::End {
-        state,
-        cause: (state == State::Dead).then_some(Cause::WindowClosed),
-        progress: Progress {
-            step: before.step + 1,
-            attempts: before.attempts + 1,
-            ..before
-        },
-        ended_ms: START_MS + ended_ms,
-    }
+    let progress = Progress {
+        step: before.step + 1,
+        attempts: before.attempts + 1,
+        ..before
+    };
+    let cause = (state == State::Dead).then_some(Cause::WindowClosed);
+    Settlement::to(state, cause, progress, START_MS + ended_ms)
 }
 
 /// How an entry stands after [`end`] where it is remembered.
 pub fn ended(lease: &Lease, state: State, ended_ms: i64) -> Entry {
     let Settlement::End {
-        state,
-        cause,
+        end,
         progress,
         ended_ms,
     } = end(lease, state, ended_ms)
@@ -374,12 +370,12 @@ pub fn ended(lease: &Lease, state: State, ended_ms: i64) -> Entry {
         unreachable!("`end` ends");
     };
     let mut notification = Notification::clone(&lease.entry.notification);
-    if state != State::Dead {
+    if end.state() != State::Dead {
         notification.body = Bytes::new().into();
     }
     Entry {
-        state,
-        cause,
+        state: end.state(),
+        cause: end.cause(),
         ended_ms: Some(ended_ms),
         ..Entry::scheduled(Arc::new(notification), progress)
     }
@@ -396,11 +392,6 @@ pub fn discarded(lease: &Lease, now_ms: i64) -> (Settlement, Entry) {
         ended_ms: Some(ended_ms),
         ..Entry::scheduled(Arc::new(notification), progress)
     };
-    let settlement = Settlement::End {
-        state,
-        cause: None,
-        progress,
-        ended_ms,
-    };
+    let settlement = Settlement::to(state, None, progress, ended_ms);
     (settlement, entry)
 }

@@ -9,7 +9,7 @@
 --       12 where this instance's last claim is written down
 --       13 the number of this claim: if its reply got lost, what it gave is given again
 -- Reply  now, writes, when to claim next (-1: nothing known), whether something is missing here that
---        nobody sees to (1 or 0), when something was found to be missing (0: nothing is, and calls whose
+--        no instance repairs yet (1 or 0), when something was found to be missing (0: nothing is, and calls whose
 --        lease was lost then have ended), the expiry of the leases given, then for each lease: key,
 --        envelope
 -- Keeps  no lane gets more than the cap; an entry that was returned is marked, with the start of its

@@ -1,4 +1,4 @@
--- begin: finds out whether this partition holds everything, and enters the instance in its books.
+-- begin: finds out whether this partition holds everything, and registers the instance in `meta`.
 --
 -- KEYS   1 epoch    STRING  whose data this is
 --        2 meta     HASH    instance -> how many changes it has made here, and
@@ -6,7 +6,7 @@
 --                     owner        as `epoch`: either may be lost
 --                     generation   since when the data has been here, in microseconds by this server's
 --                                  clock; anew whenever it is found not to be what it was
---                     state        'whole' | 'clearing' | 'loading': an instance sees to it |
+--                     state        'whole' | 'clearing' | 'loading': an instance is at it |
 --                                  'damaged', 'restarted': somebody has to
 --                     again        something more was found missing during 'loading'
 --                     lost         when it was last found that something is or may be missing

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 /// Which run of the server this process works with.
 pub struct ServerRun {
-    /// Where each partition keeps its books.
+    /// The `meta` hash of each partition.
     meta: Vec<String>,
     /// Now by a clock of the caller's; `None` for the server's own.
     now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
