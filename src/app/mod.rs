@@ -246,7 +246,7 @@ pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
         signal = signals.stop() => signal,
         () = app.broken() => bail!("a part of the server ended; see the log"),
     };
-    tracing::info!(signal, "stopping; a second signal ends at once");
+    tracing::info!(signal, "stopping; a second SIGTERM or SIGINT ends at once");
     tokio::select! {
         () = app.stop() => Ok(()),
         signal = signals.end_at_once() => bail!("ended at once by a second signal ({signal})"),

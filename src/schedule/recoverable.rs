@@ -117,6 +117,13 @@ pub trait Recoverable: Send + Sync {
     /// A text that is none is disregarded.
     fn recall(&self, write_counts: &str);
 
+    /// Says that this instance is at work. To be called every few seconds: one that claims nothing, because
+    /// all its attempts are in flight, would be taken for dead.
+    ///
+    /// # Errors
+    /// [`ScheduleError::Unavailable`].
+    async fn alive(&self) -> Result<(), ScheduleError>;
+
     /// Says that this instance has stopped.
     async fn leave(&self);
 }

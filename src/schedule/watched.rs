@@ -132,11 +132,19 @@ impl Schedule for WatchedSchedule {
         self.watch(Work::Read, self.schedule.find(key)).await
     }
 
+    // A call about nothing may be answered without the store, and so says nothing of it.
+
     async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+        if keys.is_empty() {
+            return self.schedule.in_flight(keys).await;
+        }
         self.watch(Work::Read, self.schedule.in_flight(keys)).await
     }
 
     async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        if keys.is_empty() {
+            return self.schedule.holds(keys).await;
+        }
         self.watch(Work::Browse, self.schedule.holds(keys)).await
     }
 
@@ -146,6 +154,9 @@ impl Schedule for WatchedSchedule {
     }
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        if entries.is_empty() {
+            return self.schedule.restore(entries).await;
+        }
         self.watch(Work::Browse, self.schedule.restore(entries))
             .await
     }

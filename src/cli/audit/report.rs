@@ -74,7 +74,7 @@ impl Report {
         match &self.schedule {
             Some(redis) => line(format!("schedule  {redis}")),
             None => line(
-                "schedule  in the server's memory; only the server can compare it, and does"
+                "schedule  in the server's memory; only a running server can compare it, and does so by itself"
                     .to_string(),
             ),
         }

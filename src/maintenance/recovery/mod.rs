@@ -48,6 +48,8 @@ const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
 /// How often the others are told that loading goes on.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How often an instance says that it is at work, whatever it does.
+const STAY_ALIVE: Duration = Duration::from_secs(5);
 /// Notifications looked up to find out whose a schedule is.
 const SAMPLE: usize = 200;
 
@@ -103,7 +105,8 @@ impl Recovery {
         };
         let keeping = self.keep(recoverable);
         let remembering = self.remember(recoverable);
-        stop.run_until_cancelled(async { tokio::join!(keeping, remembering) })
+        let living = stay_alive(recoverable);
+        stop.run_until_cancelled(async { tokio::join!(keeping, remembering, living) })
             .await;
         if let Some(journal) = &self.journal {
             // The next start then notices any change behind its back.
@@ -238,6 +241,15 @@ impl Recovery {
                 written = counts;
             }
         }
+    }
+}
+
+/// Tells the other instances that this one is at work.
+async fn stay_alive(recoverable: &dyn Recoverable) {
+    loop {
+        tokio::time::sleep(STAY_ALIVE).await;
+        // While the store is away, nobody can be told, and health says so.
+        let _ = recoverable.alive().await;
     }
 }
 

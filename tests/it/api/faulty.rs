@@ -9,10 +9,12 @@ use ringback::domain::key::Key;
 use ringback::domain::lane::Lane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::Notification;
+use ringback::health::{Health, Store};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::room::{Full, MemoryUse, Room};
 use ringback::schedule::wake::Wake;
+use ringback::schedule::watched::WatchedSchedule;
 use ringback::schedule::{
     Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
     Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
@@ -271,4 +273,19 @@ async fn a_store_that_does_not_answer_holds_no_monitoring_up() {
     }
     // Twenty times the longest wait for a store would be half a minute.
     assert!(begun.elapsed().as_secs() < 15, "{:?}", begun.elapsed());
+}
+
+/// Reconciling looks every few seconds at what is new, and mostly nothing is. A Redis that was gone was
+/// called `refusing` because of that, since looking for nothing had succeeded.
+#[tokio::test]
+async fn a_call_about_nothing_says_nothing_of_the_store() {
+    let health = Health::new(false);
+    let watched = WatchedSchedule::new(Faulty::new(Fault::Unavailable), health.clone());
+    let key = Key::new("t", "1").expect("a key");
+    let _ = watched.holds(&[]).await;
+    let _ = watched.in_flight(&[]).await;
+    let _ = watched.restore(&[]).await;
+    assert_eq!(health.failed_calls(Store::Schedule), 0);
+    assert!(watched.holds(&[key]).await.is_err());
+    assert_eq!(health.failed_calls(Store::Schedule), 1);
 }

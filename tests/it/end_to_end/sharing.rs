@@ -1,9 +1,10 @@
 //! Several servers on one Redis, and servers that do not belong together.
 
 use super::on_stores;
-use crate::support::merchant::{Call, Merchant};
+use crate::support::merchant::{Call, Merchant, Reaction};
 use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, config, registration, secret};
+use crate::support::within;
 use ringback::app::App;
 use ringback::domain::signature::SigningSecret;
 use std::collections::BTreeMap;
@@ -105,6 +106,38 @@ async fn a_server_that_signs_with_another_secret_is_refused_while_the_others_liv
     same.stop().await;
     first.stop().await;
     Server::open(beside, None, None).await.stop().await;
+}
+
+/// All its attempts are in flight, so it claims nothing: for as long as a call may take, which is longer than
+/// a server that claims nothing is taken to be alive.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_has_no_attempt_free_says_that_it_is_alive() {
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut own = config(dir.path(), Stores::RedisOnly);
+    own.delivery.concurrency = 1;
+    let url = own.schedule.redis.clone().expect("on Redis");
+    let server = Server::open(own, None, None).await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    let mut redis = connect(url.expose()).await;
+    let mut alive_at = async || {
+        let asked = redis::Cmd::hgetall("{rb:0}:meta");
+        let meta: BTreeMap<String, String> = asked.query_async(&mut redis).await.expect("answered");
+        let mut at = meta.into_iter().filter(|(name, _)| name.starts_with("at:"));
+        at.next().expect("its last word").1
+    };
+    let before = alive_at().await;
+    within("a sign of life", async {
+        while alive_at().await == before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    merchant.release();
+    server.until_state("a", "delivered").await;
+    server.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

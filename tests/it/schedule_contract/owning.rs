@@ -215,8 +215,12 @@ async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
     same.claim(0).await.expect("claimed");
     scene.clock.turn_to(START_MS + 2 * ALIVE_MS - 2);
     refused(&scene.signing("other"), "sign with another secret").await;
+    // One that is so busy that it claims nothing says that it is there.
+    same.alive().await.expect("heard");
+    scene.clock.turn_to(START_MS + 3 * ALIVE_MS - 3);
+    refused(&scene.signing("other"), "sign with another secret").await;
     // As if the last of them had died.
-    scene.clock.turn_to(START_MS + 2 * ALIVE_MS - 1);
+    scene.clock.turn_to(START_MS + 3 * ALIVE_MS - 2);
     let other = scene.signing("other");
     assert_eq!(look(&other).await, Found::Whole);
     refused(&scene.signing("one"), "sign with another secret").await;

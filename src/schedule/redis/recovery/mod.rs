@@ -18,18 +18,19 @@ use write_counters::WriteCount;
 /// How long an instance may load a partition without a sign of life until another takes over, in
 /// milliseconds.
 const HOLD_MS: i64 = 10_000;
-/// How long after its last claim an instance is taken to be alive, in milliseconds. It claims every
-/// second, unless all its attempts are in flight.
+/// How long after its last claim, or its last word that it is alive, an instance is taken to be so, in
+/// milliseconds. It claims every second, unless all its attempts are in flight.
 const ALIVE_MS: i64 = 30_000;
 /// Most lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
 
 const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
     and merchants would find a part of the signatures wrong; start with the same --signing-secret, or \
-    stop the others first to change it";
+    stop the others first to change it (one that was killed counts for 30 s)";
 
 /// The scripts for this.
 pub struct Scripts {
+    alive: Script,
     begin: Script,
     clear: Script,
     finish: Script,
@@ -39,6 +40,7 @@ pub struct Scripts {
 impl Default for Scripts {
     fn default() -> Self {
         Self {
+            alive: Script::new(include_str!("alive.lua")),
             begin: Script::new(include_str!("begin.lua")),
             clear: Script::new(include_str!("clear.lua")),
             finish: Script::new(include_str!("finish.lua")),
@@ -138,6 +140,21 @@ impl Recoverable for RedisSchedule {
         *recalled = counts
             .filter(|counts| counts.len() == self.partitions.len())
             .unwrap_or_default();
+    }
+
+    async fn alive(&self) -> Result<(), ScheduleError> {
+        for partition in &self.partitions {
+            let (keys, writes) = (&partition.context.keys, &partition.context.writes);
+            let mut command = self.scripts.alive.call();
+            command.arg(1).arg(keys.meta());
+            partition.context.add_now(&mut command);
+            command.arg(writes.instance());
+            partition
+                .reads
+                .run_script(&self.scripts.alive, &command)
+                .await?;
+        }
+        Ok(())
     }
 
     async fn leave(&self) {
