@@ -19,6 +19,7 @@
 //!   it can be written where the notification cannot. Any [`Change`] of it releases it in the same
 //!   transaction, and writes into its history that it was set aside.
 
+pub mod decorator;
 mod effect;
 mod history;
 pub mod postgres;

@@ -17,6 +17,7 @@
 //! * Whoever changes a notification by hand leases it first ([`Schedule::lease_one`]), also one that
 //!   is not here: then nobody else attempts or changes it, and what is put in meanwhile waits.
 
+pub mod decorator;
 pub mod envelope;
 pub mod memory;
 pub mod recoverable;

@@ -1,20 +1,11 @@
 //! A schedule whose calls tell [`crate::health`] how it is doing. Changes nothing of what is asked
 //! and answered.
 
-use super::recoverable::Recoverable;
-use super::room::{Full, MemoryUse, Room};
-use super::wake::Wake;
-use super::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
-};
-use crate::clock::Clock;
-use crate::domain::key::Key;
-use crate::domain::lane::Lane;
-use crate::domain::lease::{Expiry, LeaseToken};
+use super::decorator::{ScheduleCall, ScheduleDecorator};
+use super::room::{Full, Room};
+use super::{Schedule, ScheduleError};
 use crate::domain::notification::Notification;
 use crate::health::{Ended, Health, Store, Work};
-use async_trait::async_trait;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -29,23 +20,6 @@ impl WatchedSchedule {
     #[must_use]
     pub fn new(schedule: Arc<dyn Schedule>, health: Arc<Health>) -> Self {
         Self { schedule, health }
-    }
-
-    async fn watch<T>(
-        &self,
-        work: Work,
-        calling: impl Future<Output = Result<T, ScheduleError>>,
-    ) -> Result<T, ScheduleError> {
-        let call = self.health.begin(Store::Schedule, work);
-        let result = calling.await;
-        call.ended(match &result {
-            Ok(_) | Err(ScheduleError::BadCursor) => Ended::Answered,
-            Err(ScheduleError::Corrupt(_) | ScheduleError::Foreign(_)) => Ended::Unreadable,
-            Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
-                failed(error)
-            }
-        });
-        result
     }
 }
 
@@ -65,18 +39,56 @@ fn failed(error: &ScheduleError) -> Ended {
     }
 }
 
-#[async_trait]
-impl Schedule for WatchedSchedule {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.schedule.clock()
+/// What a call says of the schedule.
+fn ended(work: Work, error: &ScheduleError) -> Ended {
+    match error {
+        // Whatever the error, nothing drains: it is no single notification's.
+        _ if work == Work::Claim => failed(error),
+        ScheduleError::BadCursor => Ended::Answered,
+        ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) => Ended::Unreadable,
+        ScheduleError::Unavailable(_) | ScheduleError::Rebuilding => failed(error),
+    }
+}
+
+/// The kind of work that a call is; a check is none.
+fn work_of(call: ScheduleCall) -> Option<Work> {
+    match call {
+        ScheduleCall::Register | ScheduleCall::LeaseOne | ScheduleCall::EndReservation => {
+            Some(Work::Accept)
+        }
+        ScheduleCall::Claim => Some(Work::Claim),
+        ScheduleCall::Settle | ScheduleCall::Renew => Some(Work::Settle),
+        ScheduleCall::Find | ScheduleCall::InFlight => Some(Work::Read),
+        ScheduleCall::Holds
+        | ScheduleCall::Scan
+        | ScheduleCall::Restore
+        | ScheduleCall::Dead
+        | ScheduleCall::Counts
+        | ScheduleCall::LaneInFlight => Some(Work::Browse),
+        ScheduleCall::Check => None,
+    }
+}
+
+impl ScheduleDecorator for WatchedSchedule {
+    fn inner(&self) -> &dyn Schedule {
+        self.schedule.as_ref()
     }
 
-    fn wake(&self) -> &Wake {
-        self.schedule.wake()
-    }
-
-    fn limits(&self) -> Limits {
-        self.schedule.limits()
+    async fn around<T: Send>(
+        &self,
+        call: ScheduleCall,
+        calling: impl Future<Output = Result<T, ScheduleError>> + Send,
+    ) -> Result<T, ScheduleError> {
+        let Some(work) = work_of(call) else {
+            return calling.await;
+        };
+        let watched = self.health.begin(Store::Schedule, work);
+        let result = calling.await;
+        watched.ended(match &result {
+            Ok(_) => Ended::Answered,
+            Err(error) => ended(work, error),
+        });
+        result
     }
 
     fn admit(&self, notification: &Notification) -> Result<Room, Full> {
@@ -86,100 +98,5 @@ impl Schedule for WatchedSchedule {
             call.ended(Ended::Failed(full.to_string()));
         }
         admitted
-    }
-
-    fn memory(&self) -> Option<MemoryUse> {
-        self.schedule.memory()
-    }
-
-    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
-        self.watch(Work::Accept, self.schedule.register(entry))
-            .await
-    }
-
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        let call = self.health.begin(Store::Schedule, Work::Claim);
-        let claimed = self.schedule.claim(most).await;
-        // Whatever the error, nothing drains: it is no single notification's.
-        call.ended(claimed.as_ref().map_or_else(failed, |_| Ended::Answered));
-        claimed
-    }
-
-    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.watch(Work::Settle, self.schedule.settle(lease, settlement))
-            .await
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
-        self.watch(Work::Settle, self.schedule.renew(lease)).await
-    }
-
-    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        self.watch(Work::Accept, self.schedule.lease_one(request))
-            .await
-    }
-
-    async fn end_reservation(
-        &self,
-        lease: LeaseToken,
-        reservation: Reservation,
-    ) -> Result<Settled, ScheduleError> {
-        let ending = self.schedule.end_reservation(lease, reservation);
-        self.watch(Work::Accept, ending).await
-    }
-
-    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.watch(Work::Read, self.schedule.find(key)).await
-    }
-
-    // A call about nothing may be answered without the store, and so says nothing of it.
-
-    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
-        if keys.is_empty() {
-            return self.schedule.in_flight(keys).await;
-        }
-        self.watch(Work::Read, self.schedule.in_flight(keys)).await
-    }
-
-    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
-        if keys.is_empty() {
-            return self.schedule.holds(keys).await;
-        }
-        self.watch(Work::Browse, self.schedule.holds(keys)).await
-    }
-
-    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        self.watch(Work::Browse, self.schedule.scan(cursor, limit))
-            .await
-    }
-
-    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        if entries.is_empty() {
-            return self.schedule.restore(entries).await;
-        }
-        self.watch(Work::Browse, self.schedule.restore(entries))
-            .await
-    }
-
-    fn recoverable(&self) -> Option<&dyn Recoverable> {
-        self.schedule.recoverable()
-    }
-
-    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
-        self.watch(Work::Browse, self.schedule.dead(cursor, limit))
-            .await
-    }
-
-    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
-        self.watch(Work::Browse, self.schedule.counts()).await
-    }
-
-    async fn check(&self) -> Result<(), ScheduleError> {
-        self.schedule.check().await
-    }
-
-    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        self.watch(Work::Browse, self.schedule.lane_in_flight(lane))
-            .await
     }
 }

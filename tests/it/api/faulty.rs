@@ -1,24 +1,15 @@
 //! A schedule that fails as it is told to, and what callers see of it.
 
 use super::{NOTIFICATIONS, NOW_MS, Server, memory, order};
-use async_trait::async_trait;
 use reqwest::Method;
 use ringback::api::ApiSettings;
-use ringback::clock::{Clock, ManualClock};
+use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
-use ringback::domain::lane::Lane;
-use ringback::domain::lease::{Expiry, LeaseToken};
-use ringback::domain::notification::Notification;
 use ringback::health::{Health, Store};
+use ringback::schedule::decorator::{ScheduleCall, ScheduleDecorator};
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::recoverable::Recoverable;
-use ringback::schedule::room::{Full, MemoryUse, Room};
-use ringback::schedule::wake::Wake;
 use ringback::schedule::watched::WatchedSchedule;
-use ringback::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
-};
+use ringback::schedule::{Schedule, ScheduleError};
 use ringback::service::Service;
 use serde_json::json;
 use std::sync::Arc;
@@ -88,111 +79,22 @@ impl Faulty {
     }
 }
 
-#[async_trait]
-impl Schedule for Faulty {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.inner.clock()
+impl ScheduleDecorator for Faulty {
+    fn inner(&self) -> &dyn Schedule {
+        &self.inner
     }
 
-    fn wake(&self) -> &Wake {
-        self.inner.wake()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        self.inner.admit(notification)
-    }
-
-    fn memory(&self) -> Option<MemoryUse> {
-        self.inner.memory()
-    }
-
-    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
-        self.meet().await?;
-        let registered = self.inner.register(entry).await;
-        self.leave();
-        registered
-    }
-
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        self.meet().await?;
-        self.inner.claim(most).await
-    }
-
-    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.meet().await?;
-        self.inner.settle(lease, settlement).await
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
-        self.meet().await?;
-        self.inner.renew(lease).await
-    }
-
-    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        self.meet().await?;
-        self.inner.lease_one(request).await
-    }
-
-    async fn end_reservation(
+    async fn around<T: Send>(
         &self,
-        lease: LeaseToken,
-        reservation: Reservation,
-    ) -> Result<Settled, ScheduleError> {
+        call: ScheduleCall,
+        calling: impl Future<Output = Result<T, ScheduleError>> + Send,
+    ) -> Result<T, ScheduleError> {
         self.meet().await?;
-        self.inner.end_reservation(lease, reservation).await
-    }
-
-    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.meet().await?;
-        self.inner.find(key).await
-    }
-
-    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
-        self.meet().await?;
-        self.inner.in_flight(keys).await
-    }
-
-    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
-        self.meet().await?;
-        self.inner.holds(keys).await
-    }
-
-    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        self.meet().await?;
-        self.inner.scan(cursor, limit).await
-    }
-
-    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        self.meet().await?;
-        self.inner.restore(entries).await
-    }
-
-    fn recoverable(&self) -> Option<&dyn Recoverable> {
-        self.inner.recoverable()
-    }
-
-    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
-        self.meet().await?;
-        self.inner.dead(cursor, limit).await
-    }
-
-    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
-        self.meet().await?;
-        self.inner.counts().await
-    }
-
-    async fn check(&self) -> Result<(), ScheduleError> {
-        self.meet().await?;
-        self.inner.check().await
-    }
-
-    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        self.meet().await?;
-        self.inner.lane_in_flight(lane).await
+        let result = calling.await;
+        if call == ScheduleCall::Register {
+            self.leave();
+        }
+        result
     }
 }
 

@@ -1,20 +1,10 @@
 //! A schedule in memory of which a test says what becomes of the next requests for a lease by hand.
 
-use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use ringback::clock::{Clock, ManualClock};
-use ringback::domain::key::Key;
-use ringback::domain::lane::Lane;
-use ringback::domain::lease::{Expiry, LeaseToken};
-use ringback::domain::notification::Notification;
+use ringback::schedule::decorator::{ScheduleCall, ScheduleDecorator};
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::recoverable::Recoverable;
-use ringback::schedule::room::{Full, MemoryUse, Room};
-use ringback::schedule::wake::Wake;
-use ringback::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
-};
+use ringback::schedule::{Limits, Schedule, ScheduleError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -62,11 +52,21 @@ impl Scripted {
     }
 }
 
-#[async_trait]
-impl Schedule for Scripted {
-    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
+impl ScheduleDecorator for Scripted {
+    fn inner(&self) -> &dyn Schedule {
+        &self.inner
+    }
+
+    async fn around<T: Send>(
+        &self,
+        call: ScheduleCall,
+        calling: impl Future<Output = Result<T, ScheduleError>> + Send,
+    ) -> Result<T, ScheduleError> {
+        if call != ScheduleCall::LeaseOne {
+            return calling.await;
+        }
         self.requests.fetch_add(1, Ordering::Relaxed);
-        let leased = self.inner.lease_one(request).await;
+        let leased = calling.await;
         let then = self.then.lock().expect("no panic").pop_front();
         let lost = || Err(ScheduleError::Unavailable("the reply is lost".into()));
         match then {
@@ -82,85 +82,5 @@ impl Schedule for Scripted {
 
     fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(self.shown.clone())
-    }
-
-    fn wake(&self) -> &Wake {
-        self.inner.wake()
-    }
-
-    fn limits(&self) -> Limits {
-        self.inner.limits()
-    }
-
-    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        self.inner.admit(notification)
-    }
-
-    fn memory(&self) -> Option<MemoryUse> {
-        self.inner.memory()
-    }
-
-    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
-        self.inner.register(entry).await
-    }
-
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        self.inner.claim(most).await
-    }
-
-    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.inner.settle(lease, settlement).await
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
-        self.inner.renew(lease).await
-    }
-
-    async fn end_reservation(
-        &self,
-        lease: LeaseToken,
-        reservation: Reservation,
-    ) -> Result<Settled, ScheduleError> {
-        self.inner.end_reservation(lease, reservation).await
-    }
-
-    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.inner.find(key).await
-    }
-
-    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
-        self.inner.in_flight(keys).await
-    }
-
-    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
-        self.inner.holds(keys).await
-    }
-
-    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        self.inner.scan(cursor, limit).await
-    }
-
-    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        self.inner.restore(entries).await
-    }
-
-    fn recoverable(&self) -> Option<&dyn Recoverable> {
-        self.inner.recoverable()
-    }
-
-    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
-        self.inner.dead(cursor, limit).await
-    }
-
-    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
-        self.inner.counts().await
-    }
-
-    async fn check(&self) -> Result<(), ScheduleError> {
-        self.inner.check().await
-    }
-
-    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        self.inner.lane_in_flight(lane).await
     }
 }

@@ -1,0 +1,219 @@
+//! A journal around another one: it sees every call and its reply, and passes on what it does not change.
+//!
+//! The list of calls stands here once. Whoever watches, times or holds them back implements
+//! [`JournalDecorator`].
+
+use super::{
+    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
+    JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, SettingAside, Transition,
+};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::future::Future;
+
+/// A call to a journal, by the name of its method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each is documented where it is a method of `Journal`"
+)]
+pub enum JournalCall {
+    Register,
+    Record,
+    Fence,
+    Change,
+    SetAside,
+    AllSetAside,
+    Find,
+    Snapshots,
+    Transitions,
+    Pending,
+    PendingPage,
+    Bodies,
+    List,
+    Changes,
+    Note,
+    Rebuilding,
+    Prune,
+    Duty,
+    Recall,
+    Remember,
+    Counts,
+    Examine,
+    Check,
+}
+
+/// A journal around another one. Everything that implements this is a [`Journal`].
+pub trait JournalDecorator: Send + Sync + 'static {
+    /// The journal that does the work.
+    fn inner(&self) -> &dyn Journal;
+
+    /// Makes a call to it, which begins when `calling` is first polled.
+    fn around<T: Send>(
+        &self,
+        call: JournalCall,
+        calling: impl Future<Output = Result<T, JournalError>> + Send,
+    ) -> impl Future<Output = Result<T, JournalError>> + Send;
+}
+
+/// A call about nothing may be answered without the store, so nobody is told of it.
+macro_rules! unless_empty {
+    ($self:ident, $call:ident, $method:ident, $list:expr) => {
+        if $list.is_empty() {
+            $self.inner().$method($list).await
+        } else {
+            $self
+                .around(JournalCall::$call, $self.inner().$method($list))
+                .await
+        }
+    };
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> Journal for Decorator {
+    fn id(&self) -> &str {
+        self.inner().id()
+    }
+
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
+        unless_empty!(self, Register, register, batch)
+    }
+
+    async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
+        unless_empty!(self, Record, record, batch)
+    }
+
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        let calling = self.inner().fence(key);
+        self.around(JournalCall::Fence, calling).await
+    }
+
+    async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
+        let calling = self.inner().change(changing);
+        self.around(JournalCall::Change, calling).await
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        let calling = self.inner().set_aside(setting);
+        self.around(JournalCall::SetAside, calling).await
+    }
+
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        let calling = self.inner().all_set_aside(limit);
+        self.around(JournalCall::AllSetAside, calling).await
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        let calling = self.inner().find(key);
+        self.around(JournalCall::Find, calling).await
+    }
+
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        unless_empty!(self, Snapshots, snapshots, keys)
+    }
+
+    async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
+        let calling = self.inner().transitions(key);
+        self.around(JournalCall::Transitions, calling).await
+    }
+
+    async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
+        let calling = self.inner().pending(key);
+        self.around(JournalCall::Pending, calling).await
+    }
+
+    async fn pending_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let calling = self.inner().pending_page(cursor, limit);
+        self.around(JournalCall::PendingPage, calling).await
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let calling = self.inner().pending_page_without_bodies(cursor, limit);
+        self.around(JournalCall::PendingPage, calling).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        unless_empty!(self, Bodies, bodies, keys)
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        let calling = self.inner().list(filter, order, cursor, limit);
+        self.around(JournalCall::List, calling).await
+    }
+
+    async fn changes(
+        &self,
+        from_ms: i64,
+        until_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        let calling = self.inner().changes(from_ms, until_ms, cursor, limit);
+        self.around(JournalCall::Changes, calling).await
+    }
+
+    async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
+        unless_empty!(self, Note, note, notes)
+    }
+
+    async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
+        let calling = self.inner().rebuilding(rebuild);
+        self.around(JournalCall::Rebuilding, calling).await
+    }
+
+    async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
+        let calling = self.inner().prune(prune, limit);
+        self.around(JournalCall::Prune, calling).await
+    }
+
+    async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
+        let calling = self.inner().duty(name, ttl_ms);
+        self.around(JournalCall::Duty, calling).await
+    }
+
+    async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
+        let calling = self.inner().recall(name);
+        self.around(JournalCall::Recall, calling).await
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
+        let calling = self.inner().remember(name, value);
+        self.around(JournalCall::Remember, calling).await
+    }
+
+    async fn counts(&self) -> Result<JournalCounts, JournalError> {
+        let calling = self.inner().counts();
+        self.around(JournalCall::Counts, calling).await
+    }
+
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
+        let calling = self.inner().examine(limit);
+        self.around(JournalCall::Examine, calling).await
+    }
+
+    async fn check(&self) -> Result<(), JournalError> {
+        let calling = self.inner().check();
+        self.around(JournalCall::Check, calling).await
+    }
+
+    async fn close(&self) {
+        self.inner().close().await;
+    }
+}

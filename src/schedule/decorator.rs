@@ -1,0 +1,186 @@
+//! A schedule around another one: it sees every call and its reply, and passes on what it does not change.
+//!
+//! The list of calls stands here once. Whoever watches, times or holds them back implements
+//! [`ScheduleDecorator`].
+
+use super::recoverable::Recoverable;
+use super::room::{Full, MemoryUse, Room};
+use super::wake::Wake;
+use super::{
+    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
+    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
+};
+use crate::clock::Clock;
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::notification::Notification;
+use async_trait::async_trait;
+use std::future::Future;
+use std::sync::Arc;
+
+/// A call to a schedule, by the name of its method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(
+    missing_docs,
+    reason = "each is documented where it is a method of `Schedule`"
+)]
+pub enum ScheduleCall {
+    Register,
+    Claim,
+    Settle,
+    Renew,
+    LeaseOne,
+    EndReservation,
+    Find,
+    InFlight,
+    Holds,
+    Scan,
+    Restore,
+    Dead,
+    Counts,
+    Check,
+    LaneInFlight,
+}
+
+/// A schedule around another one. Everything that implements this is a [`Schedule`].
+pub trait ScheduleDecorator: Send + Sync + 'static {
+    /// The schedule that does the work.
+    fn inner(&self) -> &dyn Schedule;
+
+    /// Makes a call to it, which begins when `calling` is first polled.
+    fn around<T: Send>(
+        &self,
+        call: ScheduleCall,
+        calling: impl Future<Output = Result<T, ScheduleError>> + Send,
+    ) -> impl Future<Output = Result<T, ScheduleError>> + Send;
+
+    /// See [`Schedule::clock`].
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.inner().clock()
+    }
+
+    /// See [`Schedule::admit`].
+    ///
+    /// # Errors
+    /// As there.
+    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
+        self.inner().admit(notification)
+    }
+}
+
+/// A call about nothing may be answered without the store, so nobody is told of it.
+macro_rules! unless_empty {
+    ($self:ident, $call:ident, $method:ident, $list:expr) => {
+        if $list.is_empty() {
+            $self.inner().$method($list).await
+        } else {
+            $self
+                .around(ScheduleCall::$call, $self.inner().$method($list))
+                .await
+        }
+    };
+}
+
+#[async_trait]
+impl<Decorator: ScheduleDecorator> Schedule for Decorator {
+    fn clock(&self) -> Arc<dyn Clock> {
+        ScheduleDecorator::clock(self)
+    }
+
+    fn wake(&self) -> &Wake {
+        self.inner().wake()
+    }
+
+    fn limits(&self) -> Limits {
+        self.inner().limits()
+    }
+
+    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
+        ScheduleDecorator::admit(self, notification)
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        self.inner().memory()
+    }
+
+    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
+        let calling = self.inner().register(entry);
+        self.around(ScheduleCall::Register, calling).await
+    }
+
+    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+        let calling = self.inner().claim(most);
+        self.around(ScheduleCall::Claim, calling).await
+    }
+
+    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
+        let calling = self.inner().settle(lease, settlement);
+        self.around(ScheduleCall::Settle, calling).await
+    }
+
+    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
+        let calling = self.inner().renew(lease);
+        self.around(ScheduleCall::Renew, calling).await
+    }
+
+    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
+        let calling = self.inner().lease_one(request);
+        self.around(ScheduleCall::LeaseOne, calling).await
+    }
+
+    async fn end_reservation(
+        &self,
+        lease: LeaseToken,
+        reservation: Reservation,
+    ) -> Result<Settled, ScheduleError> {
+        let calling = self.inner().end_reservation(lease, reservation);
+        self.around(ScheduleCall::EndReservation, calling).await
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+        let calling = self.inner().find(key);
+        self.around(ScheduleCall::Find, calling).await
+    }
+
+    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+        unless_empty!(self, InFlight, in_flight, keys)
+    }
+
+    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        unless_empty!(self, Holds, holds, keys)
+    }
+
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        let calling = self.inner().scan(cursor, limit);
+        self.around(ScheduleCall::Scan, calling).await
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        unless_empty!(self, Restore, restore, entries)
+    }
+
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        self.inner().recoverable()
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
+        let calling = self.inner().dead(cursor, limit);
+        self.around(ScheduleCall::Dead, calling).await
+    }
+
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        let calling = self.inner().counts();
+        self.around(ScheduleCall::Counts, calling).await
+    }
+
+    async fn check(&self) -> Result<(), ScheduleError> {
+        let calling = self.inner().check();
+        self.around(ScheduleCall::Check, calling).await
+    }
+
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        let calling = self.inner().lane_in_flight(lane);
+        self.around(ScheduleCall::LaneInFlight, calling).await
+    }
+}
