@@ -1,5 +1,6 @@
 //! What the documents show is what there is.
 
+use ringback::config::settings::ALL;
 use std::path::Path;
 
 fn read(path: &str) -> String {
@@ -34,12 +35,30 @@ fn the_verifiers_in_the_readme_are_those_that_were_tested() {
 }
 
 #[test]
+fn the_settings_in_the_readme_are_those_in_the_code() {
+    let readme = read("README.md");
+    for setting in ALL {
+        let variable = setting.name.to_uppercase().replace('-', "_");
+        // What is no single value is said in words.
+        let default = match setting.default {
+            "" => String::new(),
+            words if words.contains(' ') => words.to_string(),
+            value => format!("`{value}`"),
+        };
+        let (name, help) = (setting.name, setting.help);
+        let row = format!("| `--{name}` | `RINGBACK_{variable}` | {default} | {help} |\n");
+        assert!(readme.contains(&row), "README.md lacks: {row}");
+    }
+}
+
+#[test]
 fn links_between_the_documents_lead_somewhere() {
     for document in [
         "README.md",
         "docs/operations.md",
         "docs/performance.md",
         "docs/reliability.md",
+        "docs/CONTRIBUTING.md",
     ] {
         let text = read(document);
         let base = Path::new(document).parent().expect("a folder");
