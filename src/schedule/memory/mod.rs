@@ -10,6 +10,7 @@
 //! the journal, where the attempt reads it ([`crate::domain::body`]). So what is pending takes little, and
 //! what is sent at once costs no read.
 
+mod bodies;
 mod by_key;
 mod doubts;
 mod ended;
@@ -31,7 +32,8 @@ use crate::schedule::{
     Settlement,
 };
 use async_trait::async_trait;
-use state::{Bodies, MemoryState};
+use bodies::Bodies;
+use state::MemoryState;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The schedule of one process.

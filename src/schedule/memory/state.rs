@@ -3,23 +3,25 @@
 //! Pure: time comes in as a value. Registering, settling and the like cost a few steps in sorted
 //! sets; a claim costs what it brings, and returns or forgets a bounded number beside that.
 
+mod by_hand;
+
+use super::bodies::Bodies;
 use super::by_key::{ByKey, Timed};
 use super::doubts::Doubts;
 use super::ended::Ended;
 use super::lanes::Lanes;
-use crate::domain::body::Body;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::lease::{Expiry, LeaseToken};
+use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
 use crate::schedule::room::Ledger;
 use crate::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest,
-    LeasedOne, Limits, PROMPT_MS, Registered, Reservation, Restored, Scanned, ScheduleCounts,
-    ScheduleError, Settled, Settlement,
+    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, PROMPT_MS, Registered, Restored,
+    Scanned, ScheduleCounts, ScheduleError, Settled, Settlement,
 };
+use by_hand::to_recheck;
 use bytes::Bytes;
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap};
@@ -29,37 +31,6 @@ use std::sync::Arc;
 const MOST_RETURNED: usize = 256;
 /// Most ended entries that one claim forgets.
 const MOST_FORGOTTEN: usize = 256;
-
-/// A body is held for a first attempt that is due within this, in milliseconds.
-const SOON_MS: i64 = 5_000;
-/// A body of up to so many bytes is held for any attempt, if it is here and there is room: it takes about what
-/// the rest of its entry takes, and to read it costs more than all else of an attempt here.
-const SMALL_BYTES: usize = 1_024;
-
-/// Where bodies are while their notifications wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bodies {
-    /// Here: nobody else has them.
-    Held,
-    /// In a journal; here as well if they are small or needed soon, and there is room.
-    LeftToJournal,
-}
-
-impl Bodies {
-    /// Leaves a body to the journal, if there is one.
-    fn leave(self, notification: &mut Arc<Notification>) {
-        match (self, &notification.body) {
-            (Self::LeftToJournal, Body::Here(bytes)) => {
-                let body = Body::InJournal(bytes.len());
-                *notification = Arc::new(Notification {
-                    body,
-                    ..Notification::clone(notification)
-                });
-            }
-            (Self::Held, _) | (Self::LeftToJournal, Body::InJournal(_)) => {}
-        }
-    }
-}
 
 /// One entry with what the schedule knows beside it.
 #[derive(Debug)]
@@ -163,7 +134,7 @@ impl MemoryState {
     }
 
     fn keep(&mut self, mut entry: Entry, lease: Option<Out>, now_ms: i64) -> ByKey {
-        self.lighten(&mut entry, now_ms);
+        self.bodies.lighten(&self.ledger, &mut entry, now_ms);
         self.ledger.add(&entry.notification);
         let name = ByKey::of(&entry.notification);
         let job = Job {
@@ -173,27 +144,6 @@ impl MemoryState {
         };
         self.jobs.insert(name.clone(), job);
         name
-    }
-
-    /// Leaves the body of an entry that comes in to the journal, unless it is small or needed soon, and
-    /// there is room.
-    fn lighten(&self, entry: &mut Entry, now_ms: i64) {
-        let is_first = entry.progress.attempts == 0;
-        let is_soon = entry.progress.next_due_ms() <= now_ms.saturating_add(SOON_MS);
-        let bytes = entry.notification.body.held_len();
-        let is_held = if is_first && is_soon {
-            self.ledger.has_room_for_body(bytes)
-        } else {
-            Self::may_wait_here(&self.ledger, bytes)
-        };
-        if !is_held {
-            self.bodies.leave(&mut entry.notification);
-        }
-    }
-
-    /// Whether a body of so many bytes, that is not counted here, may be held until a later attempt.
-    fn may_wait_here(ledger: &Ledger, bytes: usize) -> bool {
-        bytes <= SMALL_BYTES && ledger.has_room_for_waiting_body(bytes)
     }
 
     pub(super) fn restore(&mut self, entries: &[Entry], now_ms: i64) -> Restored {
@@ -299,9 +249,7 @@ impl MemoryState {
             Settlement::Again(progress) => {
                 let mut left = notification.clone();
                 self.ledger.remove(&notification);
-                if !Self::may_wait_here(&self.ledger, notification.body.held_len()) {
-                    self.bodies.leave(&mut left);
-                }
+                self.bodies.keep_small(&self.ledger, &mut left);
                 self.ledger.add(&left);
                 job.entry = Entry::scheduled(left, progress);
                 let entry = job.entry.clone();
@@ -347,129 +295,6 @@ impl MemoryState {
         };
         self.lease(name, Out { expiry, ..out });
         Some(expiry)
-    }
-
-    pub(super) fn lease_one(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
-        let key = &request.key;
-        self.return_if_expired(key, now_ms);
-        let Some(job) = self.jobs.get(key) else {
-            return self.reserve(request, now_ms);
-        };
-        let entry = job.entry.clone();
-        let is_pending = entry.state == State::Scheduled;
-        let name = ByKey::of(&entry.notification);
-        match job.lease {
-            Some(out) if out.holder == Holder::Attempt => return LeasedOne::InFlight,
-            Some(out) if out.holder != Holder::Change(request.id()) => return LeasedOne::Changing,
-            Some(out) => {
-                let (at_ms, name) = (out.expiry.at_ms, name.clone());
-                self.leases.remove(&Timed { at_ms, name });
-                if is_pending && !out.counted {
-                    self.wait(&entry, now_ms);
-                    self.take(&entry, now_ms);
-                }
-            }
-            None => self.take(&entry, now_ms),
-        }
-        let out = Out {
-            expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
-            holder: Holder::Change(request.id()),
-            counted: is_pending,
-        };
-        LeasedOne::Leased(Box::new(self.lease(name, out)))
-    }
-
-    /// Takes an entry away from where it waits or is remembered, for a lease.
-    fn take(&mut self, entry: &Entry, now_ms: i64) {
-        let notification = &entry.notification;
-        match (entry.state, entry.ended_ms) {
-            (State::Scheduled, _) => {
-                let due_ms = entry.progress.next_due_ms();
-                let name = ByKey::of(notification);
-                self.lanes.take(&notification.lane, name, due_ms, now_ms);
-            }
-            (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
-            (State::Delivered | State::Cancelled, Some(ended_ms)) => {
-                let forget_ms = self.forget_ms(ended_ms);
-                self.ended.unfade(forget_ms, &notification.key);
-            }
-            (State::Delivered | State::Dead | State::Cancelled, None) => {}
-        }
-    }
-
-    /// Leases a key of which nothing is here.
-    fn reserve(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
-        let key = &request.key;
-        let holder = Holder::Change(request.id());
-        match (self.reserved.get(key), request.known) {
-            (Some(out), _) if out.holder != holder => return LeasedOne::Changing,
-            (Some(out), _) => {
-                self.reservations.remove(&(out.expiry.at_ms, key.clone()));
-            }
-            (None, None) => return LeasedOne::Missing,
-            (None, Some(known)) if now_ms <= known.registered_ms + ARRIVAL_MS => {
-                return LeasedOne::Expected;
-            }
-            (None, Some(_)) => {}
-        }
-        // Whoever ends it in doubt says so again.
-        self.in_doubt.remove(key);
-        let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
-        self.reservations.insert((expiry.at_ms, key.clone()));
-        let out = Out {
-            expiry,
-            holder,
-            counted: false,
-        };
-        self.reserved.insert(key.clone(), out);
-        LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
-    }
-
-    pub(super) fn end_reservation(
-        &mut self,
-        lease: &LeaseToken,
-        reservation: Reservation,
-        now_ms: i64,
-    ) -> Settled {
-        let key = lease.key();
-        let is_it = |out: &Out| out.expiry == lease.expiry();
-        let waits = |job: &Job| {
-            let is_it = job
-                .lease
-                .as_ref()
-                .is_some_and(|out| is_it(out) && !out.counted);
-            is_it && job.entry.state == State::Scheduled
-        };
-        let arrived = match self.jobs.get(key) {
-            Some(job) if waits(job) => self.jobs.remove(key),
-            Some(_) => return Settled::Lost,
-            None if self.reserved.get(key).is_some_and(is_it) => None,
-            None => return Settled::Lost,
-        };
-        let at_ms = lease.expiry().at_ms;
-        if let Some(job) = &arrived {
-            let name = ByKey::of(&job.entry.notification);
-            self.leases.remove(&Timed { at_ms, name });
-            self.places.remove(job.place);
-            self.ledger.remove(&job.entry.notification);
-        } else {
-            self.reserved.remove(key);
-            self.reservations.remove(&(at_ms, key.clone()));
-        }
-        let entry = match reservation {
-            Reservation::Put(entry) => Some(*entry),
-            Reservation::Forget => None,
-            Reservation::Recheck => {
-                if arrived.is_none() {
-                    self.in_doubt.add(key.clone(), now_ms);
-                }
-                arrived.map(|job| to_recheck(job.entry))
-            }
-        };
-        if let Some(entry) = entry {
-            self.add(entry, now_ms);
-        }
-        Settled::Done
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<Found> {
@@ -668,15 +493,6 @@ impl MemoryState {
         let name = ByKey::of(&notification);
         self.places[job.place] = name.clone();
         self.jobs.insert(name, job);
-    }
-}
-
-/// What arrived under a change by hand that did not come to a known end.
-fn to_recheck(entry: Entry) -> Entry {
-    Entry {
-        verify: true,
-        fence: true,
-        ..entry
     }
 }
 

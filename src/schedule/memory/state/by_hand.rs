@@ -1,0 +1,147 @@
+//! Leases for changes by hand: of an entry, due or not, or of a key of which nothing is here.
+
+use super::{Holder, Job, MemoryState, Out};
+use crate::domain::lease::LeaseToken;
+use crate::domain::state::State;
+use crate::schedule::memory::by_key::{ByKey, Timed};
+use crate::schedule::{
+    ARRIVAL_MS, CHANGE_LEASE_MS, Entry, LeaseRequest, LeasedOne, Reservation, Settled,
+};
+
+impl MemoryState {
+    pub(in crate::schedule::memory) fn lease_one(
+        &mut self,
+        request: &LeaseRequest,
+        now_ms: i64,
+    ) -> LeasedOne {
+        let key = &request.key;
+        self.return_if_expired(key, now_ms);
+        let Some(job) = self.jobs.get(key) else {
+            return self.reserve(request, now_ms);
+        };
+        let entry = job.entry.clone();
+        let is_pending = entry.state == State::Scheduled;
+        let name = ByKey::of(&entry.notification);
+        match job.lease {
+            Some(out) if out.holder == Holder::Attempt => return LeasedOne::InFlight,
+            Some(out) if out.holder != Holder::Change(request.id()) => return LeasedOne::Changing,
+            Some(out) => {
+                let (at_ms, name) = (out.expiry.at_ms, name.clone());
+                self.leases.remove(&Timed { at_ms, name });
+                if is_pending && !out.counted {
+                    self.wait(&entry, now_ms);
+                    self.take(&entry, now_ms);
+                }
+            }
+            None => self.take(&entry, now_ms),
+        }
+        let out = Out {
+            expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
+            holder: Holder::Change(request.id()),
+            counted: is_pending,
+        };
+        LeasedOne::Leased(Box::new(self.lease(name, out)))
+    }
+
+    /// Takes an entry away from where it waits or is remembered, for a lease.
+    fn take(&mut self, entry: &Entry, now_ms: i64) {
+        let notification = &entry.notification;
+        match (entry.state, entry.ended_ms) {
+            (State::Scheduled, _) => {
+                let due_ms = entry.progress.next_due_ms();
+                let name = ByKey::of(notification);
+                self.lanes.take(&notification.lane, name, due_ms, now_ms);
+            }
+            (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
+            (State::Delivered | State::Cancelled, Some(ended_ms)) => {
+                let forget_ms = self.forget_ms(ended_ms);
+                self.ended.unfade(forget_ms, &notification.key);
+            }
+            (State::Delivered | State::Dead | State::Cancelled, None) => {}
+        }
+    }
+
+    /// Leases a key of which nothing is here.
+    fn reserve(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
+        let key = &request.key;
+        let holder = Holder::Change(request.id());
+        match (self.reserved.get(key), request.known) {
+            (Some(out), _) if out.holder != holder => return LeasedOne::Changing,
+            (Some(out), _) => {
+                self.reservations.remove(&(out.expiry.at_ms, key.clone()));
+            }
+            (None, None) => return LeasedOne::Missing,
+            (None, Some(known)) if now_ms <= known.registered_ms + ARRIVAL_MS => {
+                return LeasedOne::Expected;
+            }
+            (None, Some(_)) => {}
+        }
+        // Whoever ends it in doubt says so again.
+        self.in_doubt.remove(key);
+        let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
+        self.reservations.insert((expiry.at_ms, key.clone()));
+        let out = Out {
+            expiry,
+            holder,
+            counted: false,
+        };
+        self.reserved.insert(key.clone(), out);
+        LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
+    }
+
+    pub(in crate::schedule::memory) fn end_reservation(
+        &mut self,
+        lease: &LeaseToken,
+        reservation: Reservation,
+        now_ms: i64,
+    ) -> Settled {
+        let key = lease.key();
+        let is_it = |out: &Out| out.expiry == lease.expiry();
+        let waits = |job: &Job| {
+            let is_it = job
+                .lease
+                .as_ref()
+                .is_some_and(|out| is_it(out) && !out.counted);
+            is_it && job.entry.state == State::Scheduled
+        };
+        let arrived = match self.jobs.get(key) {
+            Some(job) if waits(job) => self.jobs.remove(key),
+            Some(_) => return Settled::Lost,
+            None if self.reserved.get(key).is_some_and(is_it) => None,
+            None => return Settled::Lost,
+        };
+        let at_ms = lease.expiry().at_ms;
+        if let Some(job) = &arrived {
+            let name = ByKey::of(&job.entry.notification);
+            self.leases.remove(&Timed { at_ms, name });
+            self.places.remove(job.place);
+            self.ledger.remove(&job.entry.notification);
+        } else {
+            self.reserved.remove(key);
+            self.reservations.remove(&(at_ms, key.clone()));
+        }
+        let entry = match reservation {
+            Reservation::Put(entry) => Some(*entry),
+            Reservation::Forget => None,
+            Reservation::Recheck => {
+                if arrived.is_none() {
+                    self.in_doubt.add(key.clone(), now_ms);
+                }
+                arrived.map(|job| to_recheck(job.entry))
+            }
+        };
+        if let Some(entry) = entry {
+            self.add(entry, now_ms);
+        }
+        Settled::Done
+    }
+}
+
+/// What arrived under a change by hand that did not come to a known end.
+pub(super) fn to_recheck(entry: Entry) -> Entry {
+    Entry {
+        verify: true,
+        fence: true,
+        ..entry
+    }
+}
