@@ -17,7 +17,7 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
-use crate::journal::{Actor, ChangeResult, Changing, Journal, Recording};
+use crate::journal::{Actor, ChangeResult, Changing, Journal, JournalError, Recording};
 use crate::schedule::{Entry, Found, Lease, Settled, Settlement};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -38,6 +38,21 @@ enum Tried {
     Answered(Box<Result<Snapshot, ServiceError>>),
     /// The lease was lost before the change was written down; nothing changed.
     LeaseLost,
+}
+
+/// What writing a change into the journal came to.
+enum Written {
+    /// This is how the notification stands in the journal now, and what is answered.
+    Stands {
+        after: Box<Snapshot>,
+        answer: Result<Snapshot, ServiceError>,
+    },
+    /// Somebody else had the lease meanwhile; nothing was written.
+    LeaseLost,
+    /// There is no such notification.
+    Missing,
+    /// The journal failed; whether it was written is not known.
+    Unknown(JournalError),
 }
 
 impl Tried {
@@ -209,12 +224,36 @@ impl Service {
             reason: asked.reason.clone(),
             at_ms: self.clock.now_ms(),
         };
-        let (after, answer) = match with_timeout(journal.change(changing)).await {
+        match self.write(journal, asked, changing).await {
+            Written::Stands { after, answer } => {
+                self.settle_by(journal, asked, held, &after, answer).await
+            }
+            Written::LeaseLost => {
+                self.recheck(held).await;
+                Tried::LeaseLost
+            }
+            Written::Missing => {
+                self.release(held).await;
+                Tried::answered(Err(ServiceError::Missing))
+            }
+            Written::Unknown(error) => {
+                self.recheck(held).await;
+                Tried::answered(Err(error.into()))
+            }
+        }
+    }
+
+    /// Writes a change into the journal, as far as the state allows it.
+    async fn write(&self, journal: &dyn Journal, asked: &Asked, changing: Changing) -> Written {
+        match with_timeout(journal.change(changing)).await {
             Ok(ChangeResult::Done(after)) => {
                 // Shown with its attempts, as by a look-up.
                 let shown = with_timeout(journal.find(&asked.key)).await;
                 let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
-                (*after, Ok(shown))
+                Written::Stands {
+                    after,
+                    answer: Ok(shown),
+                }
             }
             Ok(ChangeResult::Refused(stands)) => {
                 // What is pending may be sent once the lease is settled. Whoever had a lease before,
@@ -224,31 +263,30 @@ impl Service {
                     State::Delivered | State::Dead | State::Cancelled => Ok(None),
                 };
                 match fenced {
-                    Ok(after) => {
-                        let after = after.unwrap_or_else(|| (*stands).clone());
-                        (after, repeated(asked.change, *stands))
-                    }
-                    Err(error) => {
-                        self.recheck(held).await;
-                        return Tried::answered(Err(error.into()));
-                    }
+                    Ok(after) => Written::Stands {
+                        after: after.map_or_else(|| stands.clone(), Box::new),
+                        answer: repeated(asked.change, *stands),
+                    },
+                    Err(error) => Written::Unknown(error),
                 }
             }
-            Ok(ChangeResult::Fenced(_)) => {
-                self.recheck(held).await;
-                return Tried::LeaseLost;
-            }
-            Ok(ChangeResult::Missing) => {
-                self.release(held).await;
-                return Tried::answered(Err(ServiceError::Missing));
-            }
-            Err(error) => {
-                // The journal may have applied it all the same, or may do so yet.
-                self.recheck(held).await;
-                return Tried::answered(Err(error.into()));
-            }
-        };
-        let settled = self.conform(journal, held, &after).await;
+            Ok(ChangeResult::Fenced(_)) => Written::LeaseLost,
+            Ok(ChangeResult::Missing) => Written::Missing,
+            // The journal may have applied it all the same, or may do so yet.
+            Err(error) => Written::Unknown(error),
+        }
+    }
+
+    /// Settles the lease by how the journal has the notification now.
+    async fn settle_by(
+        &self,
+        journal: &dyn Journal,
+        asked: &Asked,
+        held: Held,
+        after: &Snapshot,
+        answer: Result<Snapshot, ServiceError>,
+    ) -> Tried {
+        let settled = self.conform(journal, held, after).await;
         match (settled, after.state) {
             // What has ended is never sent again: the lease keeps it back, and once that has expired
             // the journal is asked.
