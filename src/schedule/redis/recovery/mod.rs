@@ -5,9 +5,9 @@ pub mod write_counters;
 
 use super::RedisSchedule;
 use super::bulk;
-use super::connection::Script;
 use super::partition::Partition;
 use super::reply::Reply;
+use super::script::Script;
 use crate::schedule::ScheduleError;
 use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable, Reindexed};
 use async_trait::async_trait;
