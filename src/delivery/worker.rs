@@ -12,7 +12,7 @@
 //! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
 //! change is refused.
 
-use super::bodies::{BodyRoom, Found};
+use super::bodies::{Bodies, Found};
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -47,8 +47,8 @@ pub struct Worker {
     pub(super) abandon: CancellationToken,
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
-    /// Bounds what is read of bodies for attempts.
-    pub(super) body_room: BodyRoom,
+    /// Finds what is to be sent.
+    pub(super) bodies: Bodies,
     /// Counts what is done.
     pub(super) metrics: Arc<Metrics>,
 }
@@ -71,7 +71,7 @@ impl Worker {
             return;
         };
         let latest_start_ms = self.latest_start_ms(&lease);
-        let body = match self.body(&lease, latest_start_ms).await {
+        let body = match self.bodies.find(&lease, latest_start_ms).await {
             Found::AtHand(body) => body,
             Found::NoRoom => {
                 self.release(lease).await;
