@@ -3,9 +3,10 @@
 use super::Failure;
 use super::terminal::{Colours, table};
 use crate::domain::duration::display_ms;
-use crate::domain::ladder::{Failed, Ladder, Next};
-use crate::domain::named_ladders::{self, Source};
+use crate::domain::ladder::Ladder;
+use crate::domain::ladder::named::{self, Source};
 use crate::domain::state::Cause;
+use crate::domain::timetable::{Planned, Timetable};
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, Write as _};
@@ -34,7 +35,7 @@ pub fn run(arguments: &LadderArguments) -> Result<(), Failure> {
     let text = match (&arguments.name, arguments.json) {
         (None, false) => all_as_text(Colours::of_stdout()),
         (None, true) => {
-            let all = named_ladders::all().iter();
+            let all = named::all().iter();
             pretty(
                 &all.map(|(ladder, source)| describe(ladder, source))
                     .collect(),
@@ -45,7 +46,7 @@ pub fn run(arguments: &LadderArguments) -> Result<(), Failure> {
                 Ladder::from_text(name).map_err(|error| Failure::Usage(error.to_string()))?;
             let source = ladder
                 .name()
-                .and_then(named_ladders::find)
+                .and_then(named::find)
                 .map_or("the command line", |(_, source)| source);
             if json {
                 pretty(&describe(&ladder, source))
@@ -60,42 +61,28 @@ pub fn run(arguments: &LadderArguments) -> Result<(), Failure> {
 
 /// The attempts when every one of them fails in time, and what ends them.
 fn climb(ladder: &Ladder) -> (Vec<Rung>, Cause) {
-    let mut rungs = vec![Rung {
-        interval_ms: None,
-        offset_ms: 0,
-        cut_ms: None,
-    }];
-    let (mut step, mut due_ms, mut clamped) = (1, 0, false);
-    loop {
-        let failed = Failed {
-            step,
-            due_ms,
-            started_ms: due_ms,
-            deadline_ms: ladder.window_ms(),
-            clamped,
-        };
-        // Half of the range: a jittered ladder without its jitter.
-        match ladder.after(failed, 0.5) {
-            Next::Attempt {
-                due_ms: next_ms,
-                clamped: next_clamped,
-            } => {
-                let intervals = ladder.intervals_ms();
-                let nominal_ms = intervals.get(rungs.len() - 1).or(intervals.last());
-                rungs.push(Rung {
-                    interval_ms: Some(next_ms - due_ms),
-                    offset_ms: next_ms,
-                    cut_ms: nominal_ms.copied().filter(|_| next_clamped),
-                });
-                (step, due_ms, clamped) = (step + 1, next_ms, next_clamped);
-            }
-            Next::End(cause) => return (rungs, cause),
-        }
+    let Timetable {
+        attempts,
+        ends_with,
+    } = Timetable::of(ladder);
+    let intervals = ladder.intervals_ms();
+    let mut rungs: Vec<Rung> = Vec::with_capacity(attempts.len());
+    for Planned { due_ms, clamped } in attempts {
+        let before = rungs.last();
+        // The first attempt follows on no interval; the last interval may repeat.
+        let index = rungs.len().saturating_sub(1);
+        let nominal_ms = intervals.get(index).or(intervals.last());
+        rungs.push(Rung {
+            interval_ms: before.map(|before| due_ms - before.offset_ms),
+            offset_ms: due_ms,
+            cut_ms: nominal_ms.copied().filter(|_| clamped),
+        });
     }
+    (rungs, ends_with)
 }
 
 fn all_as_text(colours: Colours) -> String {
-    let rows: Vec<Vec<String>> = named_ladders::all()
+    let rows: Vec<Vec<String>> = named::all()
         .iter()
         .map(|(ladder, source)| {
             vec![

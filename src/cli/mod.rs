@@ -18,6 +18,7 @@ mod setting_flags;
 mod show;
 mod terminal;
 mod timeline;
+mod view;
 
 use crate::config::ConfigError;
 use clap::{Parser, Subcommand};

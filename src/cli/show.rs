@@ -4,50 +4,9 @@
 //! Shows whatever a server sends, and no more than that: a member that is missing is left out.
 
 use super::terminal::{Colours, clean, instant, table};
-use super::timeline::{Attempt, Line, timeline};
-use serde::Deserialize;
+use super::timeline::timeline;
+use super::view::{One, Page};
 use serde_json::Value;
-
-/// A notification as the API describes it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct One {
-    topic: String,
-    id: String,
-    webhook_id: String,
-    lane: String,
-    url: String,
-    pub(super) state: String,
-    may_be_in_flight: bool,
-    series: u32,
-    attempts_made: u32,
-    attempts_left: u64,
-    registered_at: Option<String>,
-    pub(super) next_attempt_at: Option<String>,
-    pub(super) deadline_at: Option<String>,
-    pub(super) ended_at: Option<String>,
-    cause: Option<String>,
-    pub(super) set_aside: Option<SetAside>,
-    ladder: Value,
-    pub(super) attempts: Vec<Attempt>,
-    pub(super) timeline: Vec<Line>,
-}
-
-/// Since when and why nobody sends it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub(super) struct SetAside {
-    at: Option<String>,
-    reason: String,
-}
-
-/// A page of a list.
-#[derive(Debug, Default, Deserialize)]
-pub struct Page {
-    items: Vec<One>,
-    #[serde(default)]
-    next_cursor: Option<String>,
-}
 
 /// One notification in full; `all` shows a long history to its beginning.
 pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {

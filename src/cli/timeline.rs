@@ -3,11 +3,10 @@
 //! Shows whatever a server sends. What the eye would miss in an answer is written as an escape, and
 //! stands out where there are colours.
 
-use super::show::One;
 use super::terminal::{Colours, clean, columns, distance, start_of, width};
+use super::view::{Attempt, Line, One};
 use crate::domain::{duration, timestamp};
 use owo_colors::Style;
-use serde::Deserialize;
 
 /// Lines that are shown unless all are asked for.
 const MOST_EVENTS: usize = 30;
@@ -20,32 +19,6 @@ const REST: usize = 100 - AT - WHAT;
 const MOST_LINES: usize = 3;
 /// An attempt that began later than this is said to be late, in milliseconds.
 const LATE_MS: i64 = 1_000;
-
-/// An attempt, as the API describes it.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Attempt {
-    series: u32,
-    number: u32,
-    due_at: String,
-    started_at: String,
-    duration_ms: i64,
-    outcome: String,
-    status: Option<u16>,
-    answer: Option<String>,
-    reason: Option<String>,
-}
-
-/// A line of the timeline, as the API describes it: a change, or a reference to an attempt.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Line {
-    kind: String,
-    at: String,
-    actor: String,
-    detail: Option<String>,
-    index: Option<usize>,
-}
 
 /// Something that happened, ready to be shown.
 struct Event {

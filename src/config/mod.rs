@@ -5,15 +5,17 @@
 //! checked here, so nobody else meets a wrong value, and every error names where the value came
 //! from. Secrets show neither in errors nor in `Debug`.
 
+mod error;
 mod log_filter;
 mod secret;
 pub mod settings;
 mod sources;
 mod values;
 
+pub use error::{ConfigError, Origin};
 pub use log_filter::LogFilter;
 pub use secret::{SECRET_FILE, read_secret};
-pub use sources::{ConfigError, Flags, Origin};
+pub use sources::Flags;
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
 use crate::domain::notification::LARGEST_BODY_BYTES;

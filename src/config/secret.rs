@@ -3,7 +3,7 @@
 //! Promises that a secret which was used is on disk, readable by its owner alone, and that two
 //! servers which start at the same moment end up with the same one.
 
-use super::sources::ConfigError;
+use super::error::ConfigError;
 use crate::domain::signature::SigningSecret;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};

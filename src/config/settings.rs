@@ -1,8 +1,8 @@
 //! The table of settings: one entry each, from which the flags, the environment variables, the keys
 //! of the file and the help text all follow.
 
+use super::error::ConfigError;
 use super::secret;
-use super::sources::ConfigError;
 use super::values::{self, ApiKey, RedisUrl};
 use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, StoresConfig};
 use crate::domain::signature::SigningSecret;

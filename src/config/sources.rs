@@ -1,5 +1,6 @@
 //! Where a setting's value comes from: flag over variable over file over default.
 
+use super::error::{ConfigError, Origin};
 use super::settings::{ALL, Arity, CONFIG, Draft, Setting};
 use super::values::quoted;
 use std::collections::BTreeMap;
@@ -7,8 +8,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
-use thiserror::Error;
+use std::path::Path;
 
 /// A file of settings longer than this is none.
 const LONGEST_FILE: u64 = 1024 * 1024;
@@ -22,51 +22,6 @@ impl fmt::Debug for Flags {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_set().entries(self.0.keys()).finish()
     }
-}
-
-/// Where a value came from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
-    /// A flag.
-    Flag(&'static str),
-    /// An environment variable.
-    Variable(String),
-    /// A key of the file.
-    Key(PathBuf, String),
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Flag(name) => write!(out, "--{name}"),
-            Self::Variable(name) => out.write_str(name),
-            Self::Key(path, key) => write!(out, "{}: key {key}", path.display()),
-        }
-    }
-}
-
-/// Why the settings are refused. One line, without secrets.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum ConfigError {
-    /// A value is wrong.
-    #[error("{origin}: {problem}")]
-    Value {
-        /// Where it came from.
-        origin: Origin,
-        /// What would be right.
-        problem: String,
-    },
-    /// A file cannot be used.
-    #[error("{}: {problem}", .path.display())]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        problem: String,
-    },
-    /// Neither store would survive a restart.
-    #[error("--journal none needs --redis: without either nothing would keep a notification")]
-    NothingKeeps,
 }
 
 type Keys = BTreeMap<&'static str, (Origin, Vec<String>)>;

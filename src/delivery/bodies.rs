@@ -4,14 +4,30 @@
 //! so all bodies read together are bounded. An attempt that waits for its turn in vain gives its lease
 //! back: nothing was sent.
 
-use super::worker::Worker;
+use crate::clock::Clock;
 use crate::domain::body::Body;
-use crate::health::{Backoff, Store};
+use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
+use crate::journal::recorder::Recorder;
 use crate::schedule::Lease;
 use bytes::Bytes;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// Finds the bodies of what is to be sent.
+pub(super) struct Bodies {
+    pub(super) recorder: Option<Arc<Recorder>>,
+    /// The schedule's clock.
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) health: Arc<Health>,
+    /// Bounds what is read.
+    pub(super) room: BodyRoom,
+    /// Ends waiting for room.
+    pub(super) interrupt: CancellationToken,
+    /// Ends waiting for the journal.
+    pub(super) abandon: CancellationToken,
+}
 
 /// What the bodies read for attempts may take together unless set otherwise, in bytes: what the most
 /// attempts of the default take with the largest bodies of the default.
@@ -70,11 +86,10 @@ impl Default for BodyRoom {
     }
 }
 
-impl Worker {
+impl Bodies {
     /// Finds the body of a leased notification. `latest_start_ms` is when the attempt must have begun.
-    pub(super) async fn body(&self, lease: &Lease, latest_start_ms: i64) -> Found {
+    pub(super) async fn find(&self, lease: &Lease, latest_start_ms: i64) -> Found {
         let notification = &lease.entry.notification;
-        let key = &notification.key;
         let len = match &notification.body {
             Body::Here(bytes) => {
                 return Found::AtHand(AtHand {
@@ -91,10 +106,11 @@ impl Worker {
         };
         let room = tokio::select! {
             biased;
-            room = self.body_room.take(len) => room,
+            room = self.room.take(len) => room,
             () = self.clock.sleep_until(latest_start_ms) => return Found::NoRoom,
             () = self.interrupt.cancelled() => return Found::NoRoom,
         };
+        let key = &notification.key;
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.body(key.clone(), len).await {

@@ -4,7 +4,7 @@
 //! only the safety net. A permit is taken before a lease is claimed and goes back when the worker
 //! is over, so attempts in flight are bounded and nothing is claimed that cannot start at once.
 
-use super::bodies::BodyRoom;
+use super::bodies::{Bodies, BodyRoom};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use super::worker::Worker;
@@ -67,6 +67,15 @@ impl Dispatcher {
         metrics: Arc<Metrics>,
     ) -> Self {
         let clock = schedule.clock();
+        let (interrupt, abandon) = (CancellationToken::new(), CancellationToken::new());
+        let bodies = Bodies {
+            recorder: recorder.clone(),
+            clock: clock.clone(),
+            health: health.clone(),
+            room: BodyRoom::default(),
+            interrupt: interrupt.clone(),
+            abandon: abandon.clone(),
+        };
         let worker = Arc::new(Worker {
             client,
             schedule: schedule.clone(),
@@ -74,10 +83,10 @@ impl Dispatcher {
             clock: clock.clone(),
             machine_clock,
             in_flight: InFlight::default(),
-            interrupt: CancellationToken::new(),
-            abandon: CancellationToken::new(),
+            interrupt,
+            abandon,
             health: health.clone(),
-            body_room: BodyRoom::default(),
+            bodies,
             metrics,
         });
         Self {
@@ -103,7 +112,7 @@ impl Dispatcher {
     #[must_use]
     pub fn with_body_memory(mut self, bytes: usize) -> Self {
         let worker = Arc::get_mut(&mut self.worker);
-        worker.expect("invariant: nothing runs yet").body_room = BodyRoom::of(bytes);
+        worker.expect("invariant: nothing runs yet").bodies.room = BodyRoom::of(bytes);
         self
     }
 

@@ -12,7 +12,7 @@
 //! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
 //! change is refused.
 
-use super::bodies::{BodyRoom, Found};
+use super::bodies::{AtHand, Bodies, Found};
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -47,8 +47,8 @@ pub struct Worker {
     pub(super) abandon: CancellationToken,
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
-    /// Bounds what is read of bodies for attempts.
-    pub(super) body_room: BodyRoom,
+    /// Finds what is to be sent.
+    pub(super) bodies: Bodies,
     /// Counts what is done.
     pub(super) metrics: Arc<Metrics>,
 }
@@ -67,11 +67,11 @@ impl Worker {
     }
 
     async fn attempt(&self, lease: Lease) {
-        let Some(mut lease) = self.confirm(lease).await else {
+        let Some(lease) = self.confirm(lease).await else {
             return;
         };
         let latest_start_ms = self.latest_start_ms(&lease);
-        let body = match self.body(&lease, latest_start_ms).await {
+        let body = match self.bodies.find(&lease, latest_start_ms).await {
             Found::AtHand(body) => body,
             Found::NoRoom => {
                 self.release(lease).await;
@@ -92,31 +92,55 @@ impl Worker {
             self.release(lease).await;
             return;
         }
-        let before = lease.entry.progress;
-        let notification = lease.entry.notification.clone();
+        let Some(answer) = self.call(&lease, body, measured, started_ms).await else {
+            // Most likely somebody else has it by now; to give it back does no harm.
+            tracing::info!(
+                notification = %lease.entry.notification.key,
+                "not sent: its lease was over before it was begun"
+            );
+            self.release(lease).await;
+            return;
+        };
+        self.conclude(lease, measured, started_ms, answer).await;
+    }
+
+    /// Makes the call; `None` if the lease was over before it was begun. The body is not kept beyond
+    /// it: recording and settling may take long, and need it no more.
+    async fn call(
+        &self,
+        lease: &Lease,
+        body: AtHand,
+        measured: Instant,
+        started_ms: i64,
+    ) -> Option<Answer> {
         // Receivers compare the timestamp with their own clocks, so it is ours and not Redis's.
         let signed_ms = self.machine_clock.now_ms();
         let left_ms = u64::try_from(lease.expires_ms() - started_ms).unwrap_or(0);
         let until = measured + Duration::from_millis(left_ms);
-        let number = before.next_number();
+        let number = lease.entry.progress.next_number();
+        let notification = &lease.entry.notification;
         let calling = self
             .client
-            .deliver(&notification, &body.bytes, number, signed_ms, until);
-        let answer = tokio::select! {
+            .deliver(notification, &body.bytes, number, signed_ms, until);
+        tokio::select! {
             answer = calling => answer,
             () = self.interrupt.cancelled() => Some(without_answer(
                 Outcome::Interrupted,
                 "the dispatcher was stopped before an answer came".to_string(),
             )),
-        };
-        let Some(mut answer) = answer else {
-            // Most likely somebody else has it by now; to give it back does no harm.
-            tracing::info!(notification = %notification.key, "not sent: its lease was over before it was begun");
-            self.release(lease).await;
-            return;
-        };
-        // Recording and settling may take long, and need it no more.
-        drop(body);
+        }
+    }
+
+    /// Decides what follows from the answer, records the attempt and settles the lease.
+    async fn conclude(
+        &self,
+        mut lease: Lease,
+        measured: Instant,
+        started_ms: i64,
+        mut answer: Answer,
+    ) {
+        let before = lease.entry.progress;
+        let notification = lease.entry.notification.clone();
         if !before.next_is_by_hand() && is_recovery(&before, started_ms) {
             mark_recovery(&mut answer);
         }

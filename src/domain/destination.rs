@@ -3,7 +3,6 @@
 //! Checks the form only. Whether its addresses may be called is decided when they are known, at
 //! dial time (`delivery::address_filter`).
 
-use crate::domain::lane::Lane;
 use std::fmt;
 use thiserror::Error;
 use url::Url;
@@ -78,16 +77,6 @@ impl Destination {
     #[must_use]
     pub fn url(&self) -> Option<Url> {
         Url::parse(&self.0).ok()
-    }
-
-    /// The lane that it belongs to.
-    ///
-    /// # Errors
-    /// [`BadDestination::Form`] if the text is no URL.
-    pub fn lane(&self) -> Result<Lane, BadDestination> {
-        self.url()
-            .map(|url| Lane::of(&url))
-            .ok_or(BadDestination::Form)
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::domain::destination::{BadDestination, Destination};
 use std::fmt;
 use thiserror::Error;
-use url::Url;
 
 /// A lane's name: the origin of the URL, such as `https://shop.example` (a default port is left
 /// out, any other is kept).
@@ -24,13 +23,16 @@ impl Lane {
     /// [`BadLane`] says what is wrong, without repeating the text.
     pub fn parse(text: &str) -> Result<Self, BadLane> {
         let destination = Destination::parse(text).map_err(BadLane)?;
-        destination.lane().map_err(BadLane)
+        Self::of(&destination).map_err(BadLane)
     }
 
-    /// The lane of a destination.
-    #[must_use]
-    pub fn of(url: &Url) -> Self {
-        Self(url.origin().ascii_serialization().into_boxed_str())
+    /// The lane that a destination belongs to.
+    ///
+    /// # Errors
+    /// [`BadDestination::Form`] if its text is no URL.
+    pub fn of(destination: &Destination) -> Result<Self, BadDestination> {
+        let url = destination.url().ok_or(BadDestination::Form)?;
+        Ok(Self(url.origin().ascii_serialization().into_boxed_str()))
     }
 
     /// A lane read back from a store.
@@ -59,7 +61,8 @@ mod tests {
     #[test]
     fn a_lane_is_the_origin() {
         fn check(url: &str, lane: &str) {
-            assert_eq!(Lane::of(&Url::parse(url).expect("a url")).as_str(), lane);
+            let destination = Destination::parse(url).expect(url);
+            assert_eq!(Lane::of(&destination).expect(url).as_str(), lane);
         }
         check("https://Shop.Example/notify?a=1", "https://shop.example");
         check("https://shop.example:443/", "https://shop.example");

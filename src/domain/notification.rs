@@ -89,9 +89,7 @@ impl Registration {
         };
         let progress = Progress::start(&self.ladder, first_due_ms);
         let fingerprint = self.fingerprint();
-        let lane = self
-            .destination
-            .lane()
+        let lane = Lane::of(&self.destination)
             .expect("invariant: a destination is a URL since it was parsed");
         let notification = Notification {
             key: self.key,

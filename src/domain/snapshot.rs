@@ -8,6 +8,7 @@ use crate::domain::lane::Lane;
 use crate::domain::notification::{Fingerprint, Notification};
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
+use crate::domain::timetable::Timetable;
 use crate::domain::webhook_id::WebhookId;
 
 /// Since when and why a notification is set aside: its outcome could not be recorded, so nobody sends it
@@ -94,7 +95,10 @@ impl Snapshot {
     #[must_use]
     pub fn attempts_left(&self) -> usize {
         match self.state {
-            State::Scheduled => self.ladder.attempts_left(&self.progress),
+            State::Scheduled => {
+                let ahead = Timetable::ahead(&self.ladder, &self.progress);
+                ahead.attempts.len() + usize::from(self.progress.retry_at_ms.is_some())
+            }
             State::Delivered | State::Dead | State::Cancelled => 0,
         }
     }

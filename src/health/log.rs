@@ -1,20 +1,12 @@
 //! What the log says of an outage: a line when it begins, a line when it is over.
 
+use super::event::Event;
 use super::report::names;
 use super::store_health::shown;
-use super::{Store, StoreReport, StoreState, millis};
-use std::time::Duration;
+use super::{Store, StoreState, millis};
 
 /// Under which name it is logged.
 const TARGET: &str = "ringback::health";
-
-/// What is to be logged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Event {
-    Away(StoreReport),
-    Back { away: Duration, failed_calls: u64 },
-    Brief { failed_calls: u64, cause: String },
-}
 
 /// Logs it.
 pub(super) fn say(store: Store, event: Event) {

@@ -14,6 +14,7 @@
 
 mod backoff;
 mod cause;
+mod event;
 mod log;
 mod report;
 mod store_health;
@@ -23,7 +24,7 @@ pub use cause::words_of;
 pub use report::{Report, StoreReport, StoreState, names};
 
 use backoff::Turns;
-use log::{Event, say};
+use log::say;
 use std::fmt;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -13,7 +13,8 @@
 //!   that did not count are logged together, [`LONG`] after the last and at most once in
 //!   [`BRIEFLY`].
 
-use super::{Ended, Event, StoreReport, StoreState, Work};
+use super::event::Event;
+use super::{Ended, StoreReport, StoreState, Work};
 use crate::domain::duration;
 use std::time::{Duration, Instant};
 

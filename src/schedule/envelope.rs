@@ -21,7 +21,7 @@
 //! retry_at_ms, ended_ms and the lane (one higher there, since Lua counts from 1), and rewrite the header
 //! alone, so that a retry moves 56 bytes and not the body.
 
-use super::Entry;
+use super::{Entry, ScheduleError};
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
@@ -66,6 +66,12 @@ struct Fixed<'a> {
 pub struct BadEnvelope {
     key: String,
     what: &'static str,
+}
+
+impl From<BadEnvelope> for ScheduleError {
+    fn from(error: BadEnvelope) -> Self {
+        Self::Corrupt(error.to_string())
+    }
 }
 
 /// Writes an entry. With `body` false, the body is left out: the entry is only remembered.

@@ -3,10 +3,10 @@
 use ringback::domain::attempt::Outcome;
 use ringback::domain::decision::decide;
 use ringback::domain::duration;
-use ringback::domain::ladder::{Failed, LATE_MS, Ladder, Next};
-use ringback::domain::named_ladders;
+use ringback::domain::ladder::{Failed, LATE_MS, Ladder, Next, named};
 use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
+use ringback::domain::timetable::Timetable;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -82,9 +82,9 @@ fn walk(ladder: &Ladder, late_ms: i64) -> (Vec<i64>, Cause) {
 fn every_ladder_has_a_table_and_every_table_a_ladder() {
     let tables = tables();
     let of_tables: BTreeSet<&str> = tables.iter().map(|table| table.name.as_str()).collect();
-    let of_ladders: BTreeSet<&str> = named_ladders::names().into_iter().collect();
+    let of_ladders: BTreeSet<&str> = named::names().into_iter().collect();
     assert_eq!(of_tables, of_ladders);
-    assert_eq!(tables.len(), named_ladders::all().len());
+    assert_eq!(tables.len(), named::all().len());
 }
 
 #[test]
@@ -109,11 +109,14 @@ fn each_ladder_is_written_as_in_its_table() {
 fn each_attempt_is_due_when_its_table_says() {
     for table in tables() {
         let ladder = ladder(&table);
-        assert_eq!(ladder.offsets_ms(), table.offsets_ms, "{}", table.name);
+        let timetable = Timetable::of(&ladder);
+        let offsets_ms = timetable.attempts.iter().map(|attempt| attempt.due_ms);
+        let planned = (offsets_ms.collect(), timetable.ends_with);
+        let expected = (table.offsets_ms, table.ends_with);
+        assert_eq!(planned, expected, "{}", table.name);
         // Up to five seconds late is on time and moves nothing.
         for late_ms in [0, 1, LATE_MS] {
             let walked = walk(&ladder, late_ms);
-            let expected = (table.offsets_ms.clone(), table.ends_with);
             assert_eq!(walked, expected, "{} {late_ms} ms late", table.name);
         }
     }
@@ -127,7 +130,8 @@ fn a_series_that_nobody_answers_makes_the_attempts_of_its_table_and_is_parked() 
         for (made, offset_ms) in table.offsets_ms.iter().enumerate() {
             let name = &table.name;
             let left = table.offsets_ms.len() - made;
-            assert_eq!(ladder.attempts_left(&progress), left, "{name} after {made}");
+            let ahead = Timetable::ahead(&ladder, &progress).attempts;
+            assert_eq!(ahead.len(), left, "{name} after {made}");
             assert_eq!(progress.next_due_ms(), FIRST_DUE_MS + offset_ms, "{name}");
             let started_ms = progress.next_due_ms() + 3;
             let decision = decide(&ladder, &progress, started_ms, Outcome::Timeout, None, 0.9);

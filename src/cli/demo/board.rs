@@ -2,7 +2,8 @@
 //! for everything that happens.
 
 use super::merchant::Arrived;
-use super::stories::{Story, Telling};
+use super::stories::Story;
+use super::telling::Telling;
 use crate::cli::Failure;
 use crate::cli::terminal::{Colours, clean, start_of};
 use owo_colors::Style;

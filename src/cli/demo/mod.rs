@@ -7,6 +7,7 @@
 mod board;
 mod merchant;
 mod stories;
+mod telling;
 
 use super::client::Client;
 use super::terminal::now_ms;
@@ -25,7 +26,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
-use stories::{STORIES, Telling, Twist};
+use stories::{STORIES, TOPIC, Twist};
+use telling::Telling;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
@@ -36,9 +38,6 @@ const LONGEST: Duration = Duration::from_secs(14);
 const TICK: Duration = Duration::from_millis(100);
 /// When the notification that is to be cancelled is cancelled.
 const CANCEL_AFTER: Duration = Duration::from_secs(2);
-/// How long after a cancelled notification would have been due its silence counts.
-const SILENCE_MS: i64 = 500;
-const TOPIC: &str = "payment.succeeded";
 
 /// Plays all stories and says how they ended.
 pub fn run() -> Result<(), Failure> {

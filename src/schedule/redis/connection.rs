@@ -9,6 +9,7 @@
 
 use super::recovery::server_run::ServerRun;
 use super::reply::Reply;
+use super::script::Script;
 use crate::schedule::ScheduleError;
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -32,42 +33,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// Unanswered data fails the socket after this time, or a black-holed peer would never be noticed.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// A script: its text and the SHA-1 under which the server caches it.
-pub struct Script {
-    text: String,
-    sha: String,
-}
-
-impl Script {
-    /// Prepares a script with what all scripts share in front of it.
-    pub fn with_common(text: &str) -> Self {
-        Self::new(&format!("{}\n{text}", include_str!("lua/common.lua")))
-    }
-
-    /// Prepares a script.
-    pub fn new(text: &str) -> Self {
-        let sha = redis::Script::new(text).get_hash().to_string();
-        Self {
-            text: text.to_string(),
-            sha,
-        }
-    }
-
-    /// The start of a call that carries the script itself: for what is called once in a while.
-    pub fn eval(&self) -> Cmd {
-        let mut command = redis::cmd("EVAL");
-        command.arg(&self.text);
-        command
-    }
-
-    /// The start of a call; keys and arguments are to be added.
-    pub fn call(&self) -> Cmd {
-        let mut command = redis::cmd("EVALSHA");
-        command.arg(&self.sha);
-        command
-    }
-}
 
 /// Opens connections to one server.
 #[derive(Clone)]
@@ -195,8 +160,7 @@ impl Connection {
     ) -> Result<Value, ScheduleError> {
         let result = match self.send(command, telling).await? {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.run(redis::cmd("SCRIPT").arg("LOAD").arg(&script.text))
-                    .await?;
+                self.run(&script.load()).await?;
                 self.send(command, telling).await?
             }
             result => result,

@@ -1,9 +1,10 @@
 //! What all calls to one partition share: the names of its keys, and how a script's reply is taken in.
 
 use super::Time;
-use super::connection::{Connection, Script};
+use super::connection::Connection;
 use super::recovery::write_counters::WriteCounter;
 use super::reply::Reply;
+use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
 use crate::schedule::envelope;

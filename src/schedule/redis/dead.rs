@@ -2,7 +2,7 @@
 
 use super::partition::Partition;
 use crate::domain::key::Key;
-use crate::schedule::redis::partition::decode;
+use crate::schedule::envelope;
 use crate::schedule::{DeadPage, ScheduleError};
 use bytes::Bytes;
 use redis::Value;
@@ -47,7 +47,7 @@ pub async fn page(
             continue;
         };
         let key = Key::parse(&place.key).map_err(|_| unreadable())?;
-        entries.push(decode(&key, &Bytes::from(bytes))?);
+        entries.push(envelope::decode(key.as_str(), &Bytes::from(bytes))?);
     }
     Ok(DeadPage { entries, next })
 }

@@ -37,6 +37,7 @@ mod listen;
 mod partition;
 mod recovery;
 mod reply;
+mod script;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};

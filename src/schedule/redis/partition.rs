@@ -4,16 +4,17 @@
 //! each kind of call has a connection of its own, so that none waits behind another.
 
 use super::Options;
-use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector, Script};
+use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
 use super::context::{Context, Keys};
 use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, Reply};
+use super::script::Script;
 use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
 use crate::domain::lease::{Expiry, LeaseToken};
-use crate::schedule::envelope::{self, BadEnvelope};
+use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
     ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, Entry, Found, Lease, LeaseRequest, LeasedOne, Limits,
@@ -255,7 +256,7 @@ impl Partition {
                 let expiry = expiry(&mut reply)?;
                 // Somebody has to be awake to return it if it is never settled.
                 self.context.wake.bring_forward(expiry.at_ms);
-                let entry = decode(key, &reply.bytes()?)?;
+                let entry = envelope::decode(key.as_str(), &reply.bytes()?)?;
                 LeasedOne::Leased(Box::new(Lease::granted(entry, expiry)))
             }
             "reserved" => {
@@ -285,7 +286,7 @@ impl Partition {
         };
         let in_flight = self.in_flight(&[key.as_str()]).await?;
         Ok(Some(Found {
-            entry: decode(key, &bytes)?,
+            entry: envelope::decode(key.as_str(), &bytes)?,
             in_flight: in_flight == [true],
         }))
     }
@@ -310,14 +311,6 @@ fn expiry(reply: &mut Reply) -> Result<Expiry, ScheduleError> {
 fn read_expiry(text: &[u8]) -> Result<Expiry, ScheduleError> {
     let expiry = std::str::from_utf8(text).ok().and_then(Expiry::from_text);
     expiry.ok_or_else(|| ScheduleError::Corrupt("the expiry of a lease is no instant".to_string()))
-}
-
-pub fn decode(key: &Key, bytes: &Bytes) -> Result<Entry, ScheduleError> {
-    envelope::decode(key.as_str(), bytes).map_err(corrupt)
-}
-
-fn corrupt(error: BadEnvelope) -> ScheduleError {
-    ScheduleError::Corrupt(error.to_string())
 }
 
 fn gone(lost: BatchLost) -> ScheduleError {

@@ -3,10 +3,10 @@
 //! Calls are collected by themselves while the one before is in flight (see [`crate::batch`]); one
 //! script then runs the whole batch.
 
-use super::connection::{Connection, Script};
+use super::connection::Connection;
 use super::context::{Context, add_entries};
-use super::partition::decode;
 use super::reply::Item;
+use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
@@ -94,8 +94,9 @@ async fn register(
             Item::Number(_) => Ok(Registered::Created),
             Item::Bytes(bytes) => {
                 let in_flight = reply.number()? == 1;
-                decode(&entry.notification.key, &bytes)
+                envelope::decode(entry.notification.key.as_str(), &bytes)
                     .map(|entry| Registered::Existing(Box::new(Found { entry, in_flight })))
+                    .map_err(ScheduleError::from)
             }
         });
     }

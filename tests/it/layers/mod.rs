@@ -1,10 +1,13 @@
-//! Who may know whom. The rooms of `src/` and what each may name; the rest is forbidden.
+//! Who may know whom. The rooms of `src/` and what each may name; the rest is forbidden. No files name
+//! each other in a circle.
 //!
 //! Reads the sources themselves: comments, strings and unit tests do not count, grouped imports do.
 //! A new room is a line in [`ROOMS`], and the test fails until it is there.
 
+mod circles;
 mod paths;
 
+use circles::{Graph, Source};
 use paths::paths;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +18,7 @@ use std::path::{Path, PathBuf};
 struct Room(&'static str, &'static str, &'static str);
 
 /// What not everybody may name: crates, and the time, chance and surroundings of the process.
-const RESTRICTED: &str = "axum clap getrandom governor hyper prometheus_client rand redis reqwest sqlx tokio tokio_util \
+const RESTRICTED: &str = "axum clap getrandom hyper prometheus_client redis reqwest sqlx tokio tokio_util \
     tracing std::env std::fs std::net std::process std::thread std::time Uuid::now_v7";
 
 /// What makes a lease, and what proves one to the journal. Schedules alone name it, when they give one:
@@ -38,19 +41,18 @@ const ROOMS: &[Room] = &[
 
     Room("service", "domain clock batch health schedule journal telemetry", "tokio std::time tracing Uuid::now_v7"),
     Room("delivery", "domain clock batch health schedule journal telemetry tls_roots",
-        "getrandom governor hyper reqwest tokio tokio_util tracing std::net std::time"),
+        "getrandom hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("maintenance", "domain clock batch health schedule journal telemetry",
         "tokio tokio_util tracing std::time"),
 
     Room("api", "domain clock batch health schedule journal service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
-    Room("dashboard", "domain service api config telemetry", "axum tracing"),
 
-    Room("app", "domain clock batch health schedule journal service delivery maintenance api dashboard config \
+    Room("app", "domain clock batch health schedule journal service delivery maintenance api config \
         telemetry",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),
-    Room("cli", "domain clock batch schedule journal service delivery maintenance api dashboard config \
+    Room("cli", "domain clock batch schedule journal service delivery maintenance api config \
         telemetry tls_roots app",
         "axum clap getrandom hyper reqwest tokio tokio_util tracing std::env std::fs std::net \
         std::process std::time Uuid::now_v7"),
@@ -61,24 +63,19 @@ const ROOMS: &[Room] = &[
 
 #[test]
 fn no_room_names_what_is_above_it() {
-    let src = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src");
+    let src = root().join("src");
     let mut broken = Vec::new();
     let mut seen = BTreeSet::new();
-    for path in rust_files(&src) {
-        let module = path.strip_prefix(&src).expect("found there");
-        let module = module.with_extension("");
-        let module = module.to_str().expect("ASCII names");
-        let module = module.strip_suffix("/mod").unwrap_or(module);
-        let Some(room) = room_of(module) else {
+    for Source { module, named, .. } in sources(&src) {
+        let Some(room) = room_of(&module) else {
             broken.push(format!("{module} lies in no room"));
             continue;
         };
         seen.insert(room.0);
-        let text = fs::read_to_string(&path).expect("readable");
-        for named in paths(product_code(&text, module)) {
-            if let Some(what) = forbidden(room, module, &named) {
-                let named = named.join("::");
-                broken.push(format!("{module} may not name {what}: {named}"));
+        for path in named {
+            if let Some(what) = forbidden(room, &module, &path) {
+                let path = path.join("::");
+                broken.push(format!("{module} may not name {what}: {path}"));
             }
         }
     }
@@ -98,9 +95,43 @@ fn no_room_names_what_is_above_it() {
 }
 
 #[test]
+fn no_files_name_each_other_in_a_circle() {
+    let sources = sources(&root().join("src"));
+    let graph = Graph::of(&sources);
+    let circles = Vec::from_iter(graph.circles());
+    assert!(circles.is_empty(), "{}", circles.join("\n"));
+    for (from, to) in [
+        ("config/sources", "config/settings"),
+        ("delivery/worker", "delivery/bodies"),
+        ("domain/notification", "domain/ladder"),
+        ("schedule/redis/writes", "schedule/redis/script"),
+    ] {
+        assert!(graph.has(from, to), "{from} names {to}");
+    }
+}
+
+#[test]
 fn the_table_names_what_there_is() {
+    let src = root().join("src");
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest");
+    let manifest: toml::Table = manifest.parse().expect("TOML");
+    let dependencies = manifest["dependencies"].as_table().expect("a table");
+    let dependencies: Vec<String> = dependencies
+        .keys()
+        .map(|name| name.replace('-', "_"))
+        .collect();
     let restricted: Vec<&str> = RESTRICTED.split_whitespace().collect();
+    for name in &restricted {
+        // `Uuid` is a type of the crate `uuid`.
+        let first = name.split("::").next().unwrap_or_default().to_lowercase();
+        assert!(
+            first == "std" || dependencies.contains(&first),
+            "{name} is no dependency"
+        );
+    }
     for Room(own, rooms, foreign) in ROOMS {
+        let exists = src.join(own).is_dir() || src.join(format!("{own}.rs")).is_file();
+        assert!(exists, "there is no room {own}");
         for other in rooms.split_whitespace() {
             assert!(ROOMS.iter().any(|room| room.0 == other), "{own}: {other}");
         }
@@ -169,6 +200,33 @@ fn what_is_forbidden_is_found() {
     check("domain/lease", "fn granted() {}", None);
     check("main", "ringback::api::x()", Some("api"));
     check("main", "ringback::cli::run()", None);
+}
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every file below `src`, and what its product code names.
+fn sources(src: &Path) -> Vec<Source> {
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(&path).expect("readable");
+        let path = path.strip_prefix(src).expect("found there");
+        let path = path.to_str().expect("ASCII names").to_string();
+        let module = module_of(&path);
+        let named = paths(product_code(&text, &module));
+        Source {
+            path,
+            module,
+            named,
+        }
+    };
+    rust_files(src).into_iter().map(read).collect()
+}
+
+/// The module that a file is: `a/b` for `a/b.rs` and for `a/b/mod.rs`.
+fn module_of(path: &str) -> String {
+    let module = path.strip_suffix(".rs").expect("a Rust file");
+    module.strip_suffix("/mod").unwrap_or(module).to_string()
 }
 
 fn rust_files(dir: &Path) -> Vec<PathBuf> {

@@ -5,9 +5,9 @@ pub mod write_counters;
 
 use super::RedisSchedule;
 use super::bulk;
-use super::connection::Script;
 use super::partition::Partition;
 use super::reply::Reply;
+use super::script::Script;
 use crate::schedule::ScheduleError;
 use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable, Reindexed};
 use async_trait::async_trait;
@@ -198,7 +198,42 @@ impl RedisSchedule {
     ) -> Result<Found, ScheduleError> {
         // So that it is known which run of the server answers.
         partition.reads.ready().await?;
-        let (context, run) = (&partition.context, self.run.name().await);
+        let run = self.run.name().await;
+        let command = self.begin(number, partition, clear, &run);
+        let mut reply = partition
+            .reads
+            .run_script(&self.scripts.begin, &command)
+            .await?;
+        let verdict = reply.text()?;
+        let found = match verdict.as_str() {
+            "whole" => Found::Whole,
+            "theirs" => Found::Loading,
+            "resume" => Found::ToLoad(Reason::Unfinished),
+            "new" => Found::ToLoad(Reason::New),
+            "lost" => Found::ToLoad(Reason::Lost),
+            "restarted" => Found::ToLoad(Reason::Restarted),
+            "damaged" => Found::ToLoad(Reason::Damaged),
+            "clear" => Found::ToLoad(Reason::Asked),
+            "wait" => return Ok(Found::Clearing),
+            "unowned" => return Ok(Found::Unowned),
+            "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
+            "foreign" => {
+                let owner = reply.text()?;
+                return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
+            }
+            other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
+        };
+        let writes = &partition.context.writes;
+        writes.enter(instant(&mut reply)?, instant(&mut reply)?);
+        match found {
+            Found::ToLoad(Reason::Asked) => self.clear(partition).await,
+            found => Ok(found),
+        }
+    }
+
+    /// The call that looks at a partition.
+    fn begin(&self, number: usize, partition: &Partition, clear: bool, run: &str) -> Cmd {
+        let context = &partition.context;
         let (keys, writes) = (&context.keys, &context.writes);
         let count = self.count(number, partition);
         let mode = match (clear, self.has_journal) {
@@ -224,34 +259,7 @@ impl RedisSchedule {
         command.arg(HOLD_MS).arg(mode).arg(run);
         command.arg(self.signing.as_deref().unwrap_or_default());
         command.arg(ALIVE_MS).arg(i32::from(adopt));
-        let mut reply = partition
-            .reads
-            .run_script(&self.scripts.begin, &command)
-            .await?;
-        let verdict = reply.text()?;
-        let found = match verdict.as_str() {
-            "whole" => Found::Whole,
-            "theirs" => Found::Loading,
-            "resume" => Found::ToLoad(Reason::Unfinished),
-            "new" => Found::ToLoad(Reason::New),
-            "lost" => Found::ToLoad(Reason::Lost),
-            "restarted" => Found::ToLoad(Reason::Restarted),
-            "damaged" => Found::ToLoad(Reason::Damaged),
-            "clear" => Found::ToLoad(Reason::Asked),
-            "wait" => return Ok(Found::Clearing),
-            "unowned" => return Ok(Found::Unowned),
-            "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
-            "foreign" => {
-                let owner = reply.text()?;
-                return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
-            }
-            other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
-        };
-        writes.enter(instant(&mut reply)?, instant(&mut reply)?);
-        match found {
-            Found::ToLoad(Reason::Asked) => self.clear(partition).await,
-            found => Ok(found),
-        }
+        command
     }
 
     /// What is known of a partition: by this instance, or by one before it.

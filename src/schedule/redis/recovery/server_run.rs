@@ -7,7 +7,7 @@
 //! server that was started anew has broken all of them.
 
 use super::write_counters::Loss;
-use crate::schedule::redis::connection::Script;
+use crate::schedule::redis::script::Script;
 use redis::aio::MultiplexedConnection;
 use redis::{RedisError, Value};
 use std::sync::Arc;

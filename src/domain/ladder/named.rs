@@ -3,8 +3,8 @@
 //! Merchants watch the published times, so none of these is ever jittered, and none may change:
 //! a stored notification names its ladder.
 
-use crate::domain::ladder::Ladder;
-use std::sync::LazyLock;
+use super::{BadLadder, CustomLadder, Ladder};
+use std::sync::{Arc, LazyLock};
 
 /// Where a ladder's intervals come from, in a few words.
 pub type Source = &'static str;
@@ -114,4 +114,44 @@ pub fn names() -> Vec<&'static str> {
         .iter()
         .filter_map(|(ladder, _)| ladder.name())
         .collect()
+}
+
+impl Ladder {
+    fn named(
+        name: &'static str,
+        intervals: &[&str],
+        repeat_last: bool,
+        window: Option<&str>,
+    ) -> Self {
+        let custom = CustomLadder {
+            intervals: intervals.iter().map(ToString::to_string).collect(),
+            window: window.map(ToString::to_string),
+            repeat_last,
+            jitter: 0.0,
+        };
+        let mut steps = custom
+            .check()
+            .expect("invariant: the named ladders are valid");
+        steps.name = Some(name);
+        Self(Arc::new(steps))
+    }
+
+    /// The ladder that is taken when none is named: `alipay`.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self::by_name("alipay").expect("invariant: alipay is a named ladder")
+    }
+
+    /// One of the named ladders.
+    ///
+    /// # Errors
+    /// [`BadLadder::Unknown`] lists the known names.
+    pub fn by_name(name: &str) -> Result<Self, BadLadder> {
+        find(name)
+            .map(|(ladder, _)| ladder.clone())
+            .ok_or_else(|| BadLadder::Unknown {
+                name: name.chars().take(64).collect(),
+                known: names(),
+            })
+    }
 }

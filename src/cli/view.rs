@@ -1,0 +1,73 @@
+//! Notifications as the API describes them, as far as the commands show them.
+//!
+//! A member that a server leaves out of a notification has its default; the rest is shown all the same.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A notification as the API describes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct One {
+    pub topic: String,
+    pub id: String,
+    pub webhook_id: String,
+    pub lane: String,
+    pub url: String,
+    pub state: String,
+    pub may_be_in_flight: bool,
+    pub series: u32,
+    pub attempts_made: u32,
+    pub attempts_left: u64,
+    pub registered_at: Option<String>,
+    pub next_attempt_at: Option<String>,
+    pub deadline_at: Option<String>,
+    pub ended_at: Option<String>,
+    pub cause: Option<String>,
+    pub set_aside: Option<SetAside>,
+    pub ladder: Value,
+    pub attempts: Vec<Attempt>,
+    pub timeline: Vec<Line>,
+}
+
+/// Since when and why nobody sends it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct SetAside {
+    pub at: Option<String>,
+    pub reason: String,
+}
+
+/// A page of a list.
+#[derive(Debug, Default, Deserialize)]
+pub struct Page {
+    pub items: Vec<One>,
+    #[serde(default)]
+    pub next_cursor: Option<String>,
+}
+
+/// An attempt, as the API describes it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Attempt {
+    pub series: u32,
+    pub number: u32,
+    pub due_at: String,
+    pub started_at: String,
+    pub duration_ms: i64,
+    pub outcome: String,
+    pub status: Option<u16>,
+    pub answer: Option<String>,
+    pub reason: Option<String>,
+}
+
+/// A line of the timeline, as the API describes it: a change, or a reference to an attempt.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Line {
+    pub kind: String,
+    pub at: String,
+    pub actor: String,
+    pub detail: Option<String>,
+    pub index: Option<usize>,
+}

@@ -1,0 +1,46 @@
+//! A Lua script and the commands that run it.
+
+use redis::Cmd;
+
+/// A script: its text and the SHA-1 under which the server caches it.
+pub struct Script {
+    text: String,
+    sha: String,
+}
+
+impl Script {
+    /// Prepares a script with what all scripts share in front of it.
+    pub fn with_common(text: &str) -> Self {
+        Self::new(&format!("{}\n{text}", include_str!("lua/common.lua")))
+    }
+
+    /// Prepares a script.
+    pub fn new(text: &str) -> Self {
+        let sha = redis::Script::new(text).get_hash().to_string();
+        Self {
+            text: text.to_string(),
+            sha,
+        }
+    }
+
+    /// The start of a call that carries the script itself: for what is called once in a while.
+    pub fn eval(&self) -> Cmd {
+        let mut command = redis::cmd("EVAL");
+        command.arg(&self.text);
+        command
+    }
+
+    /// The start of a call; keys and arguments are to be added.
+    pub fn call(&self) -> Cmd {
+        let mut command = redis::cmd("EVALSHA");
+        command.arg(&self.sha);
+        command
+    }
+
+    /// Hands the script to the server, so that [`Script::call`] finds it.
+    pub fn load(&self) -> Cmd {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(&self.text);
+        command
+    }
+}
