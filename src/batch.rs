@@ -18,11 +18,11 @@ use tokio::time::Instant;
 /// How much one call may carry.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimits {
-    /// Most requests in one call.
+    /// Maximum number of requests in one call.
     pub requests: usize,
     /// A batch is closed once it weighs this much; one heavy request still goes through alone.
     pub bytes: usize,
-    /// Most requests waiting. More callers than that wait for a place.
+    /// Maximum number of requests waiting. More callers than that wait for a place.
     pub queue: usize,
 }
 

@@ -5,7 +5,7 @@
 //! its window is used up.
 //!
 //! # Where to find what
-//! | room | what it owns |
+//! | module | what it owns |
 //! |---|---|
 //! | [`domain`] | the rules: ladder, ack rule, signature, and [`domain::decision`], what an answer means |
 //! | [`clock`] | wall time, and a hand-turned clock for tests |
@@ -19,7 +19,7 @@
 //! | [`maintenance`] | keeping the two stores in step, and from growing for ever |
 //! | [`api`] | HTTP for services and support staff |
 //! | [`cli`] | the commands |
-//! | [`telemetry`] | the log |
+//! | [`telemetry`] | the log and the metrics |
 //! | [`tls_roots`] | which certificate authorities TLS trusts |
 //! | [`app`] | puts the parts together; start and stop order |
 //!

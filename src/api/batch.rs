@@ -25,9 +25,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Most registrations in one request.
+/// Maximum number of registrations in one request.
 pub const MOST_ITEMS: usize = 1_000;
-/// Most of one request's registrations in flight at once: as many as a store takes in one call.
+/// Maximum number of one request's registrations in flight at once: as many as a store takes in one call.
 const MOST_SIDE_BY_SIDE: usize = 256;
 
 type Outcome = Result<RegisterReply, Problem>;
@@ -154,8 +154,8 @@ async fn register_all(
                 }
                 let (api, actor) = (api.clone(), actor.clone());
                 in_flight.spawn(async move {
-                    let intake = api.service.register(registration, actor).await;
-                    (position, intake.map_err(Problem::of_service))
+                    let registered = api.service.register(registration, actor).await;
+                    (position, registered.map_err(Problem::of_service))
                 });
             }
         }
@@ -168,8 +168,8 @@ async fn register_all(
         let outcome = match &out_of_reach {
             Some(problem) => Err(problem.clone()),
             None => {
-                let intake = api.service.register(registration, actor.clone()).await;
-                intake.map_err(Problem::of_service)
+                let registered = api.service.register(registration, actor.clone()).await;
+                registered.map_err(Problem::of_service)
             }
         };
         out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));

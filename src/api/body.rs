@@ -18,9 +18,9 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// The bounds of one body.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Most bytes.
+    /// Maximum bytes.
     pub bytes: usize,
-    /// Most time from the first byte to the last.
+    /// Maximum time from the first byte to the last.
     pub time: Duration,
 }
 

@@ -7,11 +7,11 @@
 use serde::Serialize;
 use std::fmt::Display;
 
-/// Most errors that are listed; the rest is counted.
+/// Maximum number of errors that are listed; the rest is counted.
 const MOST_LISTED: usize = 100;
-/// Most errors that the one-line summary spells out.
+/// Maximum number of errors that the one-line summary spells out.
 const MOST_IN_SUMMARY: usize = 3;
-/// Most characters of a caller's field name that are given back.
+/// Maximum characters of a caller's field name that are given back.
 const LONGEST_NAME: usize = 128;
 
 /// Where in a request an error lies.

@@ -18,13 +18,13 @@ pub mod dead_letters;
 pub mod field_errors;
 pub mod fields;
 pub mod health;
+pub mod ladder_and_ack;
 pub mod metrics;
 pub mod notifications;
 pub mod problem;
 pub mod query;
 pub mod registration;
 pub mod room;
-pub mod rules;
 pub mod server;
 pub mod timeline;
 pub mod unread;
@@ -52,7 +52,7 @@ const BESIDE_BODY_BYTES: usize = 64 * 1024;
 const LONGEST_ESCAPE: usize = 6;
 /// Longest batch request, in bytes, unless a single registration may be longer.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Most batch requests executed at once; more than that wait for a place.
+/// Maximum number of batch requests executed at once; more than that wait for a place.
 const MOST_BATCHES: usize = 16;
 /// Bytes of all bodies together that have arrived, beside the first
 /// [`FREE_BYTES`](room::FREE_BYTES) of each.
@@ -67,11 +67,11 @@ pub struct ApiSettings {
     pub largest_body_bytes: usize,
     /// The key that every request under `/v1` must show, if there is one.
     pub api_key: Option<String>,
-    /// Most requests in flight at once; more than that are answered 503.
+    /// Maximum number of requests in flight at once; more than that are answered 503.
     pub most_requests: usize,
     /// Longest time for a request's body to arrive.
     pub body_time: Duration,
-    /// Most bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
+    /// Maximum bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
     pub room_bytes: usize,
     /// How long a request waits where too many are in flight, or hold too many bytes.
     pub longest_wait: Duration,

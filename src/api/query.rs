@@ -15,7 +15,7 @@ use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
 
-/// Most items on a page.
+/// Maximum number of items on a page.
 const MOST_ITEMS: usize = 1_000;
 /// Items on a page unless the caller says.
 const DEFAULT_ITEMS: usize = 100;
@@ -219,7 +219,7 @@ fn parse_limit(text: &str) -> Result<usize, String> {
 
 fn parse_cursor(text: &str) -> Result<String, String> {
     if text.len() > LONGEST_CURSOR || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("the cursor is not one that a list of this server gave".to_string());
+        return Err("invalid cursor; use the `next_cursor` of a list".to_string());
     }
     Ok(text.to_string())
 }

@@ -5,7 +5,7 @@
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, Unreadable, given, optional, required, string};
-use crate::api::rules;
+use crate::api::ladder_and_ack;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
 use crate::domain::headers::Headers;
@@ -85,8 +85,8 @@ pub fn parse(text: &str, measure: Measure) -> Result<Registration, Invalid> {
         ),
         read_headers(headers, &mut errors),
         read_start(delay, deliver_at, measure.now_ms, &mut errors),
-        rules::read_ladder(ladder, &mut errors),
-        rules::read_ack(ack, &mut errors),
+        ladder_and_ack::read_ladder(ladder, &mut errors),
+        ladder_and_ack::read_ack(ack, &mut errors),
     );
     match read {
         (

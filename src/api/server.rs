@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-/// Most connections at once.
+/// Maximum number of connections at once.
 const MOST_CONNECTIONS: usize = 4_096;
 /// Bytes of a request that are read at once; also most bytes of its head.
 const MOST_BUFFERED_BYTES: usize = 16 * 1024;

@@ -26,12 +26,12 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 
-/// Most bytes that are left of a body that is read before the answer is sent.
+/// Maximum bytes that are left of a body that is read before the answer is sent.
 const SMALL_BYTES: u64 = 64 * 1024;
 /// Longest time for that.
 const SMALL_TIME: Duration = Duration::from_millis(250);
-/// Most bytes that are read and dropped after the answer: more than the largest body that is
-/// permitted, so that its sender gets to reading.
+/// Maximum bytes that are read and dropped after the answer: more than the largest body that is
+/// permitted, so that the client starts reading the answer.
 const MOST_DROPPED_BYTES: usize = 64 * 1024 * 1024;
 /// Longest time for that.
 const LINGER_TIME: Duration = Duration::from_secs(30);

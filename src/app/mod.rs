@@ -49,7 +49,7 @@ const STOP_MARGIN: Duration = Duration::from_secs(5);
 /// The bodies that are read for attempts take as much as this part of what the schedule may: beside it,
 /// since they are in use and not waiting.
 const BODIES_READ: usize = 4;
-/// Most requests handled at once.
+/// Maximum number of requests handled at once.
 const MOST_REQUESTS: usize = 1_024;
 
 /// A running server.
@@ -280,7 +280,9 @@ async fn open_schedule(
     let config = &config.stores();
     if let Some(schedule) = stores::open_redis(config, asked, clock.clone(), time, signing)? {
         if journal.is_none() {
-            tracing::info!("no journal: what Redis persists is all that is kept");
+            tracing::info!(
+                "no journal: notifications are kept in Redis only, as far as it persists them"
+            );
             for warning in schedule.durability_warnings().await {
                 tracing::warn!("{warning}");
             }

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use std::fs;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What is listened for.
+/// The signals that stop the server.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,

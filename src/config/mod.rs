@@ -75,7 +75,7 @@ pub struct ScheduleConfig {
     pub memory_bytes: usize,
     /// Into how many parts it is divided in Redis.
     pub partitions: u16,
-    /// Most attempts in flight at once in one lane.
+    /// Maximum number of attempts in flight at once in one lane.
     pub lane_concurrency: usize,
     /// How long an ended notification is remembered where no journal does it.
     pub keep_ended: Duration,
@@ -133,7 +133,7 @@ const USER_AGENT: &str = concat!("Ringback/", env!("CARGO_PKG_VERSION"));
 pub struct DeliveryConfig {
     /// What they are signed with.
     pub signing_secret: SigningSecret,
-    /// Most in flight at once, over all lanes.
+    /// Maximum number of attempts in flight at once, over all lanes.
     pub concurrency: usize,
     /// The longest that one may take, connecting and reading the answer included.
     pub timeout: Duration,

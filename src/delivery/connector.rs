@@ -20,9 +20,9 @@ use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use url::Url;
 
-/// Most bytes of the head of one answer.
+/// Maximum bytes of the head of one answer.
 const MOST_HEAD_BYTES: usize = 64 * 1024;
-/// Most headers of one answer.
+/// Maximum number of headers of one answer.
 const MOST_HEADERS: usize = 100;
 /// How long a connection is silent before the kernel asks whether the other side is still there, and
 /// how long between two such questions.

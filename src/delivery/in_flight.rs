@@ -113,7 +113,7 @@ mod tests {
     fn a_newer_lease_waits_for_the_worker_in_flight() {
         let key = Key::new("t", "1").expect("a key");
         let in_flight = InFlight::default();
-        let (mut first, _) = in_flight.enter(lease(10)).expect("nobody is in flight");
+        let (mut first, _) = in_flight.enter(lease(10)).expect("no worker has it");
         assert!(in_flight.newer(&key).is_none());
         assert!(in_flight.enter(lease(20)).is_none());
         assert!(in_flight.enter(lease(30)).is_none());
@@ -124,7 +124,7 @@ mod tests {
         drop(first);
         assert!(
             in_flight.enter(lease(50)).is_none(),
-            "the second is in flight"
+            "the second has a worker"
         );
         drop(second);
         assert!(in_flight.enter(lease(60)).is_some());
@@ -133,10 +133,13 @@ mod tests {
     #[test]
     fn a_newer_lease_that_nobody_took_is_worked_on_before_leaving() {
         let in_flight = InFlight::default();
-        let (mut first, _) = in_flight.enter(lease(10)).expect("nobody is in flight");
+        let (mut first, _) = in_flight.enter(lease(10)).expect("no worker has it");
         assert!(in_flight.enter(lease(20)).is_none());
         assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(20));
-        assert!(in_flight.enter(lease(30)).is_none(), "still in flight");
+        assert!(
+            in_flight.enter(lease(30)).is_none(),
+            "it still has a worker"
+        );
         assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(30));
         assert!(first.leave().is_none());
     }

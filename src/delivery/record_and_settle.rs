@@ -49,7 +49,7 @@ impl Worker {
         let applied = if interrupted {
             Settlement::Release
         } else {
-            self.carry(&decision)
+            self.settlement_for(&decision)
         };
         let Some(recorder) = &self.recorder else {
             return Some(applied);
@@ -332,7 +332,7 @@ impl Worker {
         }
     }
 
-    fn carry(&self, decision: &Decision) -> Settlement {
+    fn settlement_for(&self, decision: &Decision) -> Settlement {
         let Decision {
             state,
             cause,

@@ -22,10 +22,10 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Most bytes until the head of an answer is complete, interim answers included; also most bytes
+/// Maximum bytes until the head of an answer is complete, interim answers included; also most bytes
 /// of a TLS handshake.
 const MOST_BEFORE_BODY_BYTES: u64 = 256 * 1024;
-/// Most bytes from then on. Far more than is read of a body
+/// Maximum bytes from then on. Far more than is read of a body
 /// ([`READ_ANSWER_BYTES`](crate::domain::attempt::READ_ANSWER_BYTES)), because small chunks and
 /// small TLS records can take many times the bytes of their content.
 const MOST_FOR_BODY_BYTES: u64 = 1024 * 1024;

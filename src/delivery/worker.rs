@@ -39,11 +39,11 @@ pub struct Worker {
     pub(super) clock: Arc<dyn Clock>,
     /// This machine's.
     pub(super) machine_clock: Arc<dyn Clock>,
-    /// The notifications that workers are in flight for.
+    /// The notifications that this process has a worker for.
     pub(super) in_flight: InFlight,
     /// Cut short the calls in flight: they count as interrupted and are made again.
     pub(super) interrupt: CancellationToken,
-    /// Give up on stores that do not answer: the process is about to end.
+    /// Stop waiting for stores that do not answer: the process is about to end.
     pub(super) abandon: CancellationToken,
     /// How the stores are doing.
     pub(super) health: Arc<Health>,

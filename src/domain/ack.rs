@@ -6,7 +6,7 @@
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES, escape};
 use thiserror::Error;
 
-/// The literal that Alipay's rule asks for.
+/// The literal that both rules ask for, as Alipay's does.
 const SUCCESS: &[u8] = b"success";
 /// How much of a wrong answer the reason quotes, in bytes.
 const QUOTED_BYTES: usize = 60;
@@ -23,12 +23,19 @@ pub enum AckRule {
 
 /// Why an ack rule is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown ack rule `{0}`; known are success, exact")]
+#[error("unknown ack rule `{0}`; known are {known}", known = AckRule::names())]
 pub struct UnknownAckRule(pub String);
 
 impl AckRule {
     /// Every rule.
     pub const ALL: &'static [Self] = &[Self::Success, Self::Exact];
+
+    /// The names of all, for messages.
+    #[must_use]
+    pub fn names() -> String {
+        let names: Vec<&str> = Self::ALL.iter().map(|rule| rule.as_str()).collect();
+        names.join(", ")
+    }
 
     /// The rule's name.
     #[must_use]
@@ -87,13 +94,21 @@ impl AckRule {
         }
     }
 
+    /// What a receiver should have answered, for the reason of a wrong answer.
+    fn expects(self) -> &'static str {
+        match self {
+            Self::Success | Self::Exact => "success",
+        }
+    }
+
     fn wrong_answer(self, status: u16, body: &[u8]) -> String {
+        let expected = self.expects();
         if body.is_empty() {
-            return format!("answered {status}, but with an empty body and not `success`");
+            return format!("answered {status}, but with an empty body and not `{expected}`");
         }
         let quoted = escape(&body[..body.len().min(QUOTED_BYTES)]);
         let more = if body.len() > QUOTED_BYTES { "..." } else { "" };
-        format!("answered {status}, but the body is `{quoted}{more}` and not `success`")
+        format!("answered {status}, but the body is `{quoted}{more}` and not `{expected}`")
     }
 }
 

@@ -2,9 +2,9 @@
 
 use thiserror::Error;
 
-/// Most headers of the caller's own.
+/// Maximum number of headers of the caller's own.
 pub const MOST_HEADERS: usize = 32;
-/// Most bytes of names and values together.
+/// Maximum bytes of names and values together.
 pub const MOST_BYTES: usize = 8 * 1024;
 
 /// Headers that HTTP itself or the body's framing owns (RFC 9110, "Connection" and hop-by-hop

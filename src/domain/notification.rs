@@ -41,11 +41,11 @@ pub struct Registration {
     pub content_type: String,
     /// The caller's own headers.
     pub headers: Headers,
-    /// When to begin.
+    /// When the first attempt is due.
     pub start: Start,
-    /// When to go on.
+    /// The retry schedule.
     pub ladder: Ladder,
-    /// When to stop.
+    /// Which answers acknowledge it.
     pub ack: AckRule,
 }
 

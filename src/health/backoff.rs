@@ -34,7 +34,7 @@ struct Given {
     turn: Option<Turn>,
 }
 
-/// For the call after the wait.
+/// The permission of one waiting worker to try the store.
 #[derive(Debug)]
 struct Turn {
     since: Instant,
@@ -49,7 +49,7 @@ impl Turns {
         }
     }
 
-    /// A call that began then has ended.
+    /// Ends the turn that is given, if a call has ended that began after it was given.
     pub(super) fn call_ended(&self, begun: Instant) {
         lock(&self.given).turn.take_if(|turn| turn.since <= begun);
     }

@@ -230,7 +230,10 @@ impl Health {
                 Some(stalled) if !dispatching.said => {
                     dispatching.said = true;
                     let stalled_ms = millis(stalled);
-                    tracing::error!(stalled_ms, "nothing can be claimed: no attempt ends");
+                    tracing::error!(
+                        stalled_ms,
+                        "nothing was claimed for too long although both stores work: attempts may be stuck; restart this server if it lasts"
+                    );
                 }
                 Some(_) => {}
                 None => dispatching.said = false,

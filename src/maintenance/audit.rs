@@ -23,7 +23,7 @@ pub const MOST_NAMED: usize = 100;
 const MOST_COUNTED: usize = 100_000;
 /// Notifications compared in one step.
 const PAGE: usize = 1_000;
-/// Most that are to be compared again at a time.
+/// Maximum number of differences that are compared again at a time.
 const MOST_SUSPECTED: usize = 20_000;
 
 /// What the journal says of itself.

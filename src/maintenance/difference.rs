@@ -42,8 +42,8 @@ pub struct JournalEntry {
     pub state: State,
     /// How far it has come.
     pub progress: Progress,
-    /// Whether it is set aside: then the schedule must not hold it. Lists do not tell, so this is known
-    /// only after it was looked up.
+    /// Whether it is set aside: then the schedule must not hold it. Lists do not contain this; a look-up
+    /// does.
     pub set_aside: bool,
 }
 

@@ -38,8 +38,8 @@ use tokio_util::sync::CancellationToken;
 /// compared.
 pub const REGISTRATION_MS: i64 = 12_000;
 
-/// A duty's name, and its work until it is stopped.
-pub type Work = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);
+/// A duty's name, and the future that runs it until the server stops.
+pub type DutyTask = (&'static str, Pin<Box<dyn Future<Output = ()> + Send>>);
 
 /// The duties of one server.
 pub struct Maintenance {
@@ -72,7 +72,7 @@ impl Maintenance {
     /// The duties of this instance, each to be run until `stop` is cancelled. They may be cut short
     /// anywhere.
     #[must_use]
-    pub fn duties(self, stop: &CancellationToken) -> Vec<Work> {
+    pub fn duties(self, stop: &CancellationToken) -> Vec<DutyTask> {
         let Self {
             journal,
             schedule,
@@ -80,7 +80,7 @@ impl Maintenance {
             recovery,
         } = self;
         let whole = recovery.whole();
-        let mut duties: Vec<Work> = Vec::new();
+        let mut duties: Vec<DutyTask> = Vec::new();
         if schedule.recoverable().is_some() {
             duties.push(("recovery", Box::pin(recovery.run(stop.clone()))));
         }

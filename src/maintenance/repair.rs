@@ -235,7 +235,7 @@ async fn adopt(
     if replies? != [RegisterResult::Created] {
         return Ok(Done::default());
     }
-    tracing::info!(notification = %key, "written into the journal, which did not know it");
+    tracing::info!(notification = %key, "registered again in the journal, which had lost it");
     let repaired = Repaired {
         adopted: 1,
         ..Repaired::default()

@@ -69,7 +69,7 @@ impl Sweep {
             ..Pick::default()
         };
         let page = match compare(journal, schedule, &place, &pick, PAGE).await {
-            // Of another kind of schedule.
+            // The saved place comes from the other kind of schedule (memory or Redis): its scan starts again.
             Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
                 self.place = Some(Place::Held(None));
                 return Ok(Step::More);
@@ -102,7 +102,7 @@ impl Sweep {
     async fn recall(&mut self) -> Result<Place, MaintenanceError> {
         let kept = self.journal.recall(PLACE).await?;
         self.written = kept.as_ref().map(|_| self.steps);
-        // What cannot be read is of another version, and begins anew.
+        // What cannot be read is of another version: the sweep starts again.
         Ok(kept
             .and_then(|text| Place::from_text(&text))
             .unwrap_or(Place::START))

@@ -42,7 +42,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use thiserror::Error;
 use wake::Wake;
 
-/// Most entries that a claim takes from a lane before it turns to the next one that is due. A lane
+/// Maximum number of entries that a claim takes from a lane before it turns to the next one that is due. A lane
 /// that has more then queues up behind the lanes that are due by now, so claims go round however
 /// small they are, and a backlog costs another lane no more than this between two of its turns.
 pub const PER_VISIT: usize = 4;
@@ -349,7 +349,7 @@ pub enum LeasedOne {
 /// The schedule's settings. The same for every instance of one schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most leases out for one lane.
+    /// Maximum number of leases out for one lane.
     pub lane_cap: usize,
     /// How long a lease lasts: the longest attempt and a margin, in milliseconds.
     pub lease_ms: i64,
@@ -396,7 +396,7 @@ pub enum ScheduleError {
     #[error("{0}")]
     Foreign(String),
     /// The cursor is not one that [`Schedule::dead`] or [`Schedule::scan`] gave.
-    #[error("the cursor is not one that a list of this server gave")]
+    #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
 }
 

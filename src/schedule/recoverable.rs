@@ -89,8 +89,8 @@ pub trait Recoverable: Send + Sync {
     /// Takes what is there for this journal's, from the next look on.
     fn adopt(&self);
 
-    /// Puts those entries of a stretch back to where they belong that are nowhere: what a lost lane or
-    /// lease left. `cursor` as for [`super::Schedule::scan`].
+    /// Puts those entries of a stretch back into their lanes that are in no lane and not leased: what a lost
+    /// lane or lease left. `cursor` as for [`super::Schedule::scan`].
     ///
     /// # Errors
     /// As any call; also [`ScheduleError::BadCursor`].

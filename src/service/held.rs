@@ -161,7 +161,7 @@ impl Service {
                     Ok(LeasedOne::Reserved(token)) => self.release(Held::Key(token)).await,
                     Ok(_) => {}
                     Err(error) => {
-                        tracing::debug!(notification = %key, %error, "a lease may be out");
+                        tracing::debug!(notification = %key, %error, "cannot tell whether a lease was granted; asking again");
                         continue;
                     }
                 }
@@ -251,7 +251,7 @@ fn known(stands: &Snapshot) -> Known {
     }
 }
 
-/// Most requests for a lease of which it is not known whether they got one.
+/// Maximum number of requests for a lease of which it is not known whether they got one.
 const MOST_DOUBTFUL: usize = 10_000;
 /// Wait before a lease is given back again.
 const GIVE_BACK_AGAIN: Duration = Duration::from_millis(250);

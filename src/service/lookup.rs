@@ -8,7 +8,7 @@ use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Order, Transition};
 use crate::schedule::{Found, ScheduleError};
 
-/// Most remembered dead entries looked at for one page, when there is no journal to filter them.
+/// Maximum number of remembered dead entries looked at for one page, when there is no journal to filter them.
 const MOST_SCANNED: usize = 10_000;
 /// Dead entries read from the schedule at a time.
 const SCAN_PAGE: usize = 200;
@@ -20,7 +20,7 @@ pub struct ListRequest {
     pub filter: Filter,
     /// Of the scheduled ones, only those with (`true`) or without (`false`) an attempt in flight.
     pub in_flight: Option<bool>,
-    /// Most items on the page.
+    /// Maximum number of items on the page.
     pub limit: usize,
     /// Where to go on: the `next` of the page before.
     pub cursor: Option<String>,

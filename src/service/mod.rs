@@ -83,7 +83,7 @@ pub enum ServiceError {
     #[error(transparent)]
     Full(#[from] Full),
     /// The cursor is not one that a list gave.
-    #[error("the cursor is not one that a list of this server gave")]
+    #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
     /// The journal failed; nothing may be taken for done.
     #[error(transparent)]

@@ -111,11 +111,11 @@ pub struct Metrics {
 #[derive(Debug, Clone, Default)]
 struct LastReading(Arc<Mutex<Reading>>);
 
-/// A lease in flight; dropped, it is over.
+/// A worker at work; dropped, it is done.
 #[derive(Debug)]
-pub struct LeaseInFlight(Gauge);
+pub struct ActiveWorker(Gauge);
 
-impl Drop for LeaseInFlight {
+impl Drop for ActiveWorker {
     fn drop(&mut self) {
         self.0.dec();
     }
@@ -175,9 +175,9 @@ impl Metrics {
 
     /// A worker begins with a lease.
     #[must_use]
-    pub fn begin(&self) -> LeaseInFlight {
+    pub fn begin(&self) -> ActiveWorker {
         self.in_flight.inc();
-        LeaseInFlight(self.in_flight.clone())
+        ActiveWorker(self.in_flight.clone())
     }
 
     /// An attempt has ended.

@@ -59,6 +59,9 @@ fn links_between_the_documents_lead_somewhere() {
         "docs/performance.md",
         "docs/reliability.md",
         "docs/CONTRIBUTING.md",
+        "docs/ARCHITECTURE.md",
+        "docs/configuration.md",
+        "docs/verifying.md",
     ] {
         let text = read(document);
         let base = Path::new(document).parent().expect("a folder");

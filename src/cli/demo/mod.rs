@@ -54,7 +54,7 @@ pub fn run() -> Result<(), Failure> {
 
 async fn demonstrate() -> Result<(), Failure> {
     let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|error| anyhow!("no random numbers: {error}"))?;
+    getrandom::fill(&mut random).map_err(|error| anyhow!("cannot read random bytes: {error}"))?;
     let secret = SigningSecret::from_random(&random);
     let dir = TemporaryDir::make()?;
     let mut config = ServeConfig::new(&dir.0, secret.clone());

@@ -95,7 +95,7 @@ struct FilterArguments {
     /// Before this time
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Most to list
+    /// Maximum number of items
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
     /// Where to go on, as the page before said

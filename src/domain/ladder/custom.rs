@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Most intervals a custom ladder may list.
+/// Maximum number of intervals a custom ladder may list.
 pub const MOST_INTERVALS: usize = 100;
-/// Most attempts one series may make, however often the last interval repeats.
+/// Maximum number of attempts one series may make, however often the last interval repeats.
 const MOST_ATTEMPTS: i64 = 10_000;
 /// Longest window, in milliseconds: 60 days.
 const LONGEST_WINDOW_MS: i64 = 60 * 86_400_000;

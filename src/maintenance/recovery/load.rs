@@ -55,7 +55,7 @@ enum Bodies {
 
 struct Page {
     entries: Vec<Entry>,
-    /// After which the next one begins; `None` at the end.
+    /// The cursor of the next page; `None` after the last.
     next: Option<Cursor>,
 }
 

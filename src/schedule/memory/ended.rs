@@ -22,11 +22,11 @@ impl Ended {
         self.dead.remove(&(ended_ms, key.clone()));
     }
 
-    pub(super) fn fade(&mut self, forget_ms: i64, key: Key) {
+    pub(super) fn expire_at(&mut self, forget_ms: i64, key: Key) {
         self.fading.insert((forget_ms, key));
     }
 
-    pub(super) fn unfade(&mut self, forget_ms: i64, key: &Key) {
+    pub(super) fn cancel_expiry(&mut self, forget_ms: i64, key: &Key) {
         self.fading.remove(&(forget_ms, key.clone()));
     }
 

@@ -27,9 +27,9 @@ use slab::Slab;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Most expired leases that one claim returns to their lanes.
+/// Maximum number of expired leases that one claim returns to their lanes.
 const MOST_RETURNED: usize = 256;
-/// Most ended entries that one claim forgets.
+/// Maximum number of ended entries that one claim forgets.
 const MOST_FORGOTTEN: usize = 256;
 
 /// One entry with what the schedule knows beside it.
@@ -352,7 +352,7 @@ impl MemoryState {
         match (entry.state, entry.ended_ms) {
             (State::Dead, Some(ended_ms)) => self.ended.park(ended_ms, key.clone()),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {
-                self.ended.fade(self.forget_ms(ended_ms), key.clone());
+                self.ended.expire_at(self.forget_ms(ended_ms), key.clone());
             }
             (State::Scheduled, _) | (State::Delivered | State::Dead | State::Cancelled, None) => {
                 self.wait(entry, now_ms);
@@ -481,7 +481,7 @@ impl MemoryState {
         } else {
             notification = without_body(&notification);
             let forget_ms = ended_ms.saturating_add(remember_ms);
-            self.ended.fade(forget_ms, key.clone());
+            self.ended.expire_at(forget_ms, key.clone());
         }
         job.entry = Entry {
             state: end.state(),

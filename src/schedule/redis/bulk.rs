@@ -11,13 +11,14 @@ use crate::schedule::recoverable::Reindexed;
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-/// Most keys looked up by one script.
+/// Maximum number of keys looked up by one script.
 const MOST_LOOKED_UP: usize = 500;
-/// Most entries put back by one script, and most bytes of them: a script must not hold Redis up for
+/// Maximum number of entries put back by one script, and most bytes of them: a script must not hold Redis up for
 /// much longer than a millisecond.
 const MOST_RESTORED: usize = 200;
 const MOST_RESTORED_BYTES: usize = 512 * 1024;
-/// Scripts that put entries back in flight at once: while Redis is at one, the next is on its way.
+/// Maximum number of scripts that put entries back and are sent without waiting for a reply: while Redis runs
+/// one, the next is on the network.
 const AT_ONCE: usize = 3;
 
 /// Where in `keys` those of each partition are.

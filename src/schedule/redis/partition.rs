@@ -26,14 +26,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Mutex;
 
-/// Most leases in one claim: a script must not hold Redis up for much longer than a millisecond.
+/// Maximum number of leases in one claim: a script must not hold Redis up for much longer than a millisecond.
 const MOST_CLAIMED: usize = 128;
-/// Most bytes of envelopes in one claim.
+/// Maximum bytes of envelopes in one claim.
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
 /// By how much the clock of a Redis that takes over may be behind the one before, in milliseconds.
 const CLOCKS_APART_MS: i64 = 10_000;
-/// Most expired leases returned, and most ended entries forgotten, in one claim.
-const UPKEEP: usize = 256;
+/// Maximum number of expired leases returned, and most ended entries forgotten, in one claim.
+const MAX_EXPIRED_PER_CLAIM: usize = 256;
 /// After how long what cannot be read comes up again, in milliseconds: meanwhile somebody may have
 /// repaired it, or a server of a newer version have taken it.
 const UNREADABLE_MS: i64 = 60_000;
@@ -150,7 +150,7 @@ impl Partition {
                     .unwrap_or_default(),
             )
             .arg(MOST_CLAIMED_BYTES)
-            .arg(UPKEEP)
+            .arg(MAX_EXPIRED_PER_CLAIM)
             .arg(self.context.keys.claim())
             .arg(number);
         let mut reply = self

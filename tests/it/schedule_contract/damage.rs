@@ -51,7 +51,7 @@ pub async fn scene(limits: Limits) -> Scene {
             schedule: schedule.clone(),
             other,
             clock,
-            guard: Box::new(()),
+            keeps_alive: Box::new(()),
         },
         schedule,
     }

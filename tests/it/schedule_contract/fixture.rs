@@ -62,7 +62,7 @@ pub struct Fixture {
     pub clock: ManualClock,
     /// What has to live as long: a private server, say.
     #[expect(dead_code, reason = "it is held, not read")]
-    pub guard: Box<dyn Any + Send>,
+    pub keeps_alive: Box<dyn Any + Send>,
 }
 
 impl Fixture {

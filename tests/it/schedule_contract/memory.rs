@@ -13,6 +13,6 @@ pub async fn open(limits: Limits) -> Fixture {
         other: schedule.clone(),
         schedule,
         clock,
-        guard: Box::new(()),
+        keeps_alive: Box::new(()),
     }
 }

@@ -28,7 +28,7 @@ pub async fn open(limits: Limits) -> Fixture {
     open_with(&options(fresh_database(), limits), Box::new(())).await
 }
 
-async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
+async fn open_with(options: &Options, keeps_alive: Box<dyn Any + Send>) -> Fixture {
     let clock = ManualClock::at(START_MS);
     let instance = || {
         let schedule = RedisSchedule::open(options, Arc::new(clock.clone())).expect("a url");
@@ -47,7 +47,7 @@ async fn open_with(options: &Options, guard: Box<dyn Any + Send>) -> Fixture {
         schedule: one,
         other,
         clock,
-        guard,
+        keeps_alive,
     }
 }
 

@@ -55,7 +55,7 @@ impl MemoryState {
             (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {
                 let forget_ms = self.forget_ms(ended_ms);
-                self.ended.unfade(forget_ms, &notification.key);
+                self.ended.cancel_expiry(forget_ms, &notification.key);
             }
             (State::Delivered | State::Dead | State::Cancelled, None) => {}
         }

@@ -70,7 +70,7 @@ local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
 
--- As in mod.rs.
+-- The same as DOUBT_MS in schedule/mod.rs.
 local DOUBT_MS = 3600000
 
 -- Whether a lease has expired: with the millisecond that its expiry names, whatever its number.

@@ -85,7 +85,7 @@ local function enter(verdict)
   return { verdict, text_of(generation), text_of(writes) }
 end
 
--- What an instance knew is worth something within the generation that it knew.
+-- A write count is comparable only within the same generation.
 local intact = generation > known
   or (generation > 0 and generation == known and tonumber(held[earlier] or 0) >= seen)
 

@@ -21,7 +21,7 @@ const HOLD_MS: i64 = 10_000;
 /// How long after its last claim, or its last word that it is alive, an instance is taken to be so, in
 /// milliseconds. It claims every second, unless all its attempts are in flight.
 const ALIVE_MS: i64 = 30_000;
-/// Most lanes removed in one step of emptying a partition.
+/// Maximum number of lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
 
 const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \

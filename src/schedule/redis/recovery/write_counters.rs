@@ -107,7 +107,7 @@ impl WriteCounter {
 }
 
 impl WriteCount {
-    /// Whether it has anything to say.
+    /// Whether this instance was ever entered in Redis (its generation is above 0).
     pub fn knows(&self) -> bool {
         self.generation > 0
     }

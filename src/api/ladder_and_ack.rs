@@ -111,11 +111,8 @@ pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Ac
         return Ok(AckRule::Success);
     };
     if field.get().starts_with('{') {
-        let known: Vec<&str> = AckRule::ALL.iter().map(|rule| rule.as_str()).collect();
-        let detail = format!(
-            "this server knows ack rules by name only: {}",
-            known.join(", ")
-        );
+        let known = AckRule::names();
+        let detail = format!("this server knows ack rules by name only: {known}");
         return Err(errors.add(ACK, detail));
     }
     let name = string(field).map_err(|bad| errors.add(ACK, bad))?;
