@@ -28,7 +28,7 @@
 //!
 //! # What holds the promises
 //! * Nothing accepted is lost: [`service`] writes the journal, then the schedule, then answers.
-//! * Rarely twice: the lease's expiry is its fence ([`schedule`]), and after a crash the journal is
+//! * Rarely twice: a lease is told by its expiry, and a lost one changes nothing ([`schedule`]), and after a crash the journal is
 //!   asked before anything is sent again ([`delivery::worker`]).
 //! * On time: [`domain::ladder`] is exact, and [`schedule::wake`] sleeps until the next due time.
 //! * One merchant's trouble is its own: lanes take turns and have a cap ([`schedule`]).

@@ -256,7 +256,7 @@ impl Worker {
         }
     }
 
-    /// Settles a lease, trying again while that may help: the fence makes repeating safe.
+    /// Settles a lease, trying again while that may help: repeating is safe, since the expiry says which lease it is.
     ///
     /// A lease that is lost may have been claimed again by this very process: then that one is settled
     /// instead. An outcome that the journal holds is applied whoever has the lease, and if nobody has
@@ -293,7 +293,7 @@ impl Worker {
                         // It was replayed meanwhile: that is none of ours.
                         settlement = Settlement::Release;
                     } else if !matches!(settlement, Settlement::End { .. })
-                        && (here.attempts != there.attempts || newest.entry.fence)
+                        && (here.attempts != there.attempts || newest.entry.raise_fence)
                     {
                         // Somebody else has come further or less far, or may change it yet under a lease
                         // that has expired: the journal knows.
@@ -320,7 +320,7 @@ impl Worker {
     /// it to expire; the journal is asked then.
     async fn bring_to_the_journal(&self, recorder: &Recorder, lease: Lease) {
         let key = lease.entry.notification.key.clone();
-        let of_expired = lease.entry.fence || lease.entry.interrupted_ms.is_some();
+        let of_expired = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
         let settlement = match recorder.snapshot(key.clone()).await {
             Ok(Some(stands)) if stands.state != State::Scheduled || !of_expired => {
                 self.conform(&stands)

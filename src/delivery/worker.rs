@@ -180,7 +180,7 @@ impl Worker {
             return Some(lease);
         };
         let key = lease.entry.notification.key.clone();
-        let expired_before = lease.entry.fence || lease.entry.interrupted_ms.is_some();
+        let expired_before = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         let found = loop {
             let looked_up = if expired_before {
@@ -230,7 +230,7 @@ impl Worker {
             lease = self.note_interruption(lease, started_ms).await?;
         }
         lease.entry.verify = false;
-        lease.entry.fence = false;
+        lease.entry.raise_fence = false;
         lease.entry.interrupted_ms = None;
         Some(lease)
     }

@@ -192,7 +192,7 @@ fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
             ended_ms: lease.expires_ms(),
         },
         // Replayed meanwhile. What an earlier lease left has to be asked about still.
-        State::Scheduled if lease.entry.fence || lease.entry.interrupted_ms.is_some() => {
+        State::Scheduled if lease.entry.raise_fence || lease.entry.interrupted_ms.is_some() => {
             Settlement::Recheck
         }
         State::Scheduled | State::Delivered | State::Dead | State::Cancelled => {

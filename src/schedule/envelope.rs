@@ -5,7 +5,7 @@
 //!       0     1  format version, 1
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
 //!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked
-//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 fence
+//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence
 //!       4     4  series
 //!       8     4  step
 //!      12     4  attempts
@@ -136,7 +136,7 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
     header[3] = flag(entry.verify, VERIFY)
         | flag(progress.clamped, CLAMPED)
         | flag(entry.interrupted_ms.is_some(), INTERRUPTED)
-        | flag(entry.fence, FENCE);
+        | flag(entry.raise_fence, FENCE);
     header[4..8].copy_from_slice(&progress.series.to_be_bytes());
     header[8..12].copy_from_slice(&progress.step.to_be_bytes());
     header[12..16].copy_from_slice(&progress.attempts.to_be_bytes());
@@ -201,7 +201,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         ended_ms: at_ms.filter(|_| !interrupted),
         verify: flags & VERIFY != 0,
         interrupted_ms: at_ms.filter(|_| interrupted),
-        fence: flags & FENCE != 0,
+        raise_fence: flags & FENCE != 0,
     })
 }
 
@@ -332,7 +332,7 @@ mod tests {
             progress,
             verify: true,
             interrupted_ms: Some(8),
-            fence: true,
+            raise_fence: true,
             ..entry()
         });
         for entry in variants {

@@ -10,7 +10,7 @@
 //! * An entry is registered once; registering it again changes nothing and shows what is there.
 //! * A claimed entry belongs to one lease until it is settled or the lease expires; then the next
 //!   claim returns it to its lane, marked [`Entry::interrupted_ms`].
-//! * The expiry is the fence: a settlement whose lease is not the one in force changes nothing.
+//! * The expiry says which lease it is: a settlement whose lease is not the one in force changes nothing.
 //! * A claim never takes a lane over its cap, serves the due lanes in turn, and within a lane takes
 //!   what has been due longest.
 //! * Every call can be repeated safely: a call that timed out may have been executed.
@@ -85,7 +85,7 @@ pub struct Entry {
     pub interrupted_ms: Option<i64>,
     /// A lease for a change by hand expired, or what became of that change is not known: the journal
     /// must be told to refuse it before anything is sent.
-    pub fence: bool,
+    pub raise_fence: bool,
 }
 
 impl Entry {
@@ -100,7 +100,7 @@ impl Entry {
             ended_ms: None,
             verify: false,
             interrupted_ms: None,
-            fence: false,
+            raise_fence: false,
         }
     }
 }
@@ -121,7 +121,7 @@ impl Lease {
         Self { entry, expiry }
     }
 
-    /// When the lease ends. Also its fence.
+    /// When the lease ends. Also what tells it from every other lease.
     #[must_use]
     pub fn expiry(&self) -> Expiry {
         self.expiry
@@ -163,7 +163,7 @@ pub enum Settlement {
     /// Back to where it was: no attempt was made, or it is made again.
     Release,
     /// Likewise, but it is not known whether it has ended, or a change of it is still being written
-    /// down: the journal must be asked, and fenced, before it is sent ([`Entry::fence`]).
+    /// down: the journal must be asked, and fenced, before it is sent ([`Entry::raise_fence`]).
     Recheck,
 }
 

@@ -166,7 +166,7 @@ impl MemoryState {
                     self.ledger.add(&entry.notification);
                     let before = std::mem::replace(&mut job.entry, entry.clone());
                     job.entry.verify |= before.verify;
-                    job.entry.fence |= before.fence;
+                    job.entry.raise_fence |= before.raise_fence;
                     job.entry.interrupted_ms = before.interrupted_ms;
                     let lane = &entry.notification.lane;
                     let name = ByKey::of(&entry.notification);
@@ -258,7 +258,7 @@ impl MemoryState {
             Settlement::Recheck => {
                 if job.entry.state == State::Scheduled {
                     job.entry.verify = true;
-                    job.entry.fence = true;
+                    job.entry.raise_fence = true;
                 }
                 let entry = job.entry.clone();
                 self.put_back(&entry, now_ms);
@@ -438,7 +438,7 @@ impl MemoryState {
         if job.entry.state == State::Scheduled {
             job.entry.verify = true;
             match out.holder {
-                Holder::Change(_) => job.entry.fence = true,
+                Holder::Change(_) => job.entry.raise_fence = true,
                 Holder::Attempt => {
                     job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
                 }

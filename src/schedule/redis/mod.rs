@@ -9,7 +9,7 @@
 //!   jobs      HASH   key -> envelope (schedule::envelope)
 //!   lane:...  ZSET   key -> due, one set per lane; small ones stay compact in memory
 //!   lanes     ZSET   lane -> when it next has something to do, in microseconds
-//!   leases    ZSET   key -> lease expiry in microseconds, which is also the fence
+//!   leases    ZSET   key -> lease expiry in microseconds, which also tells a lease from every other
 //!   leased:.. ZSET   the same, one set per lane: how many leases it has out
 //!   changing  HASH   key -> the request that leased it for a change by hand
 //!   dead      ZSET   key -> parked at   (only without a journal)

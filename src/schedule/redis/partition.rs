@@ -174,7 +174,7 @@ impl Partition {
                     let may_be_older = lost_ms > 0
                         && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
-                    entry.fence |= may_be_older;
+                    entry.raise_fence |= may_be_older;
                     leases.push(Lease::granted(entry, expiry));
                 }
                 // To drop it would lose it, to fail here would hold up all the others.

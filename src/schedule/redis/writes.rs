@@ -220,7 +220,7 @@ fn put_instead(settling: &Settling) -> Settling {
         } => ended(before, *end, *progress, *ended_ms),
         Settlement::Release | Settlement::Recheck => Entry {
             verify: true,
-            fence: true,
+            raise_fence: true,
             ..before.clone()
         },
     };

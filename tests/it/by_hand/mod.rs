@@ -171,7 +171,7 @@ async fn a_change_of_which_the_journal_gives_no_answer_has_it_asked_before_anyth
     );
     // It may have been executed all the same, or may be yet.
     let entry = scene.entry().await;
-    assert!(entry.verify && entry.fence, "{entry:?}");
+    assert!(entry.verify && entry.raise_fence, "{entry:?}");
     assert!(!scene.is_leased().await);
 }
 

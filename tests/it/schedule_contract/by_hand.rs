@@ -140,10 +140,10 @@ pub async fn a_lease_by_hand_that_expired_has_the_journal_fenced(
         }
         fixture.done(&lease, Settlement::Release).await;
         let lease = fixture.claim_one().await;
-        assert!(lease.entry.verify && lease.entry.fence, "released");
+        assert!(lease.entry.verify && lease.entry.raise_fence, "released");
         fixture.done(&lease, again(&lease, CHANGE_LEASE_MS)).await;
         let lease = fixture.claim_one().await;
-        assert!(!lease.entry.verify && !lease.entry.fence, "settled");
+        assert!(!lease.entry.verify && !lease.entry.raise_fence, "settled");
         assert_eq!(fixture.lane_in_flight("shop").await, 1);
     }
 }

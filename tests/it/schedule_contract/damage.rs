@@ -541,7 +541,7 @@ async fn what_was_in_doubt_is_not_remembered_for_ever() {
     let held: bool = scene.ask(&["HEXISTS", changing, "t/held"]).await;
     assert!(held);
     fixture.put("shop", "in time", 0).await;
-    assert!(fixture.entry("in time").await.fence, "known still");
+    assert!(fixture.entry("in time").await.raise_fence, "known still");
     fixture.put("shop", "old-1", 0).await;
-    assert!(!fixture.entry("old-1").await.fence, "forgotten");
+    assert!(!fixture.entry("old-1").await.raise_fence, "forgotten");
 }

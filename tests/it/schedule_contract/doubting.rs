@@ -63,7 +63,7 @@ pub async fn what_waited_for_a_change_of_unknown_end_is_fenced(
             assert_eq!(lease.entry, to_fence(entry), "{how:?} {way:?}");
             fixture.done(&lease, again(&lease, 0)).await;
             let lease = fixture.claim_one().await;
-            assert!(!lease.entry.verify && !lease.entry.fence, "settled");
+            assert!(!lease.entry.verify && !lease.entry.raise_fence, "settled");
             assert_eq!(fixture.lane_in_flight("shop").await, 1);
         }
     }
@@ -99,7 +99,7 @@ pub async fn what_is_fenced_once_is_not_fenced_again(open: impl AsyncFn(Limits) 
     fixture.claim(0).await;
     fixture.put("shop", "1", 0).await;
     let lease = fixture.claim_one().await;
-    assert!(lease.entry.fence);
+    assert!(lease.entry.raise_fence);
     fixture.done(&lease, end(&lease, State::Delivered, 1)).await;
     let next = fixture.put("shop", "1", 0).await;
     assert_eq!(fixture.claim_one().await.entry, next);

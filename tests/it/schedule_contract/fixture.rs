@@ -295,7 +295,7 @@ pub fn to_verify(entry: Entry) -> Entry {
 pub fn to_fence(entry: Entry) -> Entry {
     Entry {
         verify: true,
-        fence: true,
+        raise_fence: true,
         ..entry
     }
 }

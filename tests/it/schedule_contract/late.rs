@@ -305,8 +305,8 @@ async fn a_renewal_whose_reply_was_lost_can_be_repeated() {
     // The server knows the script from now on.
     let lease = renewed(&schedule, &lease).await;
     scene.clock.turn_to(START_MS + LEASE_MS - 2_000);
-    let fence = lease.expiry().to_string();
-    proxy.cut(Cut::To(fence.into_bytes()), 0, 1);
+    let expiry = lease.expiry().to_string();
+    proxy.cut(Cut::To(expiry.into_bytes()), 0, 1);
     let lease = renewed(&schedule, &lease).await;
     proxy.has_cut().await;
     scene.clock.turn_to(START_MS + LEASE_MS);

@@ -1,5 +1,5 @@
-//! A claimed entry belongs to one lease until it is settled or the lease expires. The expiry is the
-//! fence: a settlement whose lease is not the one in force changes nothing.
+//! A claimed entry belongs to one lease until it is settled or the lease expires. The expiry says
+//! which lease it is: a settlement whose lease is not the one in force changes nothing.
 
 use super::fixture::*;
 use ringback::domain::lease::Expiry;
@@ -175,10 +175,10 @@ pub async fn recheck_puts_it_back_to_be_fenced(open: impl AsyncFn(Limits) -> Fix
     assert_eq!(lease.entry, to_fence(entry));
     fixture.done(&lease, Settlement::Release).await;
     let lease = fixture.claim_one().await;
-    assert!(lease.entry.verify && lease.entry.fence, "released");
+    assert!(lease.entry.verify && lease.entry.raise_fence, "released");
     fixture.done(&lease, again(&lease, 0)).await;
     let lease = fixture.claim_one().await;
-    assert!(!lease.entry.verify && !lease.entry.fence, "settled");
+    assert!(!lease.entry.verify && !lease.entry.raise_fence, "settled");
 }
 
 pub async fn a_settlement_after_the_lease_was_returned_changes_nothing(

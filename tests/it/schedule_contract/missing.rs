@@ -30,7 +30,7 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
         leases.sort_by_key(id);
         let mut marked = Vec::new();
         for lease in leases {
-            assert_eq!(lease.entry.verify, lease.entry.fence);
+            assert_eq!(lease.entry.verify, lease.entry.raise_fence);
             marked.push((id(&lease), lease.entry.verify));
             let settled = schedule.settle(lease, Settlement::Release).await;
             assert_eq!(settled.expect("answered"), Settled::Done);

@@ -351,6 +351,6 @@ pub async fn many_reservations_end_and_expire(open: impl AsyncFn(Limits) -> Fixt
     let keys: Vec<Key> = ids.iter().map(|id| key(id)).collect();
     for key in &keys {
         let entry = fixture.entry(key.id()).await;
-        assert!(entry.verify && entry.fence, "{key}");
+        assert!(entry.verify && entry.raise_fence, "{key}");
     }
 }

@@ -141,7 +141,7 @@ impl MemoryState {
 pub(super) fn to_recheck(entry: Entry) -> Entry {
     Entry {
         verify: true,
-        fence: true,
+        raise_fence: true,
         ..entry
     }
 }

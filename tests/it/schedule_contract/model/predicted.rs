@@ -81,7 +81,7 @@ impl Kept {
             Holder::Attempt => {
                 self.entry.interrupted_ms = Some(lease.expiry.at_ms - SHORT_LEASE_MS);
             }
-            Holder::Hand(_) | Holder::Key(_) => self.entry.fence = true,
+            Holder::Hand(_) | Holder::Key(_) => self.entry.raise_fence = true,
         }
     }
 }
@@ -156,7 +156,7 @@ impl Predicted {
             Some(kept) if kept.waits() && kept.entry.progress != entry.progress => {
                 kept.entry = Entry {
                     verify: kept.entry.verify || entry.verify,
-                    fence: kept.entry.fence,
+                    raise_fence: kept.entry.raise_fence,
                     interrupted_ms: kept.entry.interrupted_ms,
                     ..entry
                 };
@@ -239,7 +239,7 @@ impl Predicted {
             How::Release => {}
             How::Recheck => {
                 kept.entry.verify |= was_scheduled;
-                kept.entry.fence |= was_scheduled;
+                kept.entry.raise_fence |= was_scheduled;
             }
             How::End(state) => {
                 kept.entry = ended(lease, state, now_ms);
