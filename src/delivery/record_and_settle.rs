@@ -271,36 +271,10 @@ impl Worker {
                 .await
             {
                 Ok(Settled::Done) => return,
-                Ok(Settled::Lost) => {
-                    // Normal after a reply was lost on its way; the call had been executed.
-                    tracing::debug!(notification = %key, "the lease was lost");
-                    let Some(newest) = self.in_flight.newer(&key) else {
-                        if is_outcome(&settlement)
-                            && let Some(recorder) = &self.recorder
-                        {
-                            let request = LeaseRequest::for_repair(key.clone());
-                            // Where somebody has it, the journal is asked when that lease expires.
-                            if let Ok(LeasedOne::Leased(newest)) =
-                                self.schedule.lease_one(&request).await
-                            {
-                                self.bring_to_the_journal(recorder, *newest).await;
-                            }
-                        }
-                        return;
-                    };
-                    let (here, there) = (lease.entry.progress, newest.entry.progress);
-                    if here.series != there.series {
-                        // It was replayed meanwhile: that is none of ours.
-                        settlement = Settlement::Release;
-                    } else if !matches!(settlement, Settlement::End { .. })
-                        && (here.attempts != there.attempts || newest.entry.raise_fence)
-                    {
-                        // Somebody else has come further or less far, or may change it yet under a lease
-                        // that has expired: the journal knows.
-                        settlement = Settlement::Recheck;
-                    }
-                    lease = newest;
-                }
+                Ok(Settled::Lost) => match self.after_lost_lease(&lease, settlement).await {
+                    Some((newest, instead)) => (lease, settlement) = (newest, instead),
+                    None => return,
+                },
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                     tracing::debug!(notification = %key, %error, "settling waits");
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
@@ -314,6 +288,44 @@ impl Worker {
                 }
             }
         }
+    }
+
+    /// What is to be settled instead of a lease that was lost, and how: this process's own newer lease on the
+    /// same notification, if it has one.
+    async fn after_lost_lease(
+        &self,
+        lost: &Lease,
+        settlement: Settlement,
+    ) -> Option<(Lease, Settlement)> {
+        let key = &lost.entry.notification.key;
+        // Normal after a reply was lost on its way; the call had been executed.
+        tracing::debug!(notification = %key, "the lease was lost");
+        let Some(newest) = self.in_flight.newer(key) else {
+            if is_outcome(&settlement)
+                && let Some(recorder) = &self.recorder
+            {
+                let request = LeaseRequest::for_repair(key.clone());
+                // Where somebody has it, the journal is asked when that lease expires.
+                if let Ok(LeasedOne::Leased(newest)) = self.schedule.lease_one(&request).await {
+                    self.bring_to_the_journal(recorder, *newest).await;
+                }
+            }
+            return None;
+        };
+        let (here, there) = (lost.entry.progress, newest.entry.progress);
+        let instead = if here.series != there.series {
+            // It was replayed meanwhile: that is none of ours.
+            Settlement::Release
+        } else if !matches!(settlement, Settlement::End { .. })
+            && (here.attempts != there.attempts || newest.entry.raise_fence)
+        {
+            // Somebody else has come further or less far, or may change it yet under a lease that has
+            // expired: the journal knows.
+            Settlement::Recheck
+        } else {
+            settlement
+        };
+        Some((newest, instead))
     }
 
     /// Ends the lease that took the place of a lost one by what the journal says by now. A failure leaves
