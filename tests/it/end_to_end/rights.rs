@@ -113,7 +113,7 @@ async fn the_documented_rights_are_those_of_the_commands_that_the_sources_name()
         .collect();
     let mut needed: BTreeSet<String> = OF_THE_LIBRARY.map(String::from).into();
     let sources = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("src/schedule/redis");
-    for folder in [sources.clone(), sources.join("lua")] {
+    for folder in ["", "lua", "recovery"].map(|name| sources.join(name)) {
         for entry in fs::read_dir(folder).expect("a directory") {
             let path = entry.expect("an entry").path();
             if path.is_file() {
