@@ -172,7 +172,7 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
 
     stage.redis_command(&["FLUSHDB"]).await;
     let why =
-        "Redis holds nothing of this journal; `ringback rebuild` without anything else fills it";
+        "Redis holds nothing of this journal; `ringback rebuild` without anything else loads it";
     stage.refused(&["--not-due"], 1, why);
     stage.refused(&["payment.succeeded", "1"], 1, why);
     assert!(
