@@ -183,7 +183,7 @@ async fn call(
     })
 }
 
-/// See [`crate::schedule::recoverable::Shared::reindex`]. A cursor is as for [`scan`].
+/// See [`crate::schedule::recoverable::Recoverable::reindex`]. A cursor is as for [`scan`].
 pub async fn reindex(
     partitions: &[Partition],
     cursor: Option<&str>,
