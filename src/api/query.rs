@@ -353,7 +353,7 @@ mod tests {
         );
         check("lane=https://me@shop.example", "lane: a lane is");
         check("from=yesterday", "from: `yesterday` is not");
-        check("cursor=%20", "cursor: the cursor is");
+        check("cursor=%20", "cursor: invalid cursor");
         check("limit=0&state=x&y=1&z=1", "; and 1 more");
         check(
             "limit=0&state=x",
