@@ -24,6 +24,7 @@ mod history;
 pub mod postgres;
 pub mod recorder;
 mod rehearsal;
+mod rows;
 pub mod sqlite;
 pub mod watched;
 

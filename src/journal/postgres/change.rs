@@ -13,7 +13,6 @@ use crate::journal::{Actor, ChangeResult, Changing, Noting};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// See [`crate::journal::Journal::change`].
@@ -109,17 +108,13 @@ impl Call for Note<'_> {
 
     async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
         let keys: Vec<&Key> = self.notes.iter().map(|note| &note.key).collect();
-        let known: HashMap<Key, i64> = load(connection, &keys)
-            .await?
-            .into_iter()
-            .map(|stored| (stored.snapshot.key, stored.row_id))
-            .collect();
+        let known = load(connection, &keys).await?;
         let lines: Vec<HistoryRow> = self
             .notes
             .iter()
             .filter_map(|note| {
                 Some(HistoryRow {
-                    notification: *known.get(&note.key)?,
+                    notification: known.get(&note.key)?.row_id,
                     at_ms: note.at_ms,
                     line: Line {
                         kind: note.kind,

@@ -3,8 +3,8 @@
 use super::connections::Call;
 use super::error::Failure;
 use super::read::{AS_OF_NOW, Counts, limit_of};
-use super::rows::Fields;
 use crate::domain::state::State;
+use crate::journal::rows::Fields;
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;

@@ -7,10 +7,11 @@
 
 use super::connections::Call;
 use super::error::Failure;
+use super::load::{notification_of, stored_columns};
 use super::read::{AS_OF_NOW, limit_of};
 use super::register::ARRIVAL_BITS;
-use super::rows::{Fields, Reader, Stored, notification_of, stored_columns};
 use crate::domain::state::{Cause, State};
+use crate::journal::rows::{Fields, Ladders, Stored};
 use crate::journal::{Cursor, Filter, Order, Page};
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnection};
@@ -72,14 +73,14 @@ impl Call for List<'_> {
             .fetch_all(&mut *reading)
             .await?;
         let more = found.len() > limit;
-        let mut reader = Reader::default();
+        let mut ladders = Ladders::default();
         let mut items = Vec::with_capacity(found.len());
         let mut next = None;
         for row in found.iter().take(limit) {
             let row_id: i64 = row.try_get(0)?;
             let at_ms: i64 = row.try_get("at_ms")?;
             next = Some(Cursor { at_ms, row: row_id });
-            match reader.stored(&mut Fields::of(row)) {
+            match Fields::of(row).stored(&mut ladders) {
                 Ok(Stored { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
                     tracing::error!(row_id, %error, "a notification cannot be read; repair its row");

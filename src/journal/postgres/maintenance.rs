@@ -4,9 +4,9 @@
 use super::connections::Call;
 use super::error::Failure;
 use super::read::limit_of;
-use super::rows::Fields;
 use super::statements::storable;
 use crate::domain::key::Key;
+use crate::journal::rows::Fields;
 use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -47,8 +47,7 @@ impl Call for Changes {
         let mut last = None;
         for row in &found {
             let mut fields = Fields::of(row);
-            let (at_ms, row): (i64, i64) = (fields.take()?, fields.take()?);
-            last = Some(Cursor { at_ms, row });
+            last = Some(fields.cursor()?);
             keys.push(fields.key()?);
         }
         Ok((keys, last.filter(|_| found.len() == self.limit)))

@@ -21,7 +21,6 @@ mod pending;
 mod read;
 mod record;
 mod register;
-mod rows;
 mod schema;
 mod set_aside;
 mod statements;

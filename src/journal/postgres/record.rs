@@ -11,7 +11,6 @@
 use super::connections::Call;
 use super::error::{Failure, UNIQUE_VIOLATION, code};
 use super::load::lock;
-use super::rows::Stored;
 use super::statements::{
     AttemptRow, HistoryRow, insert_attempts, insert_history, integer, kept_attempts, storable,
     update_statuses,
@@ -19,6 +18,7 @@ use super::statements::{
 use crate::domain::key::Key;
 use crate::domain::state::{Cause, State};
 use crate::journal::effect::{self, Effect, Line, Status};
+use crate::journal::rows::Stored;
 use crate::journal::{Actor, Recorded, Recording};
 use async_trait::async_trait;
 use sqlx::Connection as _;

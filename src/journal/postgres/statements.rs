@@ -1,10 +1,10 @@
 //! The statements that write what was decided here, each over any number of rows.
 
 use super::error::Failure;
-use super::rows::Stored;
 use crate::domain::attempt::Outcome;
 use crate::domain::state::Cause;
 use crate::journal::effect::Line;
+use crate::journal::rows::Stored;
 use crate::journal::{Actor, Recording};
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};

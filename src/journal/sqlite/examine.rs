@@ -2,8 +2,8 @@
 
 use super::error::failed;
 use super::read::{counts, limit_of};
-use super::rows::Fields;
 use crate::domain::state::State;
+use crate::journal::rows::Fields;
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 

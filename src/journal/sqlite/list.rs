@@ -7,9 +7,10 @@
 
 use super::bulk::Statement;
 use super::error::failed;
+use super::load::stored_columns;
 use super::read::limit_of;
-use super::rows::{Fields, Stored, stored, stored_columns};
 use crate::domain::state::{Cause, State};
+use crate::journal::rows::{Fields, Ladders, Stored};
 use crate::journal::{Cursor, Filter, JournalError, Order, Page};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
@@ -58,9 +59,8 @@ pub(super) async fn list(
             .await
             .map_err(failed)?;
         if let Some(row) = found {
-            let mut fields = Fields::of(&row);
-            let last = (fields.take()?, fields.take()?);
-            stretch.lower = last;
+            let last = Fields::of(&row).cursor()?;
+            stretch.lower = (last.at_ms, last.row);
             floor = Some(last);
         }
     }
@@ -69,10 +69,11 @@ pub(super) async fn list(
         .await
         .map_err(failed)?;
     let more = found.len() > limit;
+    let mut ladders = Ladders::default();
     let page: Vec<Stored> = found
         .iter()
         .take(limit)
-        .map(|row| stored(&mut Fields::of(row)))
+        .map(|row| Fields::of(row).stored(&mut ladders))
         .collect::<Result<_, _>>()?;
     let next = match page.last() {
         Some(last) if more => Some(Cursor {
@@ -82,7 +83,7 @@ pub(super) async fn list(
             },
             row: last.row_id,
         }),
-        _ => floor.map(|(at_ms, row)| Cursor { at_ms, row }),
+        _ => floor,
     };
     Ok(Page {
         items: page.into_iter().map(|stored| stored.snapshot).collect(),

@@ -2,8 +2,8 @@
 
 use super::error::failed;
 use super::read::limit_of;
-use super::rows::Fields;
 use crate::domain::key::Key;
+use crate::journal::rows::Fields;
 use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
@@ -42,8 +42,7 @@ pub(super) async fn changes(
     let mut last = None;
     for row in &found {
         let mut fields = Fields::of(row);
-        let (at_ms, row): (i64, i64) = (fields.take()?, fields.take()?);
-        last = Some(Cursor { at_ms, row });
+        last = Some(fields.cursor()?);
         keys.push(fields.key()?);
     }
     Ok((keys, last.filter(|_| found.len() == limit)))

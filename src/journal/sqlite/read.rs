@@ -1,9 +1,10 @@
 //! Reading one notification, and the pending ones in the order in which they fall due.
 
 use super::error::failed;
-use super::rows::{self, Fields, payload_columns, stored_columns};
+use super::load::{self, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
+use crate::journal::rows::{Fields, Ladders};
 use crate::journal::{
     Bodies, Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN,
     Pending, Transition, history,
@@ -24,7 +25,7 @@ pub(super) async fn find(
     key: &Key,
 ) -> Result<Option<Snapshot>, JournalError> {
     let mut reading = readers.begin().await.map_err(failed)?;
-    let mut known = rows::load(&mut reading, &[key]).await?;
+    let mut known = load::load(&mut reading, &[key]).await?;
     let Some(stored) = known.remove(key) else {
         return Ok(None);
     };
@@ -41,7 +42,7 @@ pub(super) async fn find(
     Ok(Some(Snapshot {
         attempts: attempts
             .iter()
-            .map(rows::attempt)
+            .map(|row| Fields::of(row).attempt())
             .collect::<Result<_, _>>()?,
         ..stored.snapshot
     }))
@@ -54,7 +55,7 @@ pub(super) async fn snapshots(
 ) -> Result<Vec<Option<Snapshot>>, JournalError> {
     let mut reading = readers.acquire().await.map_err(failed)?;
     let wanted: Vec<&Key> = keys.iter().collect();
-    let known = rows::load(&mut reading, &wanted).await?;
+    let known = load::load(&mut reading, &wanted).await?;
     let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
     Ok(keys.iter().map(stands).collect())
 }
@@ -66,7 +67,7 @@ pub(super) async fn bodies(
 ) -> Result<Vec<Option<Bytes>>, JournalError> {
     let mut reading = readers.acquire().await.map_err(failed)?;
     let wanted: Vec<&Key> = keys.iter().collect();
-    let known = rows::bodies(&mut reading, &wanted).await?;
+    let known = load::bodies(&mut reading, &wanted).await?;
     Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
 }
 
@@ -88,7 +89,10 @@ pub(super) async fn transitions(
     .fetch_all(&mut *reading)
     .await
     .map_err(failed)?;
-    let own: Vec<Transition> = own.iter().map(rows::transition).collect::<Result<_, _>>()?;
+    let own: Vec<Transition> = own
+        .iter()
+        .map(|row| Fields::of(row).transition())
+        .collect::<Result<_, _>>()?;
     let Some(first) = own.first() else {
         return Ok(own);
     };
@@ -104,7 +108,7 @@ pub(super) async fn transitions(
     .map_err(failed)?;
     let rebuilds = rebuilds
         .iter()
-        .map(rows::transition)
+        .map(|row| Fields::of(row).transition())
         .collect::<Result<_, _>>()?;
     Ok(history::with_rebuilds(own, rebuilds))
 }
@@ -127,7 +131,7 @@ pub(super) async fn pending(
     .fetch_optional(readers)
     .await
     .map_err(failed)?;
-    let pending = found.map(|row| rows::pending(&mut Fields::of(&row), Bodies::Read));
+    let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
     pending.transpose()
 }
 
@@ -139,6 +143,7 @@ pub(super) async fn pending_page(
     bodies: Bodies,
 ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
     let mut reading = readers.begin().await.map_err(failed)?;
+    let mut ladders = Ladders::default();
     let mut page = Vec::new();
     let (mut looked_at, mut bytes) = (0, 0);
     while looked_at < limit && bytes < PAGE_BYTES {
@@ -153,7 +158,7 @@ pub(super) async fn pending_page(
             if row.try_get("set_aside").map_err(failed)? {
                 continue;
             }
-            let pending = rows::pending(&mut Fields::of(row), bodies)?;
+            let pending = Fields::of(row).pending(&mut ladders, bodies)?;
             bytes += pending.notification.body.held_len();
             page.push(pending);
         }

@@ -2,9 +2,8 @@
 
 use super::error::failed;
 use super::read::limit_of;
-use super::rows::Fields;
 use crate::domain::key::Key;
-use crate::domain::snapshot::SetAside;
+use crate::journal::rows::Fields;
 use crate::journal::{AllSetAside, JournalError, Released, SettingAside};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
@@ -56,17 +55,7 @@ pub(super) async fn release(
     .fetch_optional(connection)
     .await
     .map_err(failed)?;
-    let Some(row) = found else {
-        return Ok(None);
-    };
-    let mut fields = Fields::of(&row);
-    Ok(Some(Released {
-        set_aside: SetAside {
-            at_ms: fields.take()?,
-            reason: fields.take()?,
-        },
-        instance: fields.take()?,
-    }))
+    found.map(|row| Fields::of(&row).released()).transpose()
 }
 
 /// See [`crate::journal::Journal::all_set_aside`].
@@ -84,15 +73,12 @@ pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAsid
     .fetch_all(&mut *reading)
     .await
     .map_err(failed)?;
-    let mut named = Vec::with_capacity(found.len());
-    for row in &found {
+    let named = found.iter().map(|row| {
         let mut fields = Fields::of(row);
-        let key = fields.key()?;
-        let (at_ms, reason) = (fields.take()?, fields.take()?);
-        named.push((key, SetAside { at_ms, reason }));
-    }
+        Ok((fields.key()?, fields.set_aside()?))
+    });
     Ok(AllSetAside {
         total: total.unsigned_abs(),
-        named,
+        named: named.collect::<Result<_, JournalError>>()?,
     })
 }

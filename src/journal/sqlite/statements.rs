@@ -2,11 +2,11 @@
 
 use super::bulk::{Bulk, Statement};
 use super::error::failed;
-use super::rows::Stored;
 use crate::domain::attempt::Attempt;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::effect::Line;
+use crate::journal::rows::{Stored, headers_text};
 use crate::journal::{Actor, JournalError, body_of};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
@@ -183,11 +183,9 @@ fn bind_payload(
     statement: Statement,
     (stored, notification): &(Stored, &Notification),
 ) -> Statement {
-    let headers = serde_json::to_string(notification.headers.pairs())
-        .expect("invariant: pairs of strings serialise");
     statement
         .bind(stored.row_id)
-        .bind(headers)
+        .bind(headers_text(notification))
         .bind(body_of(notification).as_ref())
 }
 

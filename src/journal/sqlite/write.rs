@@ -1,7 +1,7 @@
 //! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
 use super::error::failed;
-use super::rows::{Stored, load};
+use super::load::load;
 use super::set_aside;
 use super::statements::{
     AttemptRow, HistoryRow, insert_attempts, insert_history, insert_notifications, is_kept,
@@ -12,6 +12,7 @@ use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::effect::{self, Changes, Effect, Line};
+use crate::journal::rows::Stored;
 use crate::journal::{
     Actor, ChangeResult, Changing, JournalError, Noting, Recorded, Recording, RegisterResult,
     Registering,
