@@ -1,6 +1,6 @@
 //! Reading every notification, for an audit.
 
-use super::error::failed;
+use super::error::Failure;
 use super::read::{counts, limit_of};
 use crate::domain::state::State;
 use crate::journal::rows::Fields;
@@ -9,8 +9,8 @@ use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
 /// server it holds nobody up, but the log grows for as long as it takes.
-pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, Failure> {
+    let mut reading = readers.begin().await?;
     let mut examined = Examined {
         counters: counts(&mut reading).await?,
         rows: count(&mut reading).await?,
@@ -41,11 +41,10 @@ const FAULTS: [(Fault, &str); 2] = [
     ),
 ];
 
-async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, JournalError> {
+async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
     let found = sqlx::query("SELECT state, count(*) FROM notifications GROUP BY state")
         .fetch_all(connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     let mut rows = JournalCounts::default();
     for row in &found {
         let mut fields = Fields::of(row);
@@ -70,13 +69,12 @@ async fn look_for(
     sql: &'static str,
     limit: usize,
     examined: &mut Examined,
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     // One at least, since its row tells how many there are.
     let found = sqlx::query(sql)
         .bind(limit_of(limit.max(1)))
         .fetch_all(connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     for (number, row) in found.iter().enumerate() {
         let mut fields = Fields::of(row);
         let key = fields.key()?;

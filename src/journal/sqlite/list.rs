@@ -6,12 +6,12 @@
 //! cursor, so that a filter which hardly anything passes cannot keep a reader busy.
 
 use super::bulk::Statement;
-use super::error::failed;
+use super::error::Failure;
 use super::load::stored_columns;
 use super::read::limit_of;
 use crate::domain::state::{Cause, State};
 use crate::journal::rows::{Fields, Ladders, Stored};
-use crate::journal::{Cursor, Filter, JournalError, Order, Page};
+use crate::journal::{Cursor, Filter, Order, Page};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 /// Most rows looked at for one page.
@@ -44,20 +44,19 @@ pub(super) async fn list(
     cursor: Option<Cursor>,
     limit: usize,
     most_scanned: usize,
-) -> Result<Page, JournalError> {
+) -> Result<Page, Failure> {
     let Some(plan) = Plan::of(filter, order) else {
         return Ok(Page::default());
     };
     let mut stretch = Stretch::of(filter, cursor);
     let limit = limit.max(1);
-    let mut reading = readers.begin().await.map_err(failed)?;
+    let mut reading = readers.begin().await?;
     let mut floor = None;
     if !plan.is_exact() {
         let skipped = most_scanned.saturating_sub(1);
         let found = bound(plan.floor_sql(), &plan, stretch, skipped)
             .fetch_optional(&mut *reading)
-            .await
-            .map_err(failed)?;
+            .await?;
         if let Some(row) = found {
             let last = Fields::of(&row).cursor()?;
             stretch.lower = (last.at_ms, last.row);
@@ -66,8 +65,7 @@ pub(super) async fn list(
     }
     let found = bound(plan.page_sql(), &plan, stretch, limit.saturating_add(1))
         .fetch_all(&mut *reading)
-        .await
-        .map_err(failed)?;
+        .await?;
     let more = found.len() > limit;
     let mut ladders = Ladders::default();
     let page: Vec<Stored> = found

@@ -1,7 +1,7 @@
 //! Finding notifications and bodies by their keys.
 
 use super::bulk::Bulk;
-use super::error::failed;
+use super::error::{Failure, failed};
 use crate::domain::key::Key;
 use crate::journal::JournalError;
 use crate::journal::rows::{Fields, Ladders, Stored, StoredRow};
@@ -70,7 +70,7 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
 pub(super) async fn bodies(
     connection: &mut SqliteConnection,
     keys: &[&Key],
-) -> Result<HashMap<Key, Bytes>, JournalError> {
+) -> Result<HashMap<Key, Bytes>, Failure> {
     let rows = BODIES
         .fetch(connection, keys, |statement, key| {
             statement.bind(key.topic()).bind(key.id())
@@ -88,7 +88,7 @@ pub(super) async fn bodies(
 pub(super) async fn load(
     connection: &mut SqliteConnection,
     keys: &[&Key],
-) -> Result<HashMap<Key, Stored>, JournalError> {
+) -> Result<HashMap<Key, Stored>, Failure> {
     let rows = LOAD
         .fetch(connection, keys, |statement, key| {
             statement.bind(key.topic()).bind(key.id())

@@ -1,6 +1,6 @@
 //! Reading one notification, and the pending ones in the order in which they fall due.
 
-use super::error::failed;
+use super::error::Failure;
 use super::load::{self, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -20,11 +20,8 @@ const STRETCH: usize = 64;
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// One notification with its attempts, both as of the same instant.
-pub(super) async fn find(
-    readers: &SqlitePool,
-    key: &Key,
-) -> Result<Option<Snapshot>, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+pub(super) async fn find(readers: &SqlitePool, key: &Key) -> Result<Option<Snapshot>, Failure> {
+    let mut reading = readers.begin().await?;
     let mut known = load::load(&mut reading, &[key]).await?;
     let Some(stored) = known.remove(key) else {
         return Ok(None);
@@ -37,8 +34,7 @@ pub(super) async fn find(
     .bind(stored.row_id)
     .bind(limit_of(MOST_ATTEMPTS_SHOWN))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
+    .await?;
     Ok(Some(Snapshot {
         attempts: attempts
             .iter()
@@ -52,8 +48,8 @@ pub(super) async fn find(
 pub(super) async fn snapshots(
     readers: &SqlitePool,
     keys: &[Key],
-) -> Result<Vec<Option<Snapshot>>, JournalError> {
-    let mut reading = readers.acquire().await.map_err(failed)?;
+) -> Result<Vec<Option<Snapshot>>, Failure> {
+    let mut reading = readers.acquire().await?;
     let wanted: Vec<&Key> = keys.iter().collect();
     let known = load::load(&mut reading, &wanted).await?;
     let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
@@ -64,8 +60,8 @@ pub(super) async fn snapshots(
 pub(super) async fn bodies(
     readers: &SqlitePool,
     keys: &[Key],
-) -> Result<Vec<Option<Bytes>>, JournalError> {
-    let mut reading = readers.acquire().await.map_err(failed)?;
+) -> Result<Vec<Option<Bytes>>, Failure> {
+    let mut reading = readers.acquire().await?;
     let wanted: Vec<&Key> = keys.iter().collect();
     let known = load::bodies(&mut reading, &wanted).await?;
     Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
@@ -74,8 +70,8 @@ pub(super) async fn bodies(
 pub(super) async fn transitions(
     readers: &SqlitePool,
     key: &Key,
-) -> Result<Vec<Transition>, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+) -> Result<Vec<Transition>, Failure> {
+    let mut reading = readers.begin().await?;
     let own = sqlx::query(
         "SELECT kind, at_ms, actor, instance, detail
          FROM (SELECT * FROM transitions
@@ -87,8 +83,7 @@ pub(super) async fn transitions(
     .bind(key.id())
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
+    .await?;
     let own: Vec<Transition> = own
         .iter()
         .map(|row| Fields::of(row).transition())
@@ -104,8 +99,7 @@ pub(super) async fn transitions(
     .bind(first.at_ms)
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
+    .await?;
     let rebuilds = rebuilds
         .iter()
         .map(|row| Fields::of(row).transition())
@@ -113,10 +107,7 @@ pub(super) async fn transitions(
     Ok(history::with_rebuilds(own, rebuilds))
 }
 
-pub(super) async fn pending(
-    readers: &SqlitePool,
-    key: &Key,
-) -> Result<Option<Pending>, JournalError> {
+pub(super) async fn pending(readers: &SqlitePool, key: &Key) -> Result<Option<Pending>, Failure> {
     let found = sqlx::query(concat!(
         "SELECT ",
         stored_columns!(),
@@ -129,10 +120,9 @@ pub(super) async fn pending(
     .bind(key.topic())
     .bind(key.id())
     .fetch_optional(readers)
-    .await
-    .map_err(failed)?;
+    .await?;
     let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
-    pending.transpose()
+    Ok(pending.transpose()?)
 }
 
 /// A page of pending notifications, soonest due first; shorter than `limit` if they are large.
@@ -141,8 +131,8 @@ pub(super) async fn pending_page(
     mut cursor: Option<Cursor>,
     limit: usize,
     bodies: Bodies,
-) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+) -> Result<(Vec<Pending>, Option<Cursor>), Failure> {
+    let mut reading = readers.begin().await?;
     let mut ladders = Ladders::default();
     let mut page = Vec::new();
     let (mut looked_at, mut bytes) = (0, 0);
@@ -151,11 +141,11 @@ pub(super) async fn pending_page(
         let found = pending_stretch(&mut reading, cursor, wanted, bodies).await?;
         for row in &found {
             cursor = Some(Cursor {
-                at_ms: row.try_get("next_due_ms").map_err(failed)?,
-                row: row.try_get("row_id").map_err(failed)?,
+                at_ms: row.try_get("next_due_ms")?,
+                row: row.try_get("row_id")?,
             });
             // Not even read: it may be what cannot be read.
-            if row.try_get("set_aside").map_err(failed)? {
+            if row.try_get("set_aside")? {
                 continue;
             }
             let pending = Fields::of(row).pending(&mut ladders, bodies)?;
@@ -202,7 +192,7 @@ async fn pending_stretch(
     cursor: Option<Cursor>,
     wanted: usize,
     bodies: Bodies,
-) -> Result<Vec<SqliteRow>, JournalError> {
+) -> Result<Vec<SqliteRow>, Failure> {
     let (due_with, due_after) = match bodies {
         Bodies::Read => (DUE_WITH, DUE_AFTER),
         Bodies::Left => (DUE_WITH_LEFT, DUE_AFTER_LEFT),
@@ -214,16 +204,14 @@ async fn pending_stretch(
             .bind(cursor.row)
             .bind(limit_of(wanted))
             .fetch_all(&mut *connection)
-            .await
-            .map_err(failed)?;
+            .await?;
     }
     if found.len() < wanted {
         let mut later = sqlx::query(due_after)
             .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
             .bind(limit_of(wanted - found.len()))
             .fetch_all(connection)
-            .await
-            .map_err(failed)?;
+            .await?;
         found.append(&mut later);
     }
     Ok(found)
@@ -234,13 +222,10 @@ pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
-pub(super) async fn counts(
-    connection: &mut SqliteConnection,
-) -> Result<JournalCounts, JournalError> {
+pub(super) async fn counts(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
     let found = sqlx::query("SELECT name, many FROM counts")
         .fetch_all(connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     let mut counts = JournalCounts::default();
     for row in &found {
         let mut fields = Fields::of(row);
@@ -253,7 +238,7 @@ pub(super) async fn counts(
             "delivered" => counts.delivered = many,
             "dead" => counts.dead = many,
             "cancelled" => counts.cancelled = many,
-            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`"))),
+            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`")).into()),
         }
     }
     Ok(counts)

@@ -1,13 +1,13 @@
 //! The statements that write, and how values go into them.
 
 use super::bulk::{Bulk, Statement};
-use super::error::failed;
+use super::error::Failure;
 use crate::domain::attempt::Attempt;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::effect::Line;
 use crate::journal::rows::{Stored, headers_text};
-use crate::journal::{Actor, JournalError, body_of};
+use crate::journal::{Actor, body_of};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
 
@@ -74,7 +74,7 @@ static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
 pub(super) async fn insert_notifications(
     connection: &mut SqliteConnection,
     rows: &[(Stored, &Notification)],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     INSERT_NOTIFICATIONS
         .execute(connection, rows, bind_notification)
         .await?;
@@ -87,7 +87,7 @@ pub(super) async fn insert_notifications(
 pub(super) async fn update_notifications(
     connection: &mut SqliteConnection,
     rows: &[Stored],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     UPDATE_NOTIFICATIONS
         .execute(connection, rows, bind_moved)
         .await
@@ -97,7 +97,7 @@ pub(super) async fn update_notifications(
 pub(super) async fn insert_attempts(
     connection: &mut SqliteConnection,
     rows: &[AttemptRow<'_>],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     INSERT_ATTEMPTS
         .execute(connection, rows, bind_attempt)
         .await
@@ -107,8 +107,8 @@ pub(super) async fn insert_attempts(
 pub(super) async fn is_kept(
     connection: &mut SqliteConnection,
     row: &AttemptRow<'_>,
-) -> Result<bool, JournalError> {
-    sqlx::query_scalar(
+) -> Result<bool, Failure> {
+    let kept = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM attempts
          WHERE notification = ? AND series = ? AND number = ? AND started_ms = ?
            AND outcome = ?)",
@@ -119,15 +119,15 @@ pub(super) async fn is_kept(
     .bind(row.attempt.started_ms)
     .bind(row.attempt.answer.outcome.as_str())
     .fetch_one(connection)
-    .await
-    .map_err(failed)
+    .await?;
+    Ok(kept)
 }
 
 /// Adds lines of history.
 pub(super) async fn insert_history(
     connection: &mut SqliteConnection,
     rows: &[HistoryRow],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     INSERT_TRANSITIONS
         .execute(connection, rows, bind_transition)
         .await

@@ -1,6 +1,6 @@
 //! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
-use super::error::failed;
+use super::error::Failure;
 use super::load::load;
 use super::set_aside;
 use super::statements::{
@@ -14,8 +14,7 @@ use crate::domain::state::State;
 use crate::journal::effect::{self, Changes, Effect, Line};
 use crate::journal::rows::Stored;
 use crate::journal::{
-    Actor, ChangeResult, Changing, JournalError, Noting, Recorded, Recording, RegisterResult,
-    Registering,
+    Actor, ChangeResult, Changing, Noting, Recorded, Recording, RegisterResult, Registering,
 };
 use sqlx::SqliteConnection;
 use std::collections::hash_map::Entry;
@@ -28,7 +27,7 @@ pub(super) async fn register(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Registering],
-) -> Result<Vec<RegisterResult>, JournalError> {
+) -> Result<Vec<RegisterResult>, Failure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.notification.key).collect();
     let mut known: HashMap<Key, Snapshot> = load(connection, &keys)
         .await?
@@ -37,8 +36,7 @@ pub(super) async fn register(
         .collect();
     let highest: i64 = sqlx::query_scalar("SELECT ifnull(max(row_id), 0) FROM notifications")
         .fetch_one(&mut *connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     let mut row_ids = highest + 1..;
     let mut added: Vec<(Stored, &Notification)> = Vec::new();
     let mut history = Vec::new();
@@ -83,7 +81,7 @@ pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Recording],
-) -> Result<Vec<Recorded>, JournalError> {
+) -> Result<Vec<Recorded>, Failure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
     let mut known = load(connection, &keys).await?;
     let mut moved: BTreeMap<i64, Stored> = BTreeMap::new();
@@ -156,7 +154,7 @@ pub(super) async fn note(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     notes: &[Noting],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     let keys: Vec<&Key> = notes.iter().map(|note| &note.key).collect();
     let known = load(connection, &keys).await?;
     let lines: Vec<HistoryRow> = notes
@@ -182,7 +180,7 @@ pub(super) async fn change(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     changing: &Changing,
-) -> Result<ChangeResult, JournalError> {
+) -> Result<ChangeResult, Failure> {
     let key = changing.lease.key();
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
@@ -221,7 +219,7 @@ pub(super) async fn change(
 pub(super) async fn fence(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Snapshot>, JournalError> {
+) -> Result<Option<Snapshot>, Failure> {
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
         return Ok(None);
