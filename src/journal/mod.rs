@@ -21,6 +21,7 @@
 
 mod effect;
 mod history;
+mod list;
 pub mod postgres;
 pub mod recorder;
 mod rehearsal;
@@ -311,6 +312,11 @@ enum Bodies {
 fn body_of(notification: &Notification) -> &Bytes {
     let body = notification.body.here();
     body.expect("invariant: what is registered has its body at hand")
+}
+
+/// A bound of rows as SQL takes it.
+fn limit_of(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// A pending notification as the schedule needs it.

@@ -2,10 +2,10 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::{AS_OF_NOW, Counts, limit_of};
+use super::read::{AS_OF_NOW, Counts};
 use crate::domain::state::State;
 use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, JournalError};
+use crate::journal::{Examined, Fault, JournalCounts, JournalError, limit_of};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};

@@ -3,11 +3,10 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::limit_of;
 use super::statements::storable;
 use crate::domain::key::Key;
 use crate::journal::rows::Fields;
-use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
+use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild, limit_of};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;

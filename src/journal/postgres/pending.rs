@@ -3,10 +3,9 @@
 use super::connections::Call;
 use super::error::Failure;
 use super::load::{notification_of, payload_columns, stored_columns};
-use super::read::limit_of;
 use crate::domain::key::Key;
 use crate::journal::rows::{Fields, Ladders};
-use crate::journal::{Bodies, Cursor, Pending};
+use crate::journal::{Bodies, Cursor, Pending, limit_of};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row as _;

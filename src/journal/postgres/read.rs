@@ -9,7 +9,7 @@ use crate::domain::state::State;
 use crate::journal::rows::{Fields, Ladders};
 use crate::journal::{
     Bodies, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending,
-    Transition, history,
+    Transition, history, limit_of,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -17,11 +17,6 @@ use sqlx::postgres::PgConnection;
 
 /// Begins a transaction in which everything is seen as of the same instant.
 pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-
-/// A bound of rows as SQL takes it.
-pub(super) fn limit_of(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
-}
 
 /// See [`crate::journal::Journal::find`].
 pub(super) struct Find<'call>(pub(super) &'call Key);

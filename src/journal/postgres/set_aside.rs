@@ -2,11 +2,10 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::limit_of;
 use super::statements::storable;
 use crate::domain::key::Key;
 use crate::journal::rows::Fields;
-use crate::journal::{AllSetAside, JournalError, Released, SettingAside};
+use crate::journal::{AllSetAside, JournalError, Released, SettingAside, limit_of};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;

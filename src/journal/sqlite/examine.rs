@@ -1,10 +1,10 @@
 //! Reading every notification, for an audit.
 
 use super::error::Failure;
-use super::read::{counts, limit_of};
+use super::read::counts;
 use crate::domain::state::State;
 use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, JournalError};
+use crate::journal::{Examined, Fault, JournalCounts, JournalError, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a

@@ -1,10 +1,9 @@
 //! What maintenance asks for: recent changes, small values under a name, and forgetting what is old.
 
 use super::error::Failure;
-use super::read::limit_of;
 use crate::domain::key::Key;
 use crate::journal::rows::Fields;
-use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
+use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 

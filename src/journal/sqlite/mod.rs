@@ -18,6 +18,7 @@ mod statements;
 mod write;
 mod writer;
 
+use super::list::MOST_SCANNED;
 use super::{
     AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
     JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
@@ -152,8 +153,7 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<Page, JournalError> {
-        let most = list::MOST_SCANNED;
-        Ok(list::list(&self.readers, filter, order, cursor, limit, most).await?)
+        Ok(list::list(&self.readers, filter, order, cursor, limit, MOST_SCANNED).await?)
     }
 
     async fn changes(

@@ -7,7 +7,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::journal::rows::{Fields, Ladders};
 use crate::journal::{
     Bodies, Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN,
-    Pending, Transition, history,
+    Pending, Transition, history, limit_of,
 };
 use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
@@ -215,11 +215,6 @@ async fn pending_stretch(
         found.append(&mut later);
     }
     Ok(found)
-}
-
-/// A bound of rows as SQL takes it.
-pub(super) fn limit_of(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 pub(super) async fn counts(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {

@@ -1,10 +1,9 @@
 //! The notifications that are set aside: writing one down, releasing one, listing them.
 
 use super::error::Failure;
-use super::read::limit_of;
 use crate::domain::key::Key;
 use crate::journal::rows::Fields;
-use crate::journal::{AllSetAside, Released, SettingAside};
+use crate::journal::{AllSetAside, Released, SettingAside, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
