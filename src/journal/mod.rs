@@ -24,6 +24,7 @@ mod history;
 mod list;
 pub mod postgres;
 pub mod recorder;
+mod recordings;
 mod rehearsal;
 mod rows;
 pub mod sqlite;
@@ -201,24 +202,6 @@ pub struct AllSetAside {
     pub total: u64,
     /// The first of them, oldest first.
     pub named: Vec<(Key, SetAside)>,
-}
-
-/// What was written down of a notification that is not set aside any more.
-#[derive(Debug)]
-struct Released {
-    set_aside: SetAside,
-    /// The instance that set it aside.
-    instance: String,
-}
-
-impl Released {
-    /// The line that stays in its history.
-    fn line(self) -> effect::Line {
-        effect::Line {
-            kind: "set_aside",
-            detail: self.set_aside.reason,
-        }
-    }
 }
 
 /// The schedule is being rebuilt from the journal.

@@ -1,7 +1,8 @@
 //! What the rows of a journal stand for: the same for every database. Each has its own statements, and
 //! selects the columns in the order in which they are read here.
 
-use super::{Bodies, Cursor, JournalError, Pending, Released, Transition};
+use super::history::Released;
+use super::{Bodies, Cursor, JournalError, Pending, Transition};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::body::Body;

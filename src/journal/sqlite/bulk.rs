@@ -35,10 +35,10 @@ impl Bulk {
         &self,
         connection: &mut SqliteConnection,
         rows: &[Row],
-        bind: fn(Statement, &Row) -> Statement,
+        bind: impl Fn(Statement, &Row) -> Statement,
     ) -> Result<(), Failure> {
         for (sql, rows) in self.split(rows) {
-            let statement = rows.iter().fold(statement(sql), bind);
+            let statement = rows.iter().fold(statement(sql), &bind);
             statement.execute(&mut *connection).await?;
         }
         Ok(())
@@ -49,11 +49,11 @@ impl Bulk {
         &self,
         connection: &mut SqliteConnection,
         rows: &[Row],
-        bind: fn(Statement, &Row) -> Statement,
+        bind: impl Fn(Statement, &Row) -> Statement,
     ) -> Result<Vec<SqliteRow>, Failure> {
         let mut found = Vec::new();
         for (sql, rows) in self.split(rows) {
-            let statement = rows.iter().fold(statement(sql), bind);
+            let statement = rows.iter().fold(statement(sql), &bind);
             let more = statement.fetch_all(&mut *connection).await;
             found.append(&mut more?);
         }

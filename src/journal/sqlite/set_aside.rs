@@ -2,8 +2,9 @@
 
 use super::error::Failure;
 use crate::domain::key::Key;
+use crate::journal::history::Released;
 use crate::journal::rows::Fields;
-use crate::journal::{AllSetAside, Released, SettingAside, limit_of};
+use crate::journal::{AllSetAside, SettingAside, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 

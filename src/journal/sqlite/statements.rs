@@ -2,31 +2,14 @@
 
 use super::bulk::{Bulk, Statement};
 use super::error::Failure;
-use crate::domain::attempt::Attempt;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::effect::Line;
+use crate::journal::body_of;
+use crate::journal::history::HistoryRow;
+use crate::journal::recordings::AttemptRow;
 use crate::journal::rows::{Stored, headers_text};
-use crate::journal::{Actor, body_of};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
-
-/// A row of `transitions`.
-pub(super) struct HistoryRow {
-    pub(super) notification: i64,
-    pub(super) at_ms: i64,
-    pub(super) line: Line,
-    pub(super) actor: Actor,
-    pub(super) instance: Arc<str>,
-}
-
-/// A row of `attempts`.
-pub(super) struct AttemptRow<'recording> {
-    pub(super) notification: i64,
-    pub(super) attempt: &'recording Attempt,
-    pub(super) instance: Arc<str>,
-    pub(super) at_ms: i64,
-}
 
 static INSERT_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
@@ -97,10 +80,10 @@ pub(super) async fn update_notifications(
 pub(super) async fn insert_attempts(
     connection: &mut SqliteConnection,
     rows: &[AttemptRow<'_>],
+    instance: &Arc<str>,
 ) -> Result<(), Failure> {
-    INSERT_ATTEMPTS
-        .execute(connection, rows, bind_attempt)
-        .await
+    let bind = |statement, row: &AttemptRow<'_>| bind_attempt(statement, row, instance);
+    INSERT_ATTEMPTS.execute(connection, rows, bind).await
 }
 
 /// Whether this attempt is in the journal.
@@ -114,10 +97,10 @@ pub(super) async fn is_kept(
            AND outcome = ?)",
     )
     .bind(row.notification)
-    .bind(i64::from(row.attempt.series))
-    .bind(i64::from(row.attempt.number))
-    .bind(row.attempt.started_ms)
-    .bind(row.attempt.answer.outcome.as_str())
+    .bind(i64::from(row.recording.attempt.series))
+    .bind(i64::from(row.recording.attempt.number))
+    .bind(row.recording.attempt.started_ms)
+    .bind(row.recording.attempt.answer.outcome.as_str())
     .fetch_one(connection)
     .await?;
     Ok(kept)
@@ -189,8 +172,8 @@ fn bind_payload(
         .bind(body_of(notification).as_ref())
 }
 
-fn bind_attempt(statement: Statement, row: &AttemptRow<'_>) -> Statement {
-    let attempt = row.attempt;
+fn bind_attempt(statement: Statement, row: &AttemptRow<'_>, instance: &Arc<str>) -> Statement {
+    let attempt = &row.recording.attempt;
     statement
         .bind(row.notification)
         .bind(i64::from(attempt.series))
@@ -202,8 +185,8 @@ fn bind_attempt(statement: Statement, row: &AttemptRow<'_>) -> Statement {
         .bind(attempt.answer.status.map(i64::from))
         .bind(attempt.answer.body.as_slice())
         .bind(attempt.answer.reason.as_str())
-        .bind(row.instance.clone())
-        .bind(row.at_ms)
+        .bind(instance.clone())
+        .bind(row.recording.at_ms)
 }
 
 fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
