@@ -2,7 +2,9 @@
 //! selects the columns in the order in which they are read here.
 
 use super::history::Released;
-use super::{Bodies, Cursor, JournalError, Pending, Transition};
+use super::{
+    AllSetAside, Bodies, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
+};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::body::Body;
@@ -249,6 +251,72 @@ where
         Ok(Released {
             set_aside: self.set_aside()?,
             instance: self.text()?,
+        })
+    }
+
+    /// Reads rows of `state, count`; all of them together are what is registered.
+    pub(super) fn state_counts(rows: &'row [R]) -> Result<JournalCounts, JournalError> {
+        let mut counts = JournalCounts::default();
+        for row in rows {
+            let mut fields = Self::of(row);
+            let state = fields.read("state", State::from_name)?;
+            let many = fields.take::<i64>()?.unsigned_abs();
+            counts.registered += many;
+            match state {
+                State::Scheduled => counts.scheduled = many,
+                State::Delivered => counts.delivered = many,
+                State::Dead => counts.dead = many,
+                State::Cancelled => counts.cancelled = many,
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Adds rows of `topic, id` of what has a fault. Each row has also how many there are.
+    pub(super) fn faults(
+        rows: &'row [R],
+        fault: Fault,
+        limit: usize,
+        examined: &mut Examined,
+    ) -> Result<(), JournalError> {
+        for (number, row) in rows.iter().enumerate() {
+            let mut fields = Self::of(row);
+            let key = fields.key()?;
+            if number == 0 {
+                examined.faulty += fields.take::<i64>()?.unsigned_abs();
+            }
+            if examined.faults.len() < limit {
+                examined.faults.push((key, fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads rows of `at_ms, row_id, topic, id`: a page of at most `limit` changes by hand, which is
+    /// the last one if it is short.
+    pub(super) fn changes(
+        rows: &'row [R],
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        let mut keys = Vec::with_capacity(rows.len());
+        let mut last = None;
+        for row in rows {
+            let mut fields = Self::of(row);
+            last = Some(fields.cursor()?);
+            keys.push(fields.key()?);
+        }
+        Ok((keys, last.filter(|_| rows.len() == limit)))
+    }
+
+    /// Reads rows of `topic, id, at_ms, reason` of what is set aside.
+    pub(super) fn all_set_aside(total: i64, rows: &'row [R]) -> Result<AllSetAside, JournalError> {
+        let named = rows.iter().map(|row| {
+            let mut fields = Self::of(row);
+            Ok((fields.key()?, fields.set_aside()?))
+        });
+        Ok(AllSetAside {
+            total: total.unsigned_abs(),
+            named: named.collect::<Result<_, JournalError>>()?,
         })
     }
 

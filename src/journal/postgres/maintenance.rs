@@ -42,14 +42,7 @@ impl Call for Changes {
         .bind(limit_of(self.limit))
         .fetch_all(connection)
         .await?;
-        let mut keys = Vec::with_capacity(found.len());
-        let mut last = None;
-        for row in &found {
-            let mut fields = Fields::of(row);
-            last = Some(fields.cursor()?);
-            keys.push(fields.key()?);
-        }
-        Ok((keys, last.filter(|_| found.len() == self.limit)))
+        Ok(Fields::changes(&found, self.limit)?)
     }
 }
 

@@ -6,7 +6,7 @@ use super::statements::storable;
 use crate::domain::key::Key;
 use crate::journal::history::Released;
 use crate::journal::rows::Fields;
-use crate::journal::{AllSetAside, JournalError, SettingAside, limit_of};
+use crate::journal::{AllSetAside, SettingAside, limit_of};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
@@ -94,13 +94,6 @@ impl Call for All {
         .bind(limit_of(self.limit))
         .fetch_all(connection)
         .await?;
-        let named = found.iter().map(|row| {
-            let mut fields = Fields::of(row);
-            Ok((fields.key()?, fields.set_aside()?))
-        });
-        Ok(AllSetAside {
-            total: total.unsigned_abs(),
-            named: named.collect::<Result<_, JournalError>>()?,
-        })
+        Ok(Fields::all_set_aside(total, &found)?)
     }
 }

@@ -2,9 +2,8 @@
 
 use super::error::Failure;
 use super::read::counts;
-use crate::domain::state::State;
 use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, JournalError, limit_of};
+use crate::journal::{Examined, Fault, JournalCounts, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
@@ -45,22 +44,7 @@ async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, Failu
     let found = sqlx::query("SELECT state, count(*) FROM notifications GROUP BY state")
         .fetch_all(connection)
         .await?;
-    let mut rows = JournalCounts::default();
-    for row in &found {
-        let mut fields = Fields::of(row);
-        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
-        let state = State::from_name(name)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{name}` is no state")))?;
-        let many = many.unsigned_abs();
-        rows.registered += many;
-        match state {
-            State::Scheduled => rows.scheduled = many,
-            State::Delivered => rows.delivered = many,
-            State::Dead => rows.dead = many,
-            State::Cancelled => rows.cancelled = many,
-        }
-    }
-    Ok(rows)
+    Ok(Fields::state_counts(&found)?)
 }
 
 async fn look_for(
@@ -75,16 +59,5 @@ async fn look_for(
         .bind(limit_of(limit.max(1)))
         .fetch_all(connection)
         .await?;
-    for (number, row) in found.iter().enumerate() {
-        let mut fields = Fields::of(row);
-        let key = fields.key()?;
-        if number == 0 {
-            let many: i64 = fields.take()?;
-            examined.faulty += many.unsigned_abs();
-        }
-        if examined.faults.len() < limit {
-            examined.faults.push((key, fault));
-        }
-    }
-    Ok(())
+    Ok(Fields::faults(&found, fault, limit, examined)?)
 }

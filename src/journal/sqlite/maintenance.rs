@@ -36,14 +36,7 @@ pub(super) async fn changes(
     .bind(limit_of(limit))
     .fetch_all(readers)
     .await?;
-    let mut keys = Vec::with_capacity(found.len());
-    let mut last = None;
-    for row in &found {
-        let mut fields = Fields::of(row);
-        last = Some(fields.cursor()?);
-        keys.push(fields.key()?);
-    }
-    Ok((keys, last.filter(|_| found.len() == limit)))
+    Ok(Fields::changes(&found, limit)?)
 }
 
 /// Writes a rebuild down.

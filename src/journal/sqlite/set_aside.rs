@@ -70,12 +70,5 @@ pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAsid
     .bind(limit_of(limit))
     .fetch_all(&mut *reading)
     .await?;
-    let named = found.iter().map(|row| {
-        let mut fields = Fields::of(row);
-        Ok((fields.key()?, fields.set_aside()?))
-    });
-    Ok(AllSetAside {
-        total: total.unsigned_abs(),
-        named: named.collect::<Result<_, Failure>>()?,
-    })
+    Ok(Fields::all_set_aside(total, &found)?)
 }
