@@ -93,10 +93,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn register(&self, registering: Registering) -> Result<RegisterResult, JournalError> {
-        self.registrations
-            .call(registering)
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.registrations, registering).await
     }
 
     /// Keeps one attempt and applies its decision.
@@ -104,10 +101,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn record(&self, recording: Recording) -> Result<Recorded, JournalError> {
-        self.recordings
-            .call(recording)
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.recordings, recording).await
     }
 
     /// How one notification stands, without its attempts.
@@ -115,10 +109,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn snapshot(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
-        self.look_ups
-            .call(key)
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.look_ups, key).await
     }
 
     /// The body of one notification, which has so many bytes; `None` if it is not here.
@@ -126,15 +117,16 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn body(&self, key: Key, len: usize) -> Result<Option<Bytes>, JournalError> {
-        self.bodies
-            .call(Wanted { key, len })
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.bodies, Wanted { key, len }).await
     }
 }
 
-fn gone(lost: crate::batch::BatchLost) -> JournalError {
-    JournalError::Unavailable(lost.to_string())
+async fn ask<One: Send + 'static, Reply: Send + 'static>(
+    batcher: &Batcher<One, Result<Reply, JournalError>>,
+    one: One,
+) -> Result<Reply, JournalError> {
+    let answered = batcher.call(one).await;
+    answered.unwrap_or_else(|lost| Err(JournalError::Unavailable(lost.to_string())))
 }
 
 fn weigh_registering(registering: &Registering) -> usize {
