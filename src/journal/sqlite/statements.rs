@@ -4,6 +4,7 @@ use super::bulk::{Bulk, Statement};
 use super::error::Failure;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
+use crate::domain::state::Cause;
 use crate::journal::body_of;
 use crate::journal::history::HistoryRow;
 use crate::journal::recordings::AttemptRow;
@@ -120,46 +121,21 @@ fn bind_notification(
     statement: Statement,
     (stored, notification): &(Stored, &Notification),
 ) -> Statement {
-    let Snapshot {
-        key,
-        webhook_id,
-        lane,
-        destination,
-        ladder,
-        fingerprint,
-        state,
-        in_flight: _,
-        cause,
-        progress,
-        registered_ms,
-        ended_ms,
-        fence: _,
-        set_aside: _,
-        attempts: _,
-    } = &stored.snapshot;
-    statement
+    let snapshot = &stored.snapshot;
+    let statement = statement
         .bind(stored.row_id)
-        .bind(key.topic())
-        .bind(key.id())
-        .bind(webhook_id.to_bytes().to_vec())
-        .bind(lane.as_str())
-        .bind(destination.as_str())
-        .bind(ladder.to_text())
+        .bind(snapshot.key.topic())
+        .bind(snapshot.key.id())
+        .bind(snapshot.webhook_id.to_bytes().to_vec())
+        .bind(snapshot.lane.as_str())
+        .bind(snapshot.destination.as_str())
+        .bind(snapshot.ladder.to_text())
         .bind(notification.ack.as_str())
         .bind(notification.content_type.as_str())
-        .bind(fingerprint.to_vec())
-        .bind(state.as_str())
-        .bind(cause.map(|cause| cause.as_str()))
-        .bind(i64::from(progress.series))
-        .bind(i64::from(progress.step))
-        .bind(i64::from(progress.attempts))
-        .bind(progress.first_due_ms)
-        .bind(progress.deadline_ms)
-        .bind(progress.due_ms)
-        .bind(progress.retry_at_ms)
-        .bind(progress.clamped)
-        .bind(*registered_ms)
-        .bind(*ended_ms)
+        .bind(snapshot.fingerprint.to_vec());
+    bind_status(statement, snapshot)
+        .bind(snapshot.registered_ms)
+        .bind(snapshot.ended_ms)
 }
 
 fn bind_payload(
@@ -200,18 +176,18 @@ fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
 }
 
 fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
-    let Snapshot {
-        state,
-        cause,
-        progress,
-        ended_ms,
-        fence,
-        ..
-    } = &stored.snapshot;
+    let snapshot = &stored.snapshot;
+    bind_status(statement.bind(stored.row_id), snapshot)
+        .bind(snapshot.ended_ms)
+        .bind(i64::try_from(snapshot.fence).unwrap_or(i64::MAX))
+}
+
+/// Binds `state` to `clamped`.
+fn bind_status(statement: Statement, snapshot: &Snapshot) -> Statement {
+    let progress = &snapshot.progress;
     statement
-        .bind(stored.row_id)
-        .bind(state.as_str())
-        .bind(cause.map(|cause| cause.as_str()))
+        .bind(snapshot.state.as_str())
+        .bind(snapshot.cause.map(Cause::as_str))
         .bind(i64::from(progress.series))
         .bind(i64::from(progress.step))
         .bind(i64::from(progress.attempts))
@@ -220,6 +196,4 @@ fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
         .bind(progress.due_ms)
         .bind(progress.retry_at_ms)
         .bind(progress.clamped)
-        .bind(*ended_ms)
-        .bind(i64::try_from(*fence).unwrap_or(i64::MAX))
 }

@@ -90,17 +90,17 @@ impl Transaction<'_> {
     }
 
     /// Once this has answered, what was written is on disk.
-    pub(super) async fn commit(mut self) -> Result<(), Failure> {
-        sqlx::query("COMMIT").execute(&mut self.connection).await?;
-        self.slot.connection = Some(self.connection);
-        Ok(())
+    pub(super) async fn commit(self) -> Result<(), Failure> {
+        self.end("COMMIT").await
     }
 
     /// Ends it without a write.
-    pub(super) async fn release(mut self) -> Result<(), Failure> {
-        sqlx::query("ROLLBACK")
-            .execute(&mut self.connection)
-            .await?;
+    pub(super) async fn release(self) -> Result<(), Failure> {
+        self.end("ROLLBACK").await
+    }
+
+    async fn end(mut self, statement: &'static str) -> Result<(), Failure> {
+        sqlx::query(statement).execute(&mut self.connection).await?;
         self.slot.connection = Some(self.connection);
         Ok(())
     }
