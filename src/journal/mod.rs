@@ -2,7 +2,9 @@
 //!
 //! Owns the only SQL of the program. Keeps every accepted notification with its body, every attempt
 //! with what came back, and every transition with its time, its actor and the instance that made
-//! it. A write that was answered is on disk. Knows nothing of leases and of HTTP.
+//! it. A write that was answered is on disk. Knows nothing of leases and of HTTP. Each database has a
+//! folder with its SQL; what is no SQL is decided for both beside them: what rows stand for, which index
+//! serves a list, what recordings and changes make of a notification and of its history.
 //!
 //! The journal is written before the schedule, so it is never behind: whatever the schedule loses
 //! can be read back here. One suite in `tests/` puts the contract to every implementation:

@@ -32,6 +32,15 @@ impl AttemptRow<'_> {
     }
 }
 
+impl Stored {
+    fn attempt<'batch>(&self, recording: &'batch Recording) -> AttemptRow<'batch> {
+        AttemptRow {
+            notification: self.row_id,
+            recording,
+        }
+    }
+}
+
 /// The recordings of a batch that were applied until now.
 pub(super) struct Recordings<'batch> {
     instance: &'batch Arc<str>,
@@ -66,11 +75,7 @@ impl<'batch> Recordings<'batch> {
 
     /// The attempt of a recording, unless there is no such notification.
     pub(super) fn attempt(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
-        let notification = self.known.get(&recording.key)?.row_id;
-        Some(AttemptRow {
-            notification,
-            recording,
-        })
+        Some(self.known.get(&recording.key)?.attempt(recording))
     }
 
     /// The attempt of the recording that is applied next, if the journal may have it already. One that
@@ -78,9 +83,11 @@ impl<'batch> Recordings<'batch> {
     pub(super) fn doubtful(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
         let stored = self.known.get(&recording.key)?;
         let effect = effect::advance(&mut Status::of(&stored.snapshot), recording);
-        let row = self.attempt(recording)?;
-        let is_open = !matches!(effect, Effect::Moved(_)) && !self.kept.contains(&row.name());
-        is_open.then_some(row)
+        if matches!(effect, Effect::Moved(_)) {
+            return None;
+        }
+        let row = stored.attempt(recording);
+        (!self.kept.contains(&row.name())).then_some(row)
     }
 
     /// Tells that the journal has these attempts already.
@@ -90,12 +97,10 @@ impl<'batch> Recordings<'batch> {
 
     /// Applies the next recording of the batch.
     pub(super) fn apply(&mut self, recording: &'batch Recording) -> Recorded {
-        let Some(row) = self.attempt(recording) else {
-            return Recorded::Missing;
-        };
         let Some(stored) = self.known.get_mut(&recording.key) else {
             return Recorded::Missing;
         };
+        let row = stored.attempt(recording);
         let effect = effect::record(&mut stored.snapshot, recording);
         let is_new = self.kept.insert(row.name());
         if is_new {

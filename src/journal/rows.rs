@@ -139,20 +139,22 @@ where
         Ok(Stored { row_id, snapshot })
     }
 
-    /// Reads the columns of a notification, then `at_ms, reason` of what is set aside.
-    pub(super) fn stored_and_set_aside(
-        &mut self,
-        ladders: &mut Ladders,
-    ) -> Result<Stored, JournalError> {
-        let mut stored = self.stored(ladders)?;
-        let (at_ms, reason): (Option<i64>, Option<&str>) = (self.take()?, self.take()?);
-        if let (State::Scheduled, Some(at_ms), Some(reason)) =
-            (stored.snapshot.state, at_ms, reason)
-        {
-            let reason = reason.to_owned();
-            stored.snapshot.set_aside = Some(SetAside { at_ms, reason });
-        }
-        Ok(stored)
+    /// Reads rows with the columns of a notification, then `at_ms, reason` of what is set aside.
+    pub(super) fn by_key(rows: &'row [R]) -> Result<HashMap<Key, Stored>, JournalError> {
+        let mut ladders = Ladders::default();
+        let read = |row| {
+            let mut fields = Self::of(row);
+            let mut stored = fields.stored(&mut ladders)?;
+            let (at_ms, reason): (Option<i64>, Option<&str>) = (fields.take()?, fields.take()?);
+            let set_aside = at_ms.zip(reason).map(|(at_ms, reason)| SetAside {
+                at_ms,
+                reason: reason.to_owned(),
+            });
+            stored.snapshot.set_aside =
+                set_aside.filter(|_| stored.snapshot.state == State::Scheduled);
+            Ok((stored.snapshot.key.clone(), stored))
+        };
+        rows.iter().map(read).collect()
     }
 
     /// Reads the columns of a notification, then `ack, content_type, headers` and its body or how
@@ -202,8 +204,21 @@ where
         })
     }
 
-    /// Reads a body.
-    pub(super) fn body(&mut self) -> Result<Bytes, JournalError> {
+    /// Reads rows of `topic, id, body`, in the order of these keys.
+    pub(super) fn bodies(
+        rows: &'row [R],
+        keys: &[Key],
+    ) -> Result<Vec<Option<Bytes>>, JournalError> {
+        let read = |row| {
+            let mut fields = Self::of(row);
+            Ok((fields.key()?, fields.body()?))
+        };
+        let known: HashMap<Key, Bytes> =
+            rows.iter().map(read).collect::<Result<_, JournalError>>()?;
+        Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
+    }
+
+    fn body(&mut self) -> Result<Bytes, JournalError> {
         self.take().map(Bytes::copy_from_slice)
     }
 
@@ -225,6 +240,14 @@ where
                 reason: self.text()?,
             },
         })
+    }
+
+    /// Reads rows of transitions.
+    pub(super) fn transitions(
+        rows: impl IntoIterator<Item = &'row R>,
+    ) -> Result<Vec<Transition>, JournalError> {
+        let rows = rows.into_iter();
+        rows.map(|row| Self::of(row).transition()).collect()
     }
 
     /// Reads `kind, at_ms, actor, instance, detail`.

@@ -3,7 +3,7 @@
 use super::error::Failure;
 use crate::domain::key::Key;
 use crate::journal::JournalError;
-use crate::journal::rows::{Fields, Ladders, Stored, StoredRow};
+use crate::journal::rows::{Fields, Stored, StoredRow};
 use sqlx::postgres::{PgBindIterExt as _, PgConnection, PgRow};
 use std::collections::HashMap;
 
@@ -120,12 +120,5 @@ async fn fetch(
         .bind(keys.iter().map(|key| key.id()).bind_iter())
         .fetch_all(connection)
         .await?;
-    let mut ladders = Ladders::default();
-    found
-        .iter()
-        .map(|row| {
-            let stored = Fields::of(row).stored_and_set_aside(&mut ladders)?;
-            Ok((stored.snapshot.key.clone(), stored))
-        })
-        .collect()
+    Ok(Fields::by_key(&found)?)
 }

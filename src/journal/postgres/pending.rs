@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
-use std::collections::HashMap;
 use tokio::task::coop::consume_budget;
 
 /// A page ends once its bodies come to this much.
@@ -93,12 +92,7 @@ impl Call for FindBodies<'_> {
             .bind(self.0.iter().map(Key::id).bind_iter())
             .fetch_all(connection)
             .await?;
-        let mut known: HashMap<Key, Bytes> = HashMap::with_capacity(found.len());
-        for row in &found {
-            let mut fields = Fields::of(row);
-            known.insert(fields.key()?, fields.body()?);
-        }
-        Ok(self.0.iter().map(|key| known.get(key).cloned()).collect())
+        Ok(Fields::bodies(&found, self.0)?)
     }
 }
 

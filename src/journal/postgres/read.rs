@@ -117,12 +117,7 @@ async fn own_lines(reading: &mut PgConnection, key: &Key) -> Result<Vec<Transiti
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
     .await?;
-    let lines: Result<Vec<Transition>, JournalError> = registered
-        .iter()
-        .chain(&kept)
-        .map(|row| Fields::of(row).transition())
-        .collect();
-    let mut lines = lines?;
+    let mut lines = Fields::transitions(registered.iter().chain(&kept))?;
     if stored.snapshot.state == State::Delivered {
         // The first acknowledgement in a series that has not ended ends it; there is no other.
         let delivered = sqlx::query(
@@ -158,11 +153,7 @@ async fn rebuilds(reading: &mut PgConnection, since_ms: i64) -> Result<Vec<Trans
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(reading)
     .await?;
-    let lines: Result<_, JournalError> = found
-        .iter()
-        .map(|row| Fields::of(row).transition())
-        .collect();
-    Ok(lines?)
+    Ok(Fields::transitions(&found)?)
 }
 
 /// See [`crate::journal::Journal::pending`].

@@ -1,10 +1,10 @@
 //! Finding notifications and bodies by their keys.
 
-use super::bulk::Bulk;
+use super::bulk::{Bulk, Statement};
 use super::error::{Failure, failed};
 use crate::domain::key::Key;
 use crate::journal::JournalError;
-use crate::journal::rows::{Fields, Ladders, Stored, StoredRow};
+use crate::journal::rows::{Fields, Stored, StoredRow};
 use bytes::Bytes;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -66,22 +66,13 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
     )
 });
 
-/// Finds the bodies of these keys.
+/// Finds the bodies of these keys, in order.
 pub(super) async fn bodies(
     connection: &mut SqliteConnection,
-    keys: &[&Key],
-) -> Result<HashMap<Key, Bytes>, Failure> {
-    let rows = BODIES
-        .fetch(connection, keys, |statement, key| {
-            statement.bind(key.topic()).bind(key.id())
-        })
-        .await?;
-    rows.iter()
-        .map(|row| {
-            let mut fields = Fields::of(row);
-            Ok((fields.key()?, fields.body()?))
-        })
-        .collect()
+    keys: &[Key],
+) -> Result<Vec<Option<Bytes>>, Failure> {
+    let rows = BODIES.fetch(connection, keys, bind).await?;
+    Ok(Fields::bodies(&rows, keys)?)
 }
 
 /// Finds the notifications of these keys.
@@ -89,16 +80,11 @@ pub(super) async fn load(
     connection: &mut SqliteConnection,
     keys: &[&Key],
 ) -> Result<HashMap<Key, Stored>, Failure> {
-    let rows = LOAD
-        .fetch(connection, keys, |statement, key| {
-            statement.bind(key.topic()).bind(key.id())
-        })
-        .await?;
-    let mut ladders = Ladders::default();
-    rows.iter()
-        .map(|row| {
-            let stored = Fields::of(row).stored_and_set_aside(&mut ladders)?;
-            Ok((stored.snapshot.key.clone(), stored))
-        })
-        .collect()
+    let bind = |statement, key: &&Key| bind(statement, key);
+    let rows = LOAD.fetch(connection, keys, bind).await?;
+    Ok(Fields::by_key(&rows)?)
+}
+
+fn bind(statement: Statement, key: &Key) -> Statement {
+    statement.bind(key.topic()).bind(key.id())
 }

@@ -143,7 +143,8 @@ impl Journal for SqliteJournal {
     }
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
-        Ok(read::bodies(&self.readers, keys).await?)
+        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        Ok(load::bodies(&mut reading, keys).await?)
     }
 
     async fn list(

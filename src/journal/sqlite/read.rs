@@ -9,7 +9,6 @@ use crate::journal::{
     Bodies, Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN,
     Pending, Transition, history, limit_of,
 };
-use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
@@ -56,17 +55,6 @@ pub(super) async fn snapshots(
     Ok(keys.iter().map(stands).collect())
 }
 
-/// The bodies of these, in order.
-pub(super) async fn bodies(
-    readers: &SqlitePool,
-    keys: &[Key],
-) -> Result<Vec<Option<Bytes>>, Failure> {
-    let mut reading = readers.acquire().await?;
-    let wanted: Vec<&Key> = keys.iter().collect();
-    let known = load::bodies(&mut reading, &wanted).await?;
-    Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
-}
-
 pub(super) async fn transitions(
     readers: &SqlitePool,
     key: &Key,
@@ -84,10 +72,7 @@ pub(super) async fn transitions(
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
     .await?;
-    let own: Vec<Transition> = own
-        .iter()
-        .map(|row| Fields::of(row).transition())
-        .collect::<Result<_, _>>()?;
+    let own = Fields::transitions(&own)?;
     let Some(first) = own.first() else {
         return Ok(own);
     };
@@ -100,10 +85,7 @@ pub(super) async fn transitions(
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
     .await?;
-    let rebuilds = rebuilds
-        .iter()
-        .map(|row| Fields::of(row).transition())
-        .collect::<Result<_, _>>()?;
+    let rebuilds = Fields::transitions(&rebuilds)?;
     Ok(history::with_rebuilds(own, rebuilds))
 }
 
