@@ -3,7 +3,7 @@
 //! Pure. A journal reads the notification within its transaction, asks here, and writes down what
 //! has become of it.
 
-use super::{Changing, Recorded, Recording};
+use super::{ChangeResult, Changing, Recorded, Recording};
 use crate::domain::attempt::Outcome;
 use crate::domain::change::Changed;
 use crate::domain::progress::Progress;
@@ -38,6 +38,15 @@ pub(super) struct Status {
 }
 
 impl Status {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            state: snapshot.state,
+            cause: snapshot.cause,
+            progress: snapshot.progress,
+            ended_ms: snapshot.ended_ms,
+        }
+    }
+
     /// How one stands that still has attempts ahead.
     pub(super) fn scheduled(progress: Progress) -> Self {
         Self {
@@ -59,12 +68,7 @@ impl Status {
 
 /// Applies a recording to the notification as it stands.
 pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
-    let mut status = Status {
-        state: snapshot.state,
-        cause: snapshot.cause,
-        progress: snapshot.progress,
-        ended_ms: snapshot.ended_ms,
-    };
+    let mut status = Status::of(snapshot);
     let effect = advance(&mut status, recording);
     stand(snapshot, status);
     effect
@@ -133,20 +137,9 @@ pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
     }
 }
 
-/// What a change by hand does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Changes {
-    /// It is applied; with a line for the history.
-    Done(Line),
-    /// The state forbids it.
-    Refused,
-    /// The lease that it was decided under was lost.
-    Fenced,
-}
-
-/// Applies a change by hand to the notification as it stands. That raises the fence, so a change
-/// that is made twice is applied once.
-pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Changes {
+/// Applies a change by hand to the notification as it stands, or says why not; with a line for the
+/// history. That raises the fence, so a change that is made twice is applied once.
+pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Result<Line, ChangeResult> {
     let changed = changing.change.apply(
         &snapshot.ladder,
         snapshot.state,
@@ -154,10 +147,10 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Changes {
         changing.at_ms,
     );
     let Some(changed) = changed else {
-        return Changes::Refused;
+        return Err(ChangeResult::Refused(Box::new(snapshot.clone())));
     };
     if snapshot.fence != changing.fence {
-        return Changes::Fenced;
+        return Err(ChangeResult::Fenced(Box::new(snapshot.clone())));
     }
     snapshot.fence += 1;
     let Changed {
@@ -173,7 +166,9 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Changes {
         ended_ms,
     };
     stand(snapshot, status.without_retry_at_the_end());
-    Changes::Done(Line {
+    // Whoever changes it by hand releases it too.
+    snapshot.set_aside = None;
+    Ok(Line {
         kind: changing.change.transition(),
         detail: changing.reason.clone(),
     })

@@ -1,7 +1,78 @@
-//! The lines of a notification's history, put together: its own and those of the rebuilds that it
-//! was part of. Pure.
+//! The lines of a notification's history: those that are written, and those that are shown, put
+//! together from its own and those of the rebuilds that it was part of. Pure.
 
-use super::Transition;
+use super::effect::Line;
+use super::rows::Stored;
+use super::{Actor, Changing, Noting, Transition};
+use crate::domain::key::Key;
+use crate::domain::snapshot::SetAside;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A line to be kept.
+pub(super) struct HistoryRow {
+    pub(super) notification: i64,
+    pub(super) at_ms: i64,
+    pub(super) line: Line,
+    pub(super) actor: Actor,
+    pub(super) instance: Arc<str>,
+}
+
+/// What was written down of a notification that is not set aside any more.
+pub(super) struct Released {
+    pub(super) set_aside: SetAside,
+    /// The instance that set it aside.
+    pub(super) instance: String,
+}
+
+/// The lines that a change by hand leaves, after one of what it released.
+pub(super) fn of_change(
+    notification: i64,
+    changing: &Changing,
+    line: Line,
+    released: Option<Released>,
+    instance: &Arc<str>,
+) -> Vec<HistoryRow> {
+    let released = released.map(|released| HistoryRow {
+        notification,
+        at_ms: released.set_aside.at_ms,
+        line: Line {
+            kind: "set_aside",
+            detail: released.set_aside.reason,
+        },
+        actor: Actor::dispatcher(),
+        instance: released.instance.into(),
+    });
+    let change = HistoryRow {
+        notification,
+        at_ms: changing.at_ms,
+        line,
+        actor: changing.actor.clone(),
+        instance: instance.clone(),
+    };
+    released.into_iter().chain([change]).collect()
+}
+
+/// The lines of notes, without those of keys that are not known.
+pub(super) fn of_notes(
+    notes: &[Noting],
+    known: &HashMap<Key, Stored>,
+    instance: &Arc<str>,
+) -> Vec<HistoryRow> {
+    let row = |note: &Noting| {
+        Some(HistoryRow {
+            notification: known.get(&note.key)?.row_id,
+            at_ms: note.at_ms,
+            line: Line {
+                kind: note.kind,
+                detail: note.detail.clone(),
+            },
+            actor: note.actor.clone(),
+            instance: instance.clone(),
+        })
+    };
+    notes.iter().filter_map(row).collect()
+}
 
 /// Adds the rebuilds, given newest last, that began while the notification was pending.
 pub(super) fn with_rebuilds(own: Vec<Transition>, rebuilds: Vec<Transition>) -> Vec<Transition> {

@@ -2,7 +2,9 @@
 //!
 //! Owns the only SQL of the program. Keeps every accepted notification with its body, every attempt
 //! with what came back, and every transition with its time, its actor and the instance that made
-//! it. A write that was answered is on disk. Knows nothing of leases and of HTTP.
+//! it. A write that was answered is on disk. Knows nothing of leases and of HTTP. Each database has a
+//! folder with its SQL; what is no SQL is decided for both beside them: what rows stand for, which index
+//! serves a list, what recordings and changes make of a notification and of its history.
 //!
 //! The journal is written before the schedule, so it is never behind: whatever the schedule loses
 //! can be read back here. One suite in `tests/` puts the contract to every implementation:
@@ -22,9 +24,12 @@
 pub mod decorator;
 mod effect;
 mod history;
+mod list;
 pub mod postgres;
 pub mod recorder;
+mod recordings;
 mod rehearsal;
+mod rows;
 pub mod sqlite;
 pub mod watched;
 
@@ -202,24 +207,6 @@ pub struct AllSetAside {
     pub named: Vec<(Key, SetAside)>,
 }
 
-/// What was written down of a notification that is not set aside any more.
-#[derive(Debug)]
-struct Released {
-    set_aside: SetAside,
-    /// The instance that set it aside.
-    instance: String,
-}
-
-impl Released {
-    /// The line that stays in its history.
-    fn line(self) -> effect::Line {
-        effect::Line {
-            kind: "set_aside",
-            detail: self.set_aside.reason,
-        }
-    }
-}
-
 /// The schedule is being rebuilt from the journal.
 #[derive(Debug, Clone)]
 pub struct Rebuild {
@@ -311,6 +298,11 @@ enum Bodies {
 fn body_of(notification: &Notification) -> &Bytes {
     let body = notification.body.here();
     body.expect("invariant: what is registered has its body at hand")
+}
+
+/// A bound of rows as SQL takes it.
+fn limit_of(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }
 
 /// A pending notification as the schedule needs it.

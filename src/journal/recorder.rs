@@ -9,6 +9,7 @@ use crate::batch::{BatchLimits, Batcher};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use bytes::Bytes;
+use std::pin::Pin;
 use std::sync::Arc;
 
 const REGISTRATIONS: BatchLimits = BatchLimits {
@@ -55,19 +56,22 @@ impl Recorder {
     pub fn start(journal: Arc<dyn Journal>) -> Self {
         let registrations = Batcher::start(REGISTRATIONS, weigh_registering, {
             let journal = journal.clone();
-            move |batch| register(journal.clone(), batch)
+            move |batch| execute(journal.clone(), batch, |to, all| to.register(all))
         });
         let recordings = Batcher::start(RECORDINGS, weigh_recording, {
             let journal = journal.clone();
-            move |batch| record(journal.clone(), batch)
+            move |batch| execute(journal.clone(), batch, |to, all| to.record(all))
         });
         let look_ups = Batcher::start(LOOK_UPS, |_| 0, {
             let journal = journal.clone();
-            move |batch| look_up(journal.clone(), batch)
+            move |batch| execute(journal.clone(), batch, |to, all| to.snapshots(all))
         });
         let bodies = Batcher::start(BODIES, |wanted: &Wanted| wanted.len, {
             let journal = journal.clone();
-            move |batch| read_bodies(journal.clone(), batch)
+            move |batch: Vec<Wanted>| {
+                let keys = batch.into_iter().map(|wanted| wanted.key).collect();
+                execute(journal.clone(), keys, |to, all| to.bodies(all))
+            }
         });
         Self {
             journal,
@@ -89,10 +93,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn register(&self, registering: Registering) -> Result<RegisterResult, JournalError> {
-        self.registrations
-            .call(registering)
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.registrations, registering).await
     }
 
     /// Keeps one attempt and applies its decision.
@@ -100,10 +101,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn record(&self, recording: Recording) -> Result<Recorded, JournalError> {
-        self.recordings
-            .call(recording)
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.recordings, recording).await
     }
 
     /// How one notification stands, without its attempts.
@@ -111,10 +109,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn snapshot(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
-        self.look_ups
-            .call(key)
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.look_ups, key).await
     }
 
     /// The body of one notification, which has so many bytes; `None` if it is not here.
@@ -122,15 +117,16 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn body(&self, key: Key, len: usize) -> Result<Option<Bytes>, JournalError> {
-        self.bodies
-            .call(Wanted { key, len })
-            .await
-            .unwrap_or_else(|lost| Err(gone(lost)))
+        ask(&self.bodies, Wanted { key, len }).await
     }
 }
 
-fn gone(lost: crate::batch::BatchLost) -> JournalError {
-    JournalError::Unavailable(lost.to_string())
+async fn ask<One: Send + 'static, Reply: Send + 'static>(
+    batcher: &Batcher<One, Result<Reply, JournalError>>,
+    one: One,
+) -> Result<Reply, JournalError> {
+    let answered = batcher.call(one).await;
+    answered.unwrap_or_else(|lost| Err(JournalError::Unavailable(lost.to_string())))
 }
 
 fn weigh_registering(registering: &Registering) -> usize {
@@ -141,63 +137,26 @@ fn weigh_recording(recording: &Recording) -> usize {
     recording.attempt.answer.body.len() + 512
 }
 
-async fn register(
+/// What a batch is handed to.
+type Call<One, Reply> = for<'a> fn(
+    &'a dyn Journal,
+    &'a [One],
+) -> Pin<Box<dyn Future<Output = Replies<Reply>> + Send + 'a>>;
+type Replies<Reply> = Result<Vec<Reply>, JournalError>;
+
+/// Executes a batch, one by one where it is spoilt.
+async fn execute<One, Reply>(
     journal: Arc<dyn Journal>,
-    batch: Vec<Registering>,
-) -> Vec<Result<RegisterResult, JournalError>> {
-    let all = journal.register(&batch).await;
+    batch: Vec<One>,
+    call: Call<One, Reply>,
+) -> Vec<Result<Reply, JournalError>> {
+    let all = call(&*journal, &batch).await;
     if !is_spoilt(&all, batch.len()) {
         return spread(all, batch.len());
     }
     let mut replies = Vec::with_capacity(batch.len());
     for one in batch.chunks(1) {
-        replies.extend(spread(journal.register(one).await, 1));
-    }
-    replies
-}
-
-async fn record(
-    journal: Arc<dyn Journal>,
-    batch: Vec<Recording>,
-) -> Vec<Result<Recorded, JournalError>> {
-    let all = journal.record(&batch).await;
-    if !is_spoilt(&all, batch.len()) {
-        return spread(all, batch.len());
-    }
-    let mut replies = Vec::with_capacity(batch.len());
-    for one in batch.chunks(1) {
-        replies.extend(spread(journal.record(one).await, 1));
-    }
-    replies
-}
-
-async fn look_up(
-    journal: Arc<dyn Journal>,
-    batch: Vec<Key>,
-) -> Vec<Result<Option<Snapshot>, JournalError>> {
-    let all = journal.snapshots(&batch).await;
-    if !is_spoilt(&all, batch.len()) {
-        return spread(all, batch.len());
-    }
-    let mut replies = Vec::with_capacity(batch.len());
-    for one in batch.chunks(1) {
-        replies.extend(spread(journal.snapshots(one).await, 1));
-    }
-    replies
-}
-
-async fn read_bodies(
-    journal: Arc<dyn Journal>,
-    batch: Vec<Wanted>,
-) -> Vec<Result<Option<Bytes>, JournalError>> {
-    let keys: Vec<Key> = batch.into_iter().map(|wanted| wanted.key).collect();
-    let all = journal.bodies(&keys).await;
-    if !is_spoilt(&all, keys.len()) {
-        return spread(all, keys.len());
-    }
-    let mut replies = Vec::with_capacity(keys.len());
-    for one in keys.chunks(1) {
-        replies.extend(spread(journal.bodies(one).await, 1));
+        replies.extend(spread(call(&*journal, one).await, 1));
     }
     replies
 }

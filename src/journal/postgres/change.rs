@@ -4,16 +4,14 @@ use super::connections::Call;
 use super::error::Failure;
 use super::load::{load, lock};
 use super::set_aside;
-use super::statements::{HistoryRow, insert_history, update_statuses};
+use super::statements::{insert_history, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::effect::{self, Changes, Line};
-use crate::journal::{Actor, ChangeResult, Changing, Noting};
+use crate::journal::{ChangeResult, Changing, Noting, effect, history};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// See [`crate::journal::Journal::change`].
@@ -36,35 +34,16 @@ impl Call for Change<'_> {
             return Ok(ChangeResult::Missing);
         };
         let line = match effect::change(&mut stored.snapshot, changing) {
-            Changes::Done(line) => line,
-            Changes::Refused => {
+            Ok(line) => line,
+            Err(refused) => {
                 transaction.rollback().await?;
-                return Ok(ChangeResult::Refused(Box::new(stored.snapshot)));
-            }
-            Changes::Fenced => {
-                transaction.rollback().await?;
-                return Ok(ChangeResult::Fenced(Box::new(stored.snapshot)));
+                return Ok(refused);
             }
         };
-        let history = HistoryRow {
-            notification: stored.row_id,
-            at_ms: changing.at_ms,
-            line,
-            actor: changing.actor.clone(),
-        };
+        let released = set_aside::release(&mut transaction, key).await?;
+        let lines = history::of_change(stored.row_id, changing, line, released, instance);
         update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
-        if let Some(released) = set_aside::release(&mut transaction, key).await? {
-            stored.snapshot.set_aside = None;
-            let instance = released.instance.as_str().into();
-            let was_set_aside = HistoryRow {
-                notification: stored.row_id,
-                at_ms: released.set_aside.at_ms,
-                actor: Actor::dispatcher(),
-                line: released.line(),
-            };
-            insert_history(&mut transaction, &[was_set_aside], &instance).await?;
-        }
-        insert_history(&mut transaction, &[history], instance).await?;
+        insert_history(&mut transaction, &lines).await?;
         // Executed twice, it would be refused the second time.
         let committed = transaction.commit().await;
         committed.map_err(|error| Failure::from(error).in_doubt())?;
@@ -109,27 +88,9 @@ impl Call for Note<'_> {
 
     async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
         let keys: Vec<&Key> = self.notes.iter().map(|note| &note.key).collect();
-        let known: HashMap<Key, i64> = load(connection, &keys)
-            .await?
-            .into_iter()
-            .map(|stored| (stored.snapshot.key, stored.row_id))
-            .collect();
-        let lines: Vec<HistoryRow> = self
-            .notes
-            .iter()
-            .filter_map(|note| {
-                Some(HistoryRow {
-                    notification: *known.get(&note.key)?,
-                    at_ms: note.at_ms,
-                    line: Line {
-                        kind: note.kind,
-                        detail: note.detail.clone(),
-                    },
-                    actor: note.actor.clone(),
-                })
-            })
-            .collect();
-        let kept = insert_history(connection, &lines, self.instance).await;
+        let known = load(connection, &keys).await?;
+        let lines = history::of_notes(self.notes, &known, self.instance);
+        let kept = insert_history(connection, &lines).await;
         kept.map_err(Failure::in_doubt)
     }
 }

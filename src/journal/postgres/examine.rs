@@ -2,10 +2,9 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::{AS_OF_NOW, Counts, limit_of};
-use super::rows::Fields;
-use crate::domain::state::State;
-use crate::journal::{Examined, Fault, JournalCounts, JournalError};
+use super::read::{AS_OF_NOW, Counts};
+use crate::journal::rows::Fields;
+use crate::journal::{Examined, Fault, JournalCounts, limit_of};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
@@ -78,18 +77,7 @@ impl Examine {
             .bind(limit_of(self.limit.max(1)))
             .fetch_all(reading)
             .await?;
-        for (number, row) in found.iter().enumerate() {
-            let mut fields = Fields::of(row);
-            let key = fields.key()?;
-            if number == 0 {
-                let many: i64 = fields.take()?;
-                examined.faulty += many.unsigned_abs();
-            }
-            if examined.faults.len() < self.limit {
-                examined.faults.push((key, fault));
-            }
-        }
-        Ok(())
+        Ok(Fields::faults(&found, fault, self.limit, examined)?)
     }
 }
 
@@ -97,25 +85,11 @@ async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
     let registered: i64 = sqlx::query_scalar("SELECT count(*) FROM notifications")
         .fetch_one(&mut *reading)
         .await?;
-    let mut rows = JournalCounts {
-        registered: registered.unsigned_abs(),
-        ..JournalCounts::default()
-    };
     let found = sqlx::query("SELECT state, count(*) FROM statuses GROUP BY state")
         .fetch_all(reading)
         .await?;
-    for row in &found {
-        let mut fields = Fields::of(row);
-        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
-        let state = State::from_name(name)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{name}` is no state")))?;
-        let many = many.unsigned_abs();
-        match state {
-            State::Scheduled => rows.scheduled = many,
-            State::Delivered => rows.delivered = many,
-            State::Dead => rows.dead = many,
-            State::Cancelled => rows.cancelled = many,
-        }
-    }
-    Ok(rows)
+    Ok(JournalCounts {
+        registered: registered.unsigned_abs(),
+        ..Fields::state_counts(&found)?
+    })
 }

@@ -1,51 +1,22 @@
-//! Lists: which index serves a filter, and the page that it gives.
+//! Lists: the page that an index gives.
 //!
 //! A page is a stretch of one index, from its newest end or the cursor on. No page sorts, skips or
 //! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
-//! not tell is looked up row by row; a page ends after [`MOST_SCANNED`] such rows, short but with a
-//! cursor, so that a filter which hardly anything passes cannot keep a connection busy.
+//! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
+//! a cursor, so that a filter which hardly anything passes cannot keep a connection busy.
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::{AS_OF_NOW, limit_of};
+use super::load::{notification_of, stored_columns};
+use super::read::AS_OF_NOW;
 use super::register::ARRIVAL_BITS;
-use super::rows::{Fields, Reader, Stored, notification_of, stored_columns};
 use crate::domain::state::{Cause, State};
-use crate::journal::{Cursor, Filter, Order, Page};
+use crate::journal::list::{Index, Plan, Stretch};
+use crate::journal::rows::{Fields, Ladders, Stored};
+use crate::journal::{Cursor, Filter, Order, Page, limit_of};
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _};
-
-/// Most rows looked at for one page.
-pub(super) const MOST_SCANNED: usize = 50_000;
-
-/// The index that a list follows: by row number, and so by the instant of registration, or by the
-/// instant of the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Index {
-    Everything,
-    OfLane,
-    OfTopic,
-    OfState(State),
-    Ended,
-    EndedOfState(State),
-}
-
-/// A filter with the index that serves it best.
-struct Plan<'filter> {
-    filter: &'filter Filter,
-    /// The state that is asked for; a cause asks for the dead.
-    state: Option<State>,
-    index: Index,
-}
-
-/// A stretch of a list: from below `upper` down to `lower` itself, as instant of the end (if the
-/// list is sorted by that) and row number.
-#[derive(Clone, Copy)]
-struct Stretch {
-    upper: (i64, i64),
-    lower: (i64, i64),
-}
 
 /// See [`crate::journal::Journal::list`].
 pub(super) struct List<'call> {
@@ -64,22 +35,22 @@ impl Call for List<'_> {
         let Some(plan) = Plan::of(self.filter, self.order) else {
             return Ok(Page::default());
         };
-        let stretch = Stretch::of(self.filter, self.order, self.cursor);
+        let stretch = stretch_of(self.filter, self.order, self.cursor);
         let limit = self.limit.max(1);
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let most = (limit.saturating_add(1), self.most_scanned);
-        let found = bound(plan.page_sql(), &plan, stretch, most)
+        let found = bound(page_sql(&plan), &plan, stretch, most)
             .fetch_all(&mut *reading)
             .await?;
         let more = found.len() > limit;
-        let mut reader = Reader::default();
+        let mut ladders = Ladders::default();
         let mut items = Vec::with_capacity(found.len());
         let mut next = None;
         for row in found.iter().take(limit) {
             let row_id: i64 = row.try_get(0)?;
             let at_ms: i64 = row.try_get("at_ms")?;
             next = Some(Cursor { at_ms, row: row_id });
-            match reader.stored(&mut Fields::of(row)) {
+            match Fields::of(row).stored(&mut ladders) {
                 Ok(Stored { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
                     tracing::error!(row_id, %error, "a notification cannot be read; repair its row");
@@ -89,7 +60,7 @@ impl Call for List<'_> {
         if !more {
             // Everything was looked at, or as much as may be.
             let skipped = self.most_scanned.saturating_sub(1);
-            let floor = bound(plan.floor_sql(), &plan, stretch, (skipped, 0))
+            let floor = bound(floor_sql(&plan), &plan, stretch, (skipped, 0))
                 .fetch_optional(&mut *reading)
                 .await?;
             next = match floor {
@@ -109,135 +80,96 @@ impl Call for List<'_> {
     }
 }
 
-impl Stretch {
-    fn of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> Self {
-        let place = |at_ms: i64, row: i64| match order {
-            Order::Ended => (at_ms, row),
-            Order::Registered => (0, row),
-        };
-        // The first place of an instant.
-        let start_of = |at_ms: i64| match order {
-            Order::Ended => (at_ms, i64::MIN),
-            Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
-        };
-        let end = filter.to_ms.map_or((i64::MAX, i64::MAX), start_of);
-        Self {
-            upper: cursor.map_or(end, |cursor| end.min(place(cursor.at_ms, cursor.row))),
-            lower: filter.from_ms.map_or((i64::MIN, i64::MIN), start_of),
+fn stretch_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> Stretch {
+    let first = |at_ms: i64| match order {
+        Order::Ended => (at_ms, i64::MIN),
+        Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
+    };
+    let place = |cursor: Cursor| match order {
+        Order::Ended => (cursor.at_ms, cursor.row),
+        Order::Registered => (0, cursor.row),
+    };
+    Stretch::of(filter, cursor, first, place)
+}
+
+/// What a filter asks for beyond the index is the same text for all filters: a connection keeps
+/// a bounded number of statements. The order of the tables is given, and each order of rows is
+/// that of one index: sorting is what sessions are told to avoid.
+fn page_sql(plan: &Plan<'_>) -> String {
+    let (driver, other) = if is_of_notifications(plan) {
+        let other = "(SELECT * FROM statuses WHERE notification = n.row_id OFFSET 0) AS s";
+        ("notifications AS n", other)
+    } else {
+        ("statuses AS s", notification_of!("s.notification"))
+    };
+    let alias = if is_of_notifications(plan) { "n" } else { "s" };
+    let at_ms = match plan.index {
+        Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => "n.registered_ms",
+        Index::Ended | Index::EndedOfState(_) => "s.ended_ms",
+    };
+    let (stretch, order) = stretch_sql(plan);
+    format!(
+        "SELECT {columns}, {at_ms} AS at_ms
+         FROM (
+            SELECT * FROM {driver} WHERE {stretch} ORDER BY {order} LIMIT $10
+         ) AS {alias}
+         CROSS JOIN LATERAL {other}
+         WHERE n.row_id = s.notification
+            AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
+            AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
+         ORDER BY {order} LIMIT $9",
+        columns = stored_columns!(),
+    )
+}
+
+/// Finds the last row that a page may look up.
+fn floor_sql(plan: &Plan<'_>) -> String {
+    let (columns, table) = match plan.index {
+        Index::Everything | Index::OfLane | Index::OfTopic => {
+            ("0::BIGINT, n.row_id", "notifications AS n")
         }
+        Index::OfState(_) => ("0::BIGINT, s.notification", "statuses AS s"),
+        Index::Ended | Index::EndedOfState(_) => ("s.ended_ms, s.notification", "statuses AS s"),
+    };
+    let (stretch, order) = stretch_sql(plan);
+    format!("SELECT {columns} FROM {table} WHERE {stretch} ORDER BY {order} LIMIT 1 OFFSET $9")
+}
+
+fn is_of_notifications(plan: &Plan<'_>) -> bool {
+    match plan.index {
+        Index::Everything | Index::OfLane | Index::OfTopic => true,
+        Index::OfState(_) | Index::Ended | Index::EndedOfState(_) => false,
     }
 }
 
-impl<'filter> Plan<'filter> {
-    /// `None` if nothing can pass the filter.
-    fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
-        use State::{Cancelled, Dead, Delivered, Scheduled};
-        let state = match (filter.state, filter.cause) {
-            (state, None) => state,
-            (None | Some(Dead), Some(_)) => Some(Dead),
-            (Some(Scheduled | Delivered | Cancelled), Some(_)) => return None,
-        };
-        let index = match (order, state) {
-            (Order::Ended, Some(Scheduled)) => return None,
-            (Order::Ended, Some(state @ (Dead | Cancelled))) => Index::EndedOfState(state),
-            (Order::Ended, Some(Delivered) | None) => Index::Ended,
-            (Order::Registered, Some(state @ (Dead | Cancelled))) => Index::OfState(state),
-            // What waits in a lane is among the newest of it; all that waits can be far more.
-            (Order::Registered, _) if filter.lane.is_some() => Index::OfLane,
-            (Order::Registered, Some(Scheduled)) => Index::OfState(Scheduled),
-            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => Index::OfTopic,
-            (Order::Registered, Some(Delivered) | None) => Index::Everything,
-        };
-        Some(Self {
-            filter,
-            state,
-            index,
-        })
-    }
-
-    /// What a filter asks for beyond the index is the same text for all filters: a connection keeps
-    /// a bounded number of statements. The order of the tables is given, and each order of rows is
-    /// that of one index: sorting is what sessions are told to avoid.
-    fn page_sql(&self) -> String {
-        let (driver, other) = if self.is_of_notifications() {
-            let other = "(SELECT * FROM statuses WHERE notification = n.row_id OFFSET 0) AS s";
-            ("notifications AS n", other)
-        } else {
-            ("statuses AS s", notification_of!("s.notification"))
-        };
-        let alias = if self.is_of_notifications() { "n" } else { "s" };
-        let at_ms = match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => {
-                "n.registered_ms"
-            }
-            Index::Ended | Index::EndedOfState(_) => "s.ended_ms",
-        };
-        let (stretch, order) = self.stretch_sql();
-        format!(
-            "SELECT {columns}, {at_ms} AS at_ms
-             FROM (
-                SELECT * FROM {driver} WHERE {stretch} ORDER BY {order} LIMIT $10
-             ) AS {alias}
-             CROSS JOIN LATERAL {other}
-             WHERE n.row_id = s.notification
-                AND ($1::TEXT IS NULL OR n.lane = $1) AND ($2::TEXT IS NULL OR n.topic = $2)
-                AND ($3::TEXT IS NULL OR s.cause = $3) AND ($4::TEXT IS NULL OR s.state = $4)
-             ORDER BY {order} LIMIT $9",
-            columns = stored_columns!(),
-        )
-    }
-
-    /// Finds the last row that a page may look up.
-    fn floor_sql(&self) -> String {
-        let (columns, table) = match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic => {
-                ("0::BIGINT, n.row_id", "notifications AS n")
-            }
-            Index::OfState(_) => ("0::BIGINT, s.notification", "statuses AS s"),
-            Index::Ended | Index::EndedOfState(_) => {
-                ("s.ended_ms, s.notification", "statuses AS s")
-            }
-        };
-        let (stretch, order) = self.stretch_sql();
-        format!("SELECT {columns} FROM {table} WHERE {stretch} ORDER BY {order} LIMIT 1 OFFSET $9")
-    }
-
-    fn is_of_notifications(&self) -> bool {
-        match self.index {
-            Index::Everything | Index::OfLane | Index::OfTopic => true,
-            Index::OfState(_) | Index::Ended | Index::EndedOfState(_) => false,
+/// The condition for a row to be in the stretch, and the order of the rows. What an index leaves
+/// out is spelt out as in its definition.
+fn stretch_sql(plan: &Plan<'_>) -> (String, &'static str) {
+    // A lane or a topic is compared as a part of the place and not by itself: then no other
+    // index gives that order.
+    let by_row = |row: &str, order| (format!("{row} < $6 AND {row} >= $8"), order);
+    let within = |column: &str, order| {
+        let place = format!("({column}, n.row_id)");
+        let value = if column == "n.lane" { "$1" } else { "$2" };
+        let stretch = format!("{place} < ({value}, $6) AND {place} >= ({value}, $8)");
+        (stretch, order)
+    };
+    let by_end = "(s.ended_ms, s.notification) < ($5, $6)
+        AND (s.ended_ms, s.notification) >= ($7, $8)";
+    let end_order = "s.ended_ms DESC, s.notification DESC";
+    match plan.index {
+        Index::Everything => by_row("n.row_id", "n.row_id DESC"),
+        Index::OfLane => within("n.lane", "n.lane DESC, n.row_id DESC"),
+        Index::OfTopic => within(
+            "n.topic COLLATE \"POSIX\"",
+            "n.topic COLLATE \"POSIX\" DESC, n.row_id DESC",
+        ),
+        Index::OfState(state) => {
+            let (stretch, order) = by_row("s.notification", "s.notification DESC");
+            (format!("s.state = '{state}' AND {stretch}"), order)
         }
-    }
-
-    /// The condition for a row to be in the stretch, and the order of the rows. What an index leaves
-    /// out is spelt out as in its definition.
-    fn stretch_sql(&self) -> (String, &'static str) {
-        // A lane or a topic is compared as a part of the place and not by itself: then no other
-        // index gives that order.
-        let by_row = |row: &str, order| (format!("{row} < $6 AND {row} >= $8"), order);
-        let within = |column: &str, order| {
-            let place = format!("({column}, n.row_id)");
-            let value = if column == "n.lane" { "$1" } else { "$2" };
-            let stretch = format!("{place} < ({value}, $6) AND {place} >= ({value}, $8)");
-            (stretch, order)
-        };
-        let by_end = "(s.ended_ms, s.notification) < ($5, $6)
-            AND (s.ended_ms, s.notification) >= ($7, $8)";
-        let end_order = "s.ended_ms DESC, s.notification DESC";
-        match self.index {
-            Index::Everything => by_row("n.row_id", "n.row_id DESC"),
-            Index::OfLane => within("n.lane", "n.lane DESC, n.row_id DESC"),
-            Index::OfTopic => within(
-                "n.topic COLLATE \"POSIX\"",
-                "n.topic COLLATE \"POSIX\" DESC, n.row_id DESC",
-            ),
-            Index::OfState(state) => {
-                let (stretch, order) = by_row("s.notification", "s.notification DESC");
-                (format!("s.state = '{state}' AND {stretch}"), order)
-            }
-            Index::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
-            Index::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
-        }
+        Index::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
+        Index::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
     }
 }
 

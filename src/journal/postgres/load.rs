@@ -1,10 +1,55 @@
 //! Finding notifications by their keys, to look at or to change.
 
 use super::error::Failure;
-use super::rows::{Fields, Reader, Stored, stored_columns};
 use crate::domain::key::Key;
-use sqlx::postgres::{PgBindIterExt as _, PgConnection};
+use crate::journal::JournalError;
+use crate::journal::rows::{Fields, Stored, StoredRow};
+use sqlx::postgres::{PgBindIterExt as _, PgConnection, PgRow};
 use std::collections::HashMap;
+
+impl StoredRow for PgRow {
+    type Count = i32;
+
+    fn failed(error: sqlx::Error) -> JournalError {
+        Failure::from(error).into()
+    }
+}
+
+/// What [`Fields::stored`] reads, of tables called `n` and `s`.
+macro_rules! stored_columns {
+    () => {
+        "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
+         n.registered_ms, s.state, s.cause, s.series, s.step, s.attempts, s.first_due_ms, \
+         s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence"
+    };
+}
+/// What [`Fields::pending`] reads besides, the payload from a table of this name.
+macro_rules! payload_columns {
+    ($payload:literal) => {
+        concat!(
+            "n.ack, n.content_type, ",
+            $payload,
+            ".headers, ",
+            $payload,
+            ".body"
+        )
+    };
+}
+/// The notification of this row number, as a table called `n`. Said so roundabout, it is looked up in
+/// the order of the numbers and nowhere else: to a planner that believes the table to be small, any
+/// index with the number in it would do.
+macro_rules! notification_of {
+    ($row_id:literal) => {
+        concat!(
+            "(SELECT * FROM notifications WHERE row_id BETWEEN ",
+            $row_id,
+            " AND ",
+            $row_id,
+            " ORDER BY row_id LIMIT 1) AS n"
+        )
+    };
+}
+pub(super) use {notification_of, payload_columns, stored_columns};
 
 // Each is looked up by itself: what the planner believes of the tables must not matter.
 
@@ -46,11 +91,11 @@ const LOCK: &str = concat!(
      ) AS a ON TRUE"
 );
 
-/// Finds the notifications of these keys, in no particular order.
+/// Finds the notifications of these keys.
 pub(super) async fn load(
     connection: &mut PgConnection,
     keys: &[&Key],
-) -> Result<Vec<Stored>, Failure> {
+) -> Result<HashMap<Key, Stored>, Failure> {
     fetch(connection, LOAD, keys).await
 }
 
@@ -59,33 +104,21 @@ pub(super) async fn lock(
     connection: &mut PgConnection,
     keys: &[&Key],
 ) -> Result<HashMap<Key, Stored>, Failure> {
-    let locked = fetch(connection, LOCK, keys).await?.into_iter();
-    Ok(locked
-        .map(|stored| (stored.snapshot.key.clone(), stored))
-        .collect())
+    fetch(connection, LOCK, keys).await
 }
 
 async fn fetch(
     connection: &mut PgConnection,
     statement: &'static str,
     keys: &[&Key],
-) -> Result<Vec<Stored>, Failure> {
+) -> Result<HashMap<Key, Stored>, Failure> {
     if keys.is_empty() {
-        return Ok(Vec::new());
+        return Ok(HashMap::new());
     }
     let found = sqlx::query(statement)
         .bind(keys.iter().map(|key| key.topic()).bind_iter())
         .bind(keys.iter().map(|key| key.id()).bind_iter())
         .fetch_all(connection)
         .await?;
-    let mut reader = Reader::default();
-    found
-        .iter()
-        .map(|row| {
-            let mut fields = Fields::of(row);
-            let mut stored = reader.stored(&mut fields)?;
-            stored.snapshot.set_aside = fields.set_aside(stored.snapshot.state)?;
-            Ok(stored)
-        })
-        .collect()
+    Ok(Fields::by_key(&found)?)
 }

@@ -3,15 +3,16 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::limit_of;
-use super::rows::Fields;
 use super::statements::storable;
 use crate::domain::key::Key;
-use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
+use crate::journal::rows::Fields;
+use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild, limit_of};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
+
+const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
 
 /// See [`crate::journal::Journal::changes`].
 pub(super) struct Changes {
@@ -43,15 +44,7 @@ impl Call for Changes {
         .bind(limit_of(self.limit))
         .fetch_all(connection)
         .await?;
-        let mut keys = Vec::with_capacity(found.len());
-        let mut last = None;
-        for row in &found {
-            let mut fields = Fields::of(row);
-            let (at_ms, row): (i64, i64) = (fields.take()?, fields.take()?);
-            last = Some(Cursor { at_ms, row });
-            keys.push(fields.key()?);
-        }
-        Ok((keys, last.filter(|_| found.len() == self.limit)))
+        Ok(Fields::changes(&found, self.limit)?)
     }
 }
 
@@ -169,7 +162,7 @@ impl Call for Pruning<'_> {
         let mut transaction = connection.begin().await?;
         let (before_ms, place) = (prune.payloads_before_ms, "payloads_pruned");
         let (payloads, more_payloads) = ended(&mut transaction, place, before_ms, *limit).await?;
-        let payloads = delete_payloads(&mut transaction, &payloads).await?;
+        let payloads = delete(&mut transaction, DELETE_PAYLOADS, &payloads).await?;
         let (before_ms, place) = (prune.records_before_ms, "records_pruned");
         let (mut records, more_records) = ended(&mut transaction, place, before_ms, *limit).await?;
         if let Some(before_ms) = prune.dead_before_ms {
@@ -243,25 +236,11 @@ async fn dead(
     Ok(found)
 }
 
-async fn delete_payloads(connection: &mut PgConnection, rows: &[i64]) -> Result<u64, Failure> {
-    if rows.is_empty() {
-        return Ok(0);
-    }
-    let deleted = sqlx::query("DELETE FROM payloads WHERE notification = ANY($1)")
-        .bind(rows)
-        .execute(connection)
-        .await?;
-    Ok(deleted.rows_affected())
-}
-
 /// A notification with all that belongs to it.
 async fn delete_records(connection: &mut PgConnection, mut rows: Vec<i64>) -> Result<u64, Failure> {
-    if rows.is_empty() {
-        return Ok(0);
-    }
     rows.sort_unstable();
-    delete_payloads(connection, &rows).await?;
     for statement in [
+        DELETE_PAYLOADS,
         // A key that is registered again must not begin set aside.
         "DELETE FROM set_aside AS a USING notifications AS n
          WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
@@ -269,13 +248,22 @@ async fn delete_records(connection: &mut PgConnection, mut rows: Vec<i64>) -> Re
         "DELETE FROM transitions WHERE notification = ANY($1)",
         "DELETE FROM statuses WHERE notification = ANY($1)",
     ] {
-        sqlx::query(statement)
-            .bind(&rows)
-            .execute(&mut *connection)
-            .await?;
+        delete(connection, statement, &rows).await?;
     }
-    let deleted = sqlx::query("DELETE FROM notifications WHERE row_id = ANY($1)")
-        .bind(&rows)
+    let statement = "DELETE FROM notifications WHERE row_id = ANY($1)";
+    delete(connection, statement, &rows).await
+}
+
+async fn delete(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    rows: &[i64],
+) -> Result<u64, Failure> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let deleted = sqlx::query(statement)
+        .bind(rows)
         .execute(connection)
         .await?;
     Ok(deleted.rows_affected())

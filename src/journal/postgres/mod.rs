@@ -21,11 +21,11 @@ mod pending;
 mod read;
 mod record;
 mod register;
-mod rows;
 mod schema;
 mod set_aside;
 mod statements;
 
+use super::list::MOST_SCANNED;
 use super::{
     AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
     JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
@@ -156,7 +156,7 @@ impl Journal for PostgresJournal {
             order,
             cursor,
             limit,
-            most_scanned: list::MOST_SCANNED,
+            most_scanned: MOST_SCANNED,
         };
         self.connections.read(&call).await
     }

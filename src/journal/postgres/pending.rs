@@ -2,15 +2,14 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::limit_of;
-use super::rows::{Fields, Reader, notification_of, payload_columns, stored_columns};
+use super::load::{notification_of, payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::{Bodies, Cursor, Pending};
+use crate::journal::rows::{Fields, Ladders};
+use crate::journal::{Bodies, Cursor, Pending, limit_of};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
-use std::collections::HashMap;
 use tokio::task::coop::consume_budget;
 
 /// A page ends once its bodies come to this much.
@@ -93,13 +92,7 @@ impl Call for FindBodies<'_> {
             .bind(self.0.iter().map(Key::id).bind_iter())
             .fetch_all(connection)
             .await?;
-        let mut known: HashMap<Key, Bytes> = HashMap::with_capacity(found.len());
-        for row in &found {
-            let mut fields = Fields::of(row);
-            let key = fields.key()?;
-            known.insert(key, Bytes::copy_from_slice(fields.take()?));
-        }
-        Ok(self.0.iter().map(|key| known.get(key).cloned()).collect())
+        Ok(Fields::bodies(&found, self.0)?)
     }
 }
 
@@ -132,7 +125,7 @@ impl Call for PendingPage {
             Bodies::Left => page,
         };
         let found = page.fetch_all(connection).await?;
-        let mut reader = Reader::default();
+        let mut ladders = Ladders::default();
         let mut page = Vec::with_capacity(found.len());
         let mut cursor = None;
         for row in &found {
@@ -144,7 +137,7 @@ impl Call for PendingPage {
             if row.try_get("set_aside")? {
                 continue;
             }
-            match reader.pending(&mut Fields::of(row), self.bodies) {
+            match Fields::of(row).pending(&mut ladders, self.bodies) {
                 Ok(pending) => page.push(pending),
                 // The others must not wait for it.
                 Err(error) => tracing::error!(

@@ -2,27 +2,21 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::load::load;
-use super::rows::{self, Fields, Reader, payload_columns, stored_columns};
+use super::load::{load, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
+use crate::journal::rows::{Fields, Ladders};
 use crate::journal::{
     Bodies, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending,
-    Transition, history,
+    Transition, history, limit_of,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
-use std::collections::HashMap;
 
 /// Begins a transaction in which everything is seen as of the same instant.
 pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
-
-/// A bound of rows as SQL takes it.
-pub(super) fn limit_of(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
-}
 
 /// See [`crate::journal::Journal::find`].
 pub(super) struct Find<'call>(pub(super) &'call Key);
@@ -33,7 +27,7 @@ impl Call for Find<'_> {
 
     async fn make(&self, connection: &mut PgConnection) -> Result<Option<Snapshot>, Failure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
-        let stored = load(&mut reading, &[self.0]).await?.pop();
+        let stored = load(&mut reading, &[self.0]).await?.remove(self.0);
         let mut found = None;
         if let Some(stored) = stored {
             let attempts = sqlx::query(
@@ -48,7 +42,10 @@ impl Call for Find<'_> {
             .bind(limit_of(MOST_ATTEMPTS_SHOWN))
             .fetch_all(&mut *reading)
             .await?;
-            let attempts: Result<_, JournalError> = attempts.iter().map(rows::attempt).collect();
+            let attempts: Result<_, JournalError> = attempts
+                .iter()
+                .map(|row| Fields::of(row).attempt())
+                .collect();
             found = Some(Snapshot {
                 attempts: attempts?,
                 ..stored.snapshot
@@ -68,12 +65,9 @@ impl Call for Snapshots<'_> {
 
     async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
         let keys: Vec<&Key> = self.0.iter().collect();
-        let known: HashMap<Key, Snapshot> = load(connection, &keys)
-            .await?
-            .into_iter()
-            .map(|stored| (stored.snapshot.key.clone(), stored.snapshot))
-            .collect();
-        Ok(self.0.iter().map(|key| known.get(key).cloned()).collect())
+        let known = load(connection, &keys).await?;
+        let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
+        Ok(self.0.iter().map(stands).collect())
     }
 }
 
@@ -102,7 +96,7 @@ impl Call for Transitions<'_> {
 /// The lines that are kept, between the first and the last one that are not: that it was registered
 /// and that it was delivered stand elsewhere.
 async fn own_lines(reading: &mut PgConnection, key: &Key) -> Result<Vec<Transition>, Failure> {
-    let Some(stored) = load(reading, &[key]).await?.pop() else {
+    let Some(stored) = load(reading, &[key]).await?.remove(key) else {
         return Ok(Vec::new());
     };
     let registered = sqlx::query(
@@ -123,12 +117,7 @@ async fn own_lines(reading: &mut PgConnection, key: &Key) -> Result<Vec<Transiti
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
     .await?;
-    let lines: Result<Vec<Transition>, JournalError> = registered
-        .iter()
-        .chain(&kept)
-        .map(rows::transition)
-        .collect();
-    let mut lines = lines?;
+    let mut lines = Fields::transitions(registered.iter().chain(&kept))?;
     if stored.snapshot.state == State::Delivered {
         // The first acknowledgement in a series that has not ended ends it; there is no other.
         let delivered = sqlx::query(
@@ -141,7 +130,7 @@ async fn own_lines(reading: &mut PgConnection, key: &Key) -> Result<Vec<Transiti
         .fetch_optional(&mut *reading)
         .await?;
         if let Some(delivered) = delivered {
-            let delivered = rows::transition(&delivered)?;
+            let delivered = Fields::of(&delivered).transition()?;
             // Only notes can have come later.
             let before = |line: &Transition| line.at_ms <= delivered.at_ms;
             let place = lines.iter().rposition(before).map_or(0, |last| last + 1);
@@ -164,8 +153,7 @@ async fn rebuilds(reading: &mut PgConnection, since_ms: i64) -> Result<Vec<Trans
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(reading)
     .await?;
-    let lines: Result<_, JournalError> = found.iter().map(rows::transition).collect();
-    Ok(lines?)
+    Ok(Fields::transitions(&found)?)
 }
 
 /// See [`crate::journal::Journal::pending`].
@@ -193,7 +181,7 @@ impl Call for FindPending<'_> {
         .fetch_optional(connection)
         .await?;
         let pending =
-            found.map(|row| Reader::default().pending(&mut Fields::of(&row), Bodies::Read));
+            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
         Ok(pending.transpose()?)
     }
 }

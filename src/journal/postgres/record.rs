@@ -11,19 +11,18 @@
 use super::connections::Call;
 use super::error::{Failure, UNIQUE_VIOLATION, code};
 use super::load::lock;
-use super::rows::Stored;
 use super::statements::{
-    AttemptRow, HistoryRow, insert_attempts, insert_history, integer, kept_attempts, storable,
-    update_statuses,
+    insert_attempts, insert_history, integer, kept_attempts, storable, update_statuses,
 };
 use crate::domain::key::Key;
 use crate::domain::state::{Cause, State};
-use crate::journal::effect::{self, Effect, Line, Status};
-use crate::journal::{Actor, Recorded, Recording};
+use crate::journal::effect::{self, Effect, Status};
+use crate::journal::recordings::{AttemptRow, Outcomes, Recordings};
+use crate::journal::{Recorded, Recording};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What a series keeps over all its attempts (its number, its first due time, its deadline) is not
@@ -230,69 +229,30 @@ impl Record<'_> {
     ) -> Result<Vec<(usize, Recorded)>, Failure> {
         let mut transaction = connection.begin().await?;
         let keys: Vec<&Key> = places.iter().map(|place| &self.batch[*place].key).collect();
-        let mut known = lock(&mut transaction, &keys).await?;
+        let known = lock(&mut transaction, &keys).await?;
+        let mut recordings = Recordings::of(known, self.instance);
         let rows: Vec<AttemptRow<'_>> = places
             .iter()
-            .filter_map(|place| {
-                let recording = &self.batch[*place];
-                let notification = known.get(&recording.key)?.row_id;
-                Some(AttemptRow {
-                    notification,
-                    recording,
-                })
-            })
+            .filter_map(|place| recordings.attempt(&self.batch[*place]))
             .collect();
-        let mut kept = kept_attempts(&mut transaction, &rows).await?;
-        let mut moved: BTreeMap<i64, Stored> = BTreeMap::new();
-        let mut attempts = Vec::new();
-        let mut history = Vec::new();
-        let mut replies = Vec::with_capacity(places.len());
-        for place in places {
-            let recording = &self.batch[*place];
-            let Some(stored) = known.get_mut(&recording.key) else {
-                replies.push((*place, Recorded::Missing));
-                continue;
-            };
-            let row = AttemptRow {
-                notification: stored.row_id,
-                recording,
-            };
-            let effect = effect::record(&mut stored.snapshot, recording);
-            let is_new = kept.insert(row.name());
-            if is_new {
-                attempts.push(row);
-            }
-            let reply = match effect {
-                Effect::Unmoved | Effect::Stale if !is_new => {
-                    effect::repeated(&stored.snapshot, recording)
-                }
-                Effect::Unmoved => Recorded::Applied,
-                Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
-                Effect::Moved(line) => {
-                    moved.insert(stored.row_id, stored.clone());
-                    history.extend(line.and_then(told).map(|line| HistoryRow {
-                        notification: stored.row_id,
-                        at_ms: recording.at_ms,
-                        line,
-                        actor: Actor::dispatcher(),
-                    }));
-                    Recorded::Applied
-                }
-            };
-            replies.push((*place, reply));
-        }
-        let moved: Vec<Stored> = moved.into_values().collect();
+        recordings.are_kept(kept_attempts(&mut transaction, &rows).await?);
+        let replies = places
+            .iter()
+            .map(|place| (*place, recordings.apply(&self.batch[*place])))
+            .collect();
+        let Outcomes {
+            attempts,
+            moved,
+            mut history,
+        } = recordings.outcomes();
+        // This line follows from the attempt.
+        history.retain(|row| row.line.kind != "delivered");
         insert_attempts(&mut transaction, &attempts, self.instance).await?;
         update_statuses(&mut transaction, &moved).await?;
-        insert_history(&mut transaction, &history, self.instance).await?;
+        insert_history(&mut transaction, &history).await?;
         transaction.commit().await?;
         Ok(replies)
     }
-}
-
-/// The line, unless it follows from the attempt.
-fn told(line: Line) -> Option<Line> {
-    (line.kind != "delivered").then_some(line)
 }
 
 fn place(place: usize) -> i32 {

@@ -11,16 +11,15 @@
 use super::connections::Call;
 use super::error::Failure;
 use super::load::{load, lock};
-use super::rows::NO_HEADERS;
 use super::statements::update_statuses;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
+use crate::journal::rows::headers_text;
 use crate::journal::{RegisterResult, Registering, body_of};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
-use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -171,7 +170,7 @@ impl Register<'_> {
             .bind(each!(one => &*one.actor.0))
             .bind(each!(one => one.progress.first_due_ms))
             .bind(each!(one => one.progress.deadline_ms))
-            .bind(each!(one => headers(one)))
+            .bind(each!(one => headers_text(&one.notification)))
             .bind(each!(one => body_of(&one.notification).as_ref()))
             .bind(
                 places
@@ -206,9 +205,8 @@ impl Register<'_> {
             .map(|one| &one.notification.key)
             .filter(|key| !known.contains_key(*key))
             .collect();
-        for stored in load(connection, &wanted).await? {
-            known.insert(stored.snapshot.key.clone(), stored.snapshot);
-        }
+        let found = load(connection, &wanted).await?.into_iter();
+        known.extend(found.map(|(key, stored)| (key, stored.snapshot)));
         let reply = |(place, one): (usize, &Registering)| {
             if created.contains(&place) {
                 return Ok(RegisterResult::Created);
@@ -224,13 +222,4 @@ impl Register<'_> {
         };
         self.batch.iter().enumerate().map(reply).collect()
     }
-}
-
-fn headers(one: &Registering) -> Cow<'static, str> {
-    let pairs = one.notification.headers.pairs();
-    if pairs.is_empty() {
-        return NO_HEADERS.into();
-    }
-    let text = serde_json::to_string(pairs).expect("invariant: pairs of strings serialise");
-    text.into()
 }

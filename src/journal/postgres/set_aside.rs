@@ -2,12 +2,11 @@
 
 use super::connections::Call;
 use super::error::Failure;
-use super::read::limit_of;
-use super::rows::Fields;
 use super::statements::storable;
 use crate::domain::key::Key;
-use crate::domain::snapshot::SetAside;
-use crate::journal::{AllSetAside, Released, SettingAside};
+use crate::journal::history::Released;
+use crate::journal::rows::Fields;
+use crate::journal::{AllSetAside, SettingAside, limit_of};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
@@ -71,17 +70,8 @@ pub(super) async fn release(
     .bind(key.id())
     .fetch_optional(connection)
     .await?;
-    let Some(row) = found else {
-        return Ok(None);
-    };
-    let mut fields = Fields::of(&row);
-    Ok(Some(Released {
-        set_aside: SetAside {
-            at_ms: fields.take()?,
-            reason: fields.take()?,
-        },
-        instance: fields.take()?,
-    }))
+    let released = found.map(|row| Fields::of(&row).released());
+    Ok(released.transpose()?)
 }
 
 /// See [`crate::journal::Journal::all_set_aside`].
@@ -104,16 +94,6 @@ impl Call for All {
         .bind(limit_of(self.limit))
         .fetch_all(connection)
         .await?;
-        let mut named = Vec::with_capacity(found.len());
-        for row in &found {
-            let mut fields = Fields::of(row);
-            let key = fields.key()?;
-            let (at_ms, reason) = (fields.take()?, fields.take()?);
-            named.push((key, SetAside { at_ms, reason }));
-        }
-        Ok(AllSetAside {
-            total: total.unsigned_abs(),
-            named,
-        })
+        Ok(Fields::all_set_aside(total, &found)?)
     }
 }

@@ -1,46 +1,15 @@
 //! The statements that write what was decided here, each over any number of rows.
 
 use super::error::Failure;
-use super::rows::Stored;
-use crate::domain::attempt::Outcome;
 use crate::domain::state::Cause;
-use crate::journal::effect::Line;
-use crate::journal::{Actor, Recording};
+use crate::journal::history::HistoryRow;
+use crate::journal::recordings::{AttemptName, AttemptRow};
+use crate::journal::rows::Stored;
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
-
-/// An attempt to be kept.
-pub(super) struct AttemptRow<'recording> {
-    pub(super) notification: i64,
-    pub(super) recording: &'recording Recording,
-}
-
-/// What makes two attempts the same.
-pub(super) type AttemptName = (i64, u32, u32, i64, Outcome);
-
-/// A line of history to be kept.
-pub(super) struct HistoryRow {
-    pub(super) notification: i64,
-    pub(super) at_ms: i64,
-    pub(super) line: Line,
-    pub(super) actor: Actor,
-}
-
-impl AttemptRow<'_> {
-    pub(super) fn name(&self) -> AttemptName {
-        let attempt = &self.recording.attempt;
-        (
-            self.notification,
-            attempt.series,
-            attempt.number,
-            attempt.started_ms,
-            attempt.answer.outcome,
-        )
-    }
-}
 
 /// Binds one value of each row as an array.
 macro_rules! each {
@@ -178,21 +147,22 @@ pub(super) async fn update_statuses(
 pub(super) async fn insert_history(
     connection: &mut PgConnection,
     rows: &[HistoryRow],
-    instance: &Arc<str>,
 ) -> Result<(), Failure> {
     if rows.is_empty() {
         return Ok(());
     }
     sqlx::query(
         "INSERT INTO transitions (notification, at_ms, kind, actor, detail, instance)
-         SELECT *, $6 FROM unnest($1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::TEXT[])",
+         SELECT * FROM unnest(
+            $1::BIGINT[], $2::BIGINT[], $3::TEXT[], $4::TEXT[], $5::TEXT[], $6::TEXT[]
+         )",
     )
     .bind(each!(rows, row => row.notification))
     .bind(each!(rows, row => row.at_ms))
     .bind(each!(rows, row => row.line.kind))
     .bind(each!(rows, row => &*row.actor.0))
     .bind(each!(rows, row => storable(&row.line.detail)))
-    .bind(&**instance)
+    .bind(each!(rows, row => &*row.instance))
     .execute(connection)
     .await?;
     Ok(())

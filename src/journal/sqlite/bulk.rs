@@ -4,8 +4,7 @@
 //! go together in one `VALUES` list. The lists come in a few fixed lengths, so that each statement
 //! is prepared once and kept.
 
-use super::error::failed;
-use crate::journal::JournalError;
+use super::error::Failure;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 use std::sync::Arc;
@@ -36,11 +35,11 @@ impl Bulk {
         &self,
         connection: &mut SqliteConnection,
         rows: &[Row],
-        bind: fn(Statement, &Row) -> Statement,
-    ) -> Result<(), JournalError> {
+        bind: impl Fn(Statement, &Row) -> Statement,
+    ) -> Result<(), Failure> {
         for (sql, rows) in self.split(rows) {
-            let statement = rows.iter().fold(statement(sql), bind);
-            statement.execute(&mut *connection).await.map_err(failed)?;
+            let statement = rows.iter().fold(statement(sql), &bind);
+            statement.execute(&mut *connection).await?;
         }
         Ok(())
     }
@@ -50,13 +49,13 @@ impl Bulk {
         &self,
         connection: &mut SqliteConnection,
         rows: &[Row],
-        bind: fn(Statement, &Row) -> Statement,
-    ) -> Result<Vec<SqliteRow>, JournalError> {
+        bind: impl Fn(Statement, &Row) -> Statement,
+    ) -> Result<Vec<SqliteRow>, Failure> {
         let mut found = Vec::new();
         for (sql, rows) in self.split(rows) {
-            let statement = rows.iter().fold(statement(sql), bind);
+            let statement = rows.iter().fold(statement(sql), &bind);
             let more = statement.fetch_all(&mut *connection).await;
-            found.append(&mut more.map_err(failed)?);
+            found.append(&mut more?);
         }
         Ok(found)
     }

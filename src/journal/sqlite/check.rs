@@ -1,15 +1,14 @@
 //! Whether the journal can be worked with: by registering and recording, and keeping neither.
 
-use super::error::failed;
+use super::error::Failure;
 use super::write;
 use super::writer::Writer;
-use crate::journal::JournalError;
 use crate::journal::rehearsal::{ROOM, Rehearsal};
 use std::slice::from_ref;
 use std::sync::Arc;
 
 /// See [`crate::journal::Journal::check`].
-pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), JournalError> {
+pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Failure> {
     let mut transaction = writer.begin().await?;
     // What is rolled back does not reach the disk, so what needs room there is written beside it.
     let room = if transaction.is_after_failure() {
@@ -24,15 +23,13 @@ pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Jo
     let connection = transaction.connection();
     sqlx::query("SAVEPOINT rehearsal")
         .execute(&mut *connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     let registered = write::register(connection, instance, from_ref(&registering)).await?;
     let recorded = write::record(connection, instance, from_ref(&recording)).await?;
     Rehearsal::judge(&registered, &recorded)?;
     sqlx::query("ROLLBACK TO rehearsal")
         .execute(&mut *connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     // A value that differs each time: SQLite leaves a page alone that would stay the same.
     sqlx::query(
         "INSERT INTO meta (name, value) VALUES ('checks', '1' || ?1)
@@ -40,8 +37,7 @@ pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Jo
     )
     .bind(" ".repeat(room))
     .execute(connection)
-    .await
-    .map_err(failed)?;
+    .await?;
     // Ends the savepoint too.
     transaction.commit().await
 }

@@ -6,6 +6,7 @@
 
 use crate::journal::JournalError;
 use sqlx::error::DatabaseError;
+use thiserror::Error;
 
 /// Primary result codes, <https://www.sqlite.org/rescode.html>; the extended ones add upper bits.
 const PRIMARY: i64 = 0xff;
@@ -13,6 +14,23 @@ const CORRUPT: i64 = 11;
 const CONSTRAINT: i64 = 19;
 const MISMATCH: i64 = 20;
 const NOT_A_DATABASE: i64 = 26;
+
+/// Why a call failed, as its caller is told. A type of its own, so that `?` translates what sqlx says.
+#[derive(Debug, Error)]
+#[error(transparent)]
+pub(super) struct Failure(#[from] JournalError);
+
+impl From<sqlx::Error> for Failure {
+    fn from(error: sqlx::Error) -> Self {
+        Self(failed(error))
+    }
+}
+
+impl From<Failure> for JournalError {
+    fn from(failure: Failure) -> Self {
+        failure.0
+    }
+}
 
 /// Translates a failure of a statement or a connection.
 pub(super) fn failed(error: sqlx::Error) -> JournalError {

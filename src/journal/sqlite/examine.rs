@@ -1,16 +1,15 @@
 //! Reading every notification, for an audit.
 
-use super::error::failed;
-use super::read::{counts, limit_of};
-use super::rows::Fields;
-use crate::domain::state::State;
-use crate::journal::{Examined, Fault, JournalCounts, JournalError};
+use super::error::Failure;
+use super::read::counts;
+use crate::journal::rows::Fields;
+use crate::journal::{Examined, Fault, JournalCounts, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
 /// server it holds nobody up, but the log grows for as long as it takes.
-pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, Failure> {
+    let mut reading = readers.begin().await?;
     let mut examined = Examined {
         counters: counts(&mut reading).await?,
         rows: count(&mut reading).await?,
@@ -41,27 +40,11 @@ const FAULTS: [(Fault, &str); 2] = [
     ),
 ];
 
-async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, JournalError> {
+async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
     let found = sqlx::query("SELECT state, count(*) FROM notifications GROUP BY state")
         .fetch_all(connection)
-        .await
-        .map_err(failed)?;
-    let mut rows = JournalCounts::default();
-    for row in &found {
-        let mut fields = Fields::of(row);
-        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
-        let state = State::from_name(name)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{name}` is no state")))?;
-        let many = many.unsigned_abs();
-        rows.registered += many;
-        match state {
-            State::Scheduled => rows.scheduled = many,
-            State::Delivered => rows.delivered = many,
-            State::Dead => rows.dead = many,
-            State::Cancelled => rows.cancelled = many,
-        }
-    }
-    Ok(rows)
+        .await?;
+    Ok(Fields::state_counts(&found)?)
 }
 
 async fn look_for(
@@ -70,23 +53,11 @@ async fn look_for(
     sql: &'static str,
     limit: usize,
     examined: &mut Examined,
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     // One at least, since its row tells how many there are.
     let found = sqlx::query(sql)
         .bind(limit_of(limit.max(1)))
         .fetch_all(connection)
-        .await
-        .map_err(failed)?;
-    for (number, row) in found.iter().enumerate() {
-        let mut fields = Fields::of(row);
-        let key = fields.key()?;
-        if number == 0 {
-            let many: i64 = fields.take()?;
-            examined.faulty += many.unsigned_abs();
-        }
-        if examined.faults.len() < limit {
-            examined.faults.push((key, fault));
-        }
-    }
-    Ok(())
+        .await?;
+    Ok(Fields::faults(&found, fault, limit, examined)?)
 }

@@ -1,39 +1,18 @@
-//! Lists: which index serves a filter, and the page that it gives.
+//! Lists: the page that an index gives.
 //!
 //! A page is a stretch of one index, from its newest end or the cursor on. No page sorts, skips or
 //! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
-//! not tell is looked up row by row; a page ends after [`MOST_SCANNED`] such rows, short but with a
-//! cursor, so that a filter which hardly anything passes cannot keep a reader busy.
+//! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
+//! a cursor, so that a filter which hardly anything passes cannot keep a reader busy.
 
 use super::bulk::Statement;
-use super::error::failed;
-use super::read::limit_of;
-use super::rows::{Fields, Stored, stored, stored_columns};
-use crate::domain::state::{Cause, State};
-use crate::journal::{Cursor, Filter, JournalError, Order, Page};
+use super::error::Failure;
+use super::load::stored_columns;
+use crate::domain::state::Cause;
+use crate::journal::list::{Index, Plan, Stretch};
+use crate::journal::rows::{Fields, Ladders, Stored};
+use crate::journal::{Cursor, Filter, Order, Page, limit_of};
 use sqlx::{AssertSqlSafe, SqlitePool};
-
-/// Most rows looked at for one page.
-pub(super) const MOST_SCANNED: usize = 50_000;
-
-/// A filter with the index that serves it best, and the part of the filter that this index covers.
-struct Plan<'filter> {
-    filter: &'filter Filter,
-    /// The state that is asked for; a cause asks for the dead.
-    state: Option<State>,
-    order: Order,
-    index: &'static str,
-    sees_state: bool,
-    sees_lane: bool,
-    sees_topic: bool,
-}
-
-/// A stretch of a list: from below `upper` down to `lower` itself, as instant and row number.
-#[derive(Clone, Copy)]
-struct Stretch {
-    upper: (i64, i64),
-    lower: (i64, i64),
-}
 
 /// Gives a page for which at most `most_scanned` rows are looked up.
 pub(super) async fn list(
@@ -43,36 +22,34 @@ pub(super) async fn list(
     cursor: Option<Cursor>,
     limit: usize,
     most_scanned: usize,
-) -> Result<Page, JournalError> {
+) -> Result<Page, Failure> {
     let Some(plan) = Plan::of(filter, order) else {
         return Ok(Page::default());
     };
-    let mut stretch = Stretch::of(filter, cursor);
+    let mut stretch = stretch_of(filter, cursor);
     let limit = limit.max(1);
-    let mut reading = readers.begin().await.map_err(failed)?;
+    let mut reading = readers.begin().await?;
     let mut floor = None;
-    if !plan.is_exact() {
+    if !is_exact(&plan) {
         let skipped = most_scanned.saturating_sub(1);
-        let found = bound(plan.floor_sql(), &plan, stretch, skipped)
+        let found = bound(floor_sql(&plan), &plan, stretch, skipped)
             .fetch_optional(&mut *reading)
-            .await
-            .map_err(failed)?;
+            .await?;
         if let Some(row) = found {
-            let mut fields = Fields::of(&row);
-            let last = (fields.take()?, fields.take()?);
-            stretch.lower = last;
+            let last = Fields::of(&row).cursor()?;
+            stretch.lower = (last.at_ms, last.row);
             floor = Some(last);
         }
     }
-    let found = bound(plan.page_sql(), &plan, stretch, limit.saturating_add(1))
+    let found = bound(page_sql(&plan), &plan, stretch, limit.saturating_add(1))
         .fetch_all(&mut *reading)
-        .await
-        .map_err(failed)?;
+        .await?;
     let more = found.len() > limit;
+    let mut ladders = Ladders::default();
     let page: Vec<Stored> = found
         .iter()
         .take(limit)
-        .map(|row| stored(&mut Fields::of(row)))
+        .map(|row| Fields::of(row).stored(&mut ladders))
         .collect::<Result<_, _>>()?;
     let next = match page.last() {
         Some(last) if more => Some(Cursor {
@@ -82,7 +59,7 @@ pub(super) async fn list(
             },
             row: last.row_id,
         }),
-        _ => floor.map(|(at_ms, row)| Cursor { at_ms, row }),
+        _ => floor,
     };
     Ok(Page {
         items: page.into_iter().map(|stored| stored.snapshot).collect(),
@@ -90,114 +67,84 @@ pub(super) async fn list(
     })
 }
 
-impl Stretch {
-    fn of(filter: &Filter, cursor: Option<Cursor>) -> Self {
-        let before = |at_ms| (at_ms, i64::MIN);
-        let end = filter.to_ms.map_or((i64::MAX, i64::MAX), before);
-        Self {
-            upper: cursor.map_or(end, |cursor| end.min((cursor.at_ms, cursor.row))),
-            lower: filter.from_ms.map_or((i64::MIN, i64::MIN), before),
-        }
+fn stretch_of(filter: &Filter, cursor: Option<Cursor>) -> Stretch {
+    let first = |at_ms| (at_ms, i64::MIN);
+    Stretch::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
+}
+
+/// Whether the index covers the whole filter, so that every row of the stretch is an item.
+fn is_exact(plan: &Plan<'_>) -> bool {
+    conditions(plan, Parts::All) == conditions(plan, Parts::Covered) && plan.filter.cause.is_none()
+}
+
+/// Which parts of a filter are spelt out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Parts {
+    All,
+    /// Those that the index covers.
+    Covered,
+}
+
+fn page_sql(plan: &Plan<'_>) -> String {
+    let conditions = conditions(plan, Parts::All);
+    let cause = plan.filter.cause.map_or("", |_| " AND n.cause = ?3");
+    let conditions = format!("{conditions}{cause}");
+    sql(plan, stored_columns!(), &conditions, "LIMIT ?8")
+}
+
+/// Finds the last row that a page may look up, in the index alone.
+fn floor_sql(plan: &Plan<'_>) -> String {
+    let conditions = conditions(plan, Parts::Covered);
+    let columns = format!("n.{}, n.row_id", at_of(plan));
+    sql(plan, &columns, &conditions, "LIMIT 1 OFFSET ?8")
+}
+
+/// Every index is named: SQLite's own choice may sort millions of rows, since it knows nothing
+/// of how many there are of each kind.
+fn sql(plan: &Plan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
+    let (at, index) = (at_of(plan), index_of(plan));
+    format!(
+        "SELECT {columns} FROM notifications AS n INDEXED BY {index}
+         WHERE (n.{at}, n.row_id) < (?4, ?5) AND (n.{at}, n.row_id) >= (?6, ?7){conditions}
+         ORDER BY n.{at} DESC, n.row_id DESC {limit}"
+    )
+}
+
+fn conditions(plan: &Plan<'_>, parts: Parts) -> String {
+    let mut conditions = String::new();
+    // What an index leaves out is spelt out as in its definition, or SQLite would not use it.
+    if plan.index == Index::Ended {
+        conditions.push_str(" AND n.ended_ms IS NOT NULL");
+    }
+    let of_state = matches!(plan.index, Index::OfState(_) | Index::EndedOfState(_));
+    let is_spelt = |covered: bool| covered || parts == Parts::All;
+    if let Some(state) = plan.state.filter(|_| is_spelt(of_state)) {
+        conditions.push_str(&format!(" AND n.state = '{state}'"));
+    }
+    if plan.filter.lane.is_some() && is_spelt(plan.index == Index::OfLane) {
+        conditions.push_str(" AND n.lane = ?1");
+    }
+    if plan.filter.topic.is_some() && is_spelt(plan.index == Index::OfTopic) {
+        conditions.push_str(" AND n.topic = ?2");
+    }
+    conditions
+}
+
+fn index_of(plan: &Plan<'_>) -> String {
+    match plan.index {
+        Index::Everything => "registered".to_string(),
+        Index::OfLane => "registered_by_lane".to_string(),
+        Index::OfTopic => "registered_by_topic".to_string(),
+        Index::OfState(state) => format!("registered_{state}"),
+        Index::Ended => "ended".to_string(),
+        Index::EndedOfState(state) => format!("ended_{state}"),
     }
 }
 
-impl<'filter> Plan<'filter> {
-    /// `None` if nothing can pass the filter.
-    fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
-        use State::{Cancelled, Dead, Delivered, Scheduled};
-        let state = match (filter.state, filter.cause) {
-            (state, None) => state,
-            (None | Some(Dead), Some(_)) => Some(Dead),
-            (Some(Scheduled | Delivered | Cancelled), Some(_)) => return None,
-        };
-        let by_state = |index| (index, true, false, false);
-        let (index, sees_state, sees_lane, sees_topic) = match (order, state) {
-            (Order::Ended, Some(Scheduled)) => return None,
-            (Order::Ended, Some(Dead)) => by_state("ended_dead"),
-            (Order::Ended, Some(Cancelled)) => by_state("ended_cancelled"),
-            (Order::Ended, Some(Delivered) | None) => ("ended", false, false, false),
-            (Order::Registered, Some(Dead)) => by_state("registered_dead"),
-            (Order::Registered, Some(Cancelled)) => by_state("registered_cancelled"),
-            // What waits in a lane is among the newest of it; all that waits can be far more.
-            (Order::Registered, _) if filter.lane.is_some() => {
-                ("registered_by_lane", false, true, false)
-            }
-            (Order::Registered, Some(Scheduled)) => by_state("registered_scheduled"),
-            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => {
-                ("registered_by_topic", false, false, true)
-            }
-            (Order::Registered, Some(Delivered) | None) => ("registered", false, false, false),
-        };
-        Some(Self {
-            filter,
-            state,
-            order,
-            index,
-            sees_state,
-            sees_lane,
-            sees_topic,
-        })
-    }
-
-    /// Whether the index covers the whole filter, so that every row of the stretch is an item.
-    fn is_exact(&self) -> bool {
-        (self.sees_state || self.state.is_none())
-            && (self.sees_lane || self.filter.lane.is_none())
-            && (self.sees_topic || self.filter.topic.is_none())
-            && self.filter.cause.is_none()
-    }
-
-    fn page_sql(&self) -> String {
-        let conditions = self.conditions(true, true, true);
-        let cause = self.filter.cause.map_or("", |_| " AND n.cause = ?3");
-        self.sql(
-            stored_columns!(),
-            &format!("{conditions}{cause}"),
-            "LIMIT ?8",
-        )
-    }
-
-    /// Finds the last row that a page may look up, in the index alone.
-    fn floor_sql(&self) -> String {
-        let conditions = self.conditions(self.sees_state, self.sees_lane, self.sees_topic);
-        let columns = format!("n.{}, n.row_id", self.at());
-        self.sql(&columns, &conditions, "LIMIT 1 OFFSET ?8")
-    }
-
-    /// Every index is named: SQLite's own choice may sort millions of rows, since it knows nothing
-    /// of how many there are of each kind.
-    fn sql(&self, columns: &str, conditions: &str, limit: &str) -> String {
-        let (at, index) = (self.at(), self.index);
-        format!(
-            "SELECT {columns} FROM notifications AS n INDEXED BY {index}
-             WHERE (n.{at}, n.row_id) < (?4, ?5) AND (n.{at}, n.row_id) >= (?6, ?7){conditions}
-             ORDER BY n.{at} DESC, n.row_id DESC {limit}"
-        )
-    }
-
-    fn conditions(&self, state: bool, lane: bool, topic: bool) -> String {
-        let mut conditions = String::new();
-        // What an index leaves out is spelt out as in its definition, or SQLite would not use it.
-        if self.index == "ended" {
-            conditions.push_str(" AND n.ended_ms IS NOT NULL");
-        }
-        if let (true, Some(state)) = (state, self.state) {
-            conditions.push_str(&format!(" AND n.state = '{state}'"));
-        }
-        if lane && self.filter.lane.is_some() {
-            conditions.push_str(" AND n.lane = ?1");
-        }
-        if topic && self.filter.topic.is_some() {
-            conditions.push_str(" AND n.topic = ?2");
-        }
-        conditions
-    }
-
-    fn at(&self) -> &'static str {
-        match self.order {
-            Order::Registered => "registered_ms",
-            Order::Ended => "ended_ms",
-        }
+fn at_of(plan: &Plan<'_>) -> &'static str {
+    match plan.order {
+        Order::Registered => "registered_ms",
+        Order::Ended => "ended_ms",
     }
 }
 
@@ -224,6 +171,7 @@ mod tests {
     use crate::domain::key::Key;
     use crate::domain::ladder::Ladder;
     use crate::domain::notification::{Registration, Start};
+    use crate::domain::state::State;
     use crate::domain::webhook_id::WebhookId;
     use crate::journal::sqlite::SqliteJournal;
     use crate::journal::{Actor, Journal, Registering};
@@ -262,9 +210,9 @@ mod tests {
                 let Some(plan) = Plan::of(&filter, order) else {
                     continue;
                 };
-                for sql in [plan.page_sql(), plan.floor_sql()] {
+                for sql in [page_sql(&plan), floor_sql(&plan)] {
                     let explain = format!("EXPLAIN QUERY PLAN {sql}");
-                    let lines = bound(explain, &plan, Stretch::of(&filter, None), 1)
+                    let lines = bound(explain, &plan, stretch_of(&filter, None), 1)
                         .fetch_all(&journal.readers)
                         .await
                         .expect("explained");
@@ -272,13 +220,16 @@ mod tests {
                         panic!("{} steps for {sql}", lines.len());
                     };
                     let step: &str = line.get("detail");
-                    let expected = format!("INDEX {} (", plan.index);
+                    let expected = format!("INDEX {} (", index_of(&plan));
                     assert!(step.starts_with("SEARCH n USING"), "{step}: {sql}");
                     assert!(step.contains(&expected), "{step}: {sql}");
-                    assert!(step.contains(&format!("{}<?", plan.at())), "{step}: {sql}");
+                    assert!(
+                        step.contains(&format!("{}<?", at_of(&plan))),
+                        "{step}: {sql}"
+                    );
                 }
-                let floor = format!("EXPLAIN QUERY PLAN {}", plan.floor_sql());
-                let line = bound(floor, &plan, Stretch::of(&filter, None), 1)
+                let floor = format!("EXPLAIN QUERY PLAN {}", floor_sql(&plan));
+                let line = bound(floor, &plan, stretch_of(&filter, None), 1)
                     .fetch_one(&journal.readers)
                     .await
                     .expect("explained");

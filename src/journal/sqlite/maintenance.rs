@@ -1,10 +1,9 @@
 //! What maintenance asks for: recent changes, small values under a name, and forgetting what is old.
 
-use super::error::failed;
-use super::read::limit_of;
-use super::rows::Fields;
+use super::error::Failure;
 use crate::domain::key::Key;
-use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild};
+use crate::journal::rows::Fields;
+use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ pub(super) async fn changes(
     until_ms: i64,
     cursor: Option<Cursor>,
     limit: usize,
-) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+) -> Result<(Vec<Key>, Option<Cursor>), Failure> {
     let after = cursor.unwrap_or(Cursor {
         at_ms: from_ms,
         row: i64::MIN,
@@ -36,17 +35,8 @@ pub(super) async fn changes(
     .bind(until_ms)
     .bind(limit_of(limit))
     .fetch_all(readers)
-    .await
-    .map_err(failed)?;
-    let mut keys = Vec::with_capacity(found.len());
-    let mut last = None;
-    for row in &found {
-        let mut fields = Fields::of(row);
-        let (at_ms, row): (i64, i64) = (fields.take()?, fields.take()?);
-        last = Some(Cursor { at_ms, row });
-        keys.push(fields.key()?);
-    }
-    Ok((keys, last.filter(|_| found.len() == limit)))
+    .await?;
+    Ok(Fields::changes(&found, limit)?)
 }
 
 /// Writes a rebuild down.
@@ -54,15 +44,14 @@ pub(super) async fn rebuilding(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     rebuild: &Rebuild,
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     sqlx::query("INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES (?, ?, ?, ?)")
         .bind(rebuild.at_ms)
         .bind(rebuild.actor.0.clone())
         .bind(instance.clone())
         .bind(rebuild.reason.as_str())
         .execute(connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     Ok(())
 }
 
@@ -71,7 +60,7 @@ pub(super) async fn prune(
     connection: &mut SqliteConnection,
     prune: &Prune,
     limit: usize,
-) -> Result<Pruned, JournalError> {
+) -> Result<Pruned, Failure> {
     let (before_ms, place) = (prune.payloads_before_ms, "payloads_pruned");
     let (payloads, more_payloads) = ended(connection, place, before_ms, limit).await?;
     let payloads = delete(
@@ -95,10 +84,7 @@ pub(super) async fn prune(
     )
     .await?;
     if payloads + records > 0 {
-        sqlx::query(GIVE_PAGES_BACK)
-            .execute(connection)
-            .await
-            .map_err(failed)?;
+        sqlx::query(GIVE_PAGES_BACK).execute(connection).await?;
     }
     Ok(Pruned {
         payloads,
@@ -116,7 +102,7 @@ async fn ended(
     place: &str,
     before_ms: i64,
     limit: usize,
-) -> Result<(Vec<i64>, bool), JournalError> {
+) -> Result<(Vec<i64>, bool), Failure> {
     let (at_ms, row) = match recall(connection, place).await? {
         None => (i64::MIN, i64::MIN),
         Some(text) => read_place(&text)
@@ -132,8 +118,7 @@ async fn ended(
     .bind(before_ms)
     .bind(limit_of(limit))
     .fetch_all(&mut *connection)
-    .await
-    .map_err(failed)?;
+    .await?;
     if let Some((at_ms, row, _)) = found.last() {
         remember(connection, place, &format!("{at_ms}/{row}")).await?;
     }
@@ -151,30 +136,29 @@ async fn dead(
     connection: &mut SqliteConnection,
     before_ms: i64,
     limit: usize,
-) -> Result<Vec<i64>, JournalError> {
-    sqlx::query_scalar(
+) -> Result<Vec<i64>, Failure> {
+    let found = sqlx::query_scalar(
         "SELECT row_id FROM notifications INDEXED BY ended_dead
          WHERE state = 'dead' AND ended_ms < ? ORDER BY ended_ms, row_id LIMIT ?",
     )
     .bind(before_ms)
     .bind(limit_of(limit))
     .fetch_all(connection)
-    .await
-    .map_err(failed)
+    .await?;
+    Ok(found)
 }
 
 async fn delete(
     connection: &mut SqliteConnection,
     statement: &'static str,
     rows: &[i64],
-) -> Result<u64, JournalError> {
+) -> Result<u64, Failure> {
     let mut deleted = 0;
     for row in rows {
         deleted += sqlx::query(statement)
             .bind(row)
             .execute(&mut *connection)
-            .await
-            .map_err(failed)?
+            .await?
             .rows_affected();
     }
     Ok(deleted)
@@ -184,12 +168,12 @@ async fn delete(
 pub(super) async fn recall(
     connection: &mut SqliteConnection,
     name: &str,
-) -> Result<Option<String>, JournalError> {
-    sqlx::query_scalar("SELECT value FROM meta WHERE name = 'kept:' || ?")
+) -> Result<Option<String>, Failure> {
+    let value = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'kept:' || ?")
         .bind(name)
         .fetch_optional(connection)
-        .await
-        .map_err(failed)
+        .await?;
+    Ok(value)
 }
 
 /// Keeps a value under a name.
@@ -197,7 +181,7 @@ pub(super) async fn remember(
     connection: &mut SqliteConnection,
     name: &str,
     value: &str,
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     sqlx::query(
         "INSERT INTO meta (name, value) VALUES ('kept:' || ?, ?)
          ON CONFLICT (name) DO UPDATE SET value = excluded.value",
@@ -205,7 +189,6 @@ pub(super) async fn remember(
     .bind(name)
     .bind(value)
     .execute(connection)
-    .await
-    .map_err(failed)?;
+    .await?;
     Ok(())
 }

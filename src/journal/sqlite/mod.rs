@@ -9,15 +9,16 @@ mod check;
 mod error;
 mod examine;
 mod list;
+mod load;
 mod maintenance;
 mod open;
 mod read;
-mod rows;
 mod set_aside;
 mod statements;
 mod write;
 mod writer;
 
+use super::list::MOST_SCANNED;
 use super::{
     AllSetAside, Bodies, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
     JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
@@ -27,6 +28,7 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
+use error::Failure;
 use sqlx::SqlitePool;
 use std::fs::File;
 use std::sync::Arc;
@@ -101,27 +103,27 @@ impl Journal for SqliteJournal {
     async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         set_aside::set_aside(transaction.connection(), &self.instance, setting).await?;
-        transaction.commit().await
+        Ok(transaction.commit().await?)
     }
 
     async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
-        set_aside::all(&self.readers, limit).await
+        Ok(set_aside::all(&self.readers, limit).await?)
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
-        read::find(&self.readers, key).await
+        Ok(read::find(&self.readers, key).await?)
     }
 
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
-        read::snapshots(&self.readers, keys).await
+        Ok(read::snapshots(&self.readers, keys).await?)
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
-        read::transitions(&self.readers, key).await
+        Ok(read::transitions(&self.readers, key).await?)
     }
 
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
-        read::pending(&self.readers, key).await
+        Ok(read::pending(&self.readers, key).await?)
     }
 
     async fn pending_page(
@@ -129,7 +131,7 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        read::pending_page(&self.readers, cursor, limit, Bodies::Read).await
+        Ok(read::pending_page(&self.readers, cursor, limit, Bodies::Read).await?)
     }
 
     async fn pending_page_without_bodies(
@@ -137,11 +139,12 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        read::pending_page(&self.readers, cursor, limit, Bodies::Left).await
+        Ok(read::pending_page(&self.readers, cursor, limit, Bodies::Left).await?)
     }
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
-        read::bodies(&self.readers, keys).await
+        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        Ok(load::bodies(&mut reading, keys).await?)
     }
 
     async fn list(
@@ -151,8 +154,7 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<Page, JournalError> {
-        let most = list::MOST_SCANNED;
-        list::list(&self.readers, filter, order, cursor, limit, most).await
+        Ok(list::list(&self.readers, filter, order, cursor, limit, MOST_SCANNED).await?)
     }
 
     async fn changes(
@@ -162,19 +164,19 @@ impl Journal for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
-        maintenance::changes(&self.readers, from_ms, until_ms, cursor, limit).await
+        Ok(maintenance::changes(&self.readers, from_ms, until_ms, cursor, limit).await?)
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         write::note(transaction.connection(), &self.instance, notes).await?;
-        transaction.commit().await
+        Ok(transaction.commit().await?)
     }
 
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         maintenance::rebuilding(transaction.connection(), &self.instance, rebuild).await?;
-        transaction.commit().await
+        Ok(transaction.commit().await?)
     }
 
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
@@ -190,27 +192,27 @@ impl Journal for SqliteJournal {
     }
 
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
-        let mut reading = self.readers.acquire().await.map_err(error::failed)?;
-        maintenance::recall(&mut reading, name).await
+        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        Ok(maintenance::recall(&mut reading, name).await?)
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         maintenance::remember(transaction.connection(), name, value).await?;
-        transaction.commit().await
+        Ok(transaction.commit().await?)
     }
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {
-        let mut reading = self.readers.acquire().await.map_err(error::failed)?;
-        read::counts(&mut reading).await
+        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        Ok(read::counts(&mut reading).await?)
     }
 
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
-        examine::examine(&self.readers, limit).await
+        Ok(examine::examine(&self.readers, limit).await?)
     }
 
     async fn check(&self) -> Result<(), JournalError> {
-        check::check(self.writer()?, &self.instance).await
+        Ok(check::check(self.writer()?, &self.instance).await?)
     }
 
     async fn close(&self) {

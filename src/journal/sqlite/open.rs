@@ -114,13 +114,8 @@ impl SqliteJournal {
             .read_only(true)
             .busy_timeout(BUSY)
             .disable_statement_logging();
-        let mut connection = options.connect().await.map_err(|error| {
-            if is_no_database(&error) {
-                refused(&file, &"it is no SQLite database")
-            } else {
-                refuse(error)
-            }
-        })?;
+        let connection = options.connect().await;
+        let mut connection = connection.map_err(|error| unopened(&file, error))?;
         recognize(&mut connection, &file).await?;
         let id = sqlx::query_scalar(IDENTITY)
             .fetch_one(&mut connection)
@@ -148,13 +143,7 @@ async fn read_with(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Er
 
 /// Makes sure that the file is a journal of this version.
 async fn recognize(connection: &mut SqliteConnection, file: &Path) -> Result<(), JournalError> {
-    let refuse = |error| {
-        if is_no_database(&error) {
-            refused(file, &"it is no SQLite database")
-        } else {
-            refused(file, &failed(error))
-        }
-    };
+    let refuse = |error| unopened(file, error);
     let mark: i64 = sqlx::query_scalar("SELECT application_id FROM pragma_application_id")
         .fetch_one(&mut *connection)
         .await
@@ -175,6 +164,14 @@ async fn recognize(connection: &mut SqliteConnection, file: &Path) -> Result<(),
         )),
         Some(Ordering::Greater) => Err(newer(file, applied)),
     }
+}
+
+/// What it means that a file which may be anything cannot be read.
+fn unopened(file: &Path, error: sqlx::Error) -> JournalError {
+    if is_no_database(&error) {
+        return refused(file, &"it is no SQLite database");
+    }
+    refused(file, &failed(error))
 }
 
 fn newer(file: &Path, version: i64) -> JournalError {
@@ -227,13 +224,7 @@ fn lock(file: &Path) -> Result<File, JournalError> {
 /// Marks an empty file as a journal; refuses one that is something else, before anything in it is
 /// touched.
 async fn claim(file: &Path) -> Result<(), JournalError> {
-    let refuse = |error| {
-        if is_no_database(&error) {
-            refused(file, &"it is no SQLite database")
-        } else {
-            refused(file, &failed(error))
-        }
-    };
+    let refuse = |error| unopened(file, error);
     let mut connection = SqliteConnectOptions::new()
         .filename(file)
         .busy_timeout(BUSY)

@@ -1,14 +1,14 @@
 //! Reading one notification, and the pending ones in the order in which they fall due.
 
-use super::error::failed;
-use super::rows::{self, Fields, payload_columns, stored_columns};
+use super::error::Failure;
+use super::load::{self, payload_columns, stored_columns};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
+use crate::journal::rows::{Fields, Ladders};
 use crate::journal::{
     Bodies, Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN,
-    Pending, Transition, history,
+    Pending, Transition, history, limit_of,
 };
-use bytes::Bytes;
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
@@ -19,12 +19,9 @@ const STRETCH: usize = 64;
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// One notification with its attempts, both as of the same instant.
-pub(super) async fn find(
-    readers: &SqlitePool,
-    key: &Key,
-) -> Result<Option<Snapshot>, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
-    let mut known = rows::load(&mut reading, &[key]).await?;
+pub(super) async fn find(readers: &SqlitePool, key: &Key) -> Result<Option<Snapshot>, Failure> {
+    let mut reading = readers.begin().await?;
+    let mut known = load::load(&mut reading, &[key]).await?;
     let Some(stored) = known.remove(key) else {
         return Ok(None);
     };
@@ -36,12 +33,11 @@ pub(super) async fn find(
     .bind(stored.row_id)
     .bind(limit_of(MOST_ATTEMPTS_SHOWN))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
+    .await?;
     Ok(Some(Snapshot {
         attempts: attempts
             .iter()
-            .map(rows::attempt)
+            .map(|row| Fields::of(row).attempt())
             .collect::<Result<_, _>>()?,
         ..stored.snapshot
     }))
@@ -51,30 +47,19 @@ pub(super) async fn find(
 pub(super) async fn snapshots(
     readers: &SqlitePool,
     keys: &[Key],
-) -> Result<Vec<Option<Snapshot>>, JournalError> {
-    let mut reading = readers.acquire().await.map_err(failed)?;
+) -> Result<Vec<Option<Snapshot>>, Failure> {
+    let mut reading = readers.acquire().await?;
     let wanted: Vec<&Key> = keys.iter().collect();
-    let known = rows::load(&mut reading, &wanted).await?;
+    let known = load::load(&mut reading, &wanted).await?;
     let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
     Ok(keys.iter().map(stands).collect())
-}
-
-/// The bodies of these, in order.
-pub(super) async fn bodies(
-    readers: &SqlitePool,
-    keys: &[Key],
-) -> Result<Vec<Option<Bytes>>, JournalError> {
-    let mut reading = readers.acquire().await.map_err(failed)?;
-    let wanted: Vec<&Key> = keys.iter().collect();
-    let known = rows::bodies(&mut reading, &wanted).await?;
-    Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
 }
 
 pub(super) async fn transitions(
     readers: &SqlitePool,
     key: &Key,
-) -> Result<Vec<Transition>, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+) -> Result<Vec<Transition>, Failure> {
+    let mut reading = readers.begin().await?;
     let own = sqlx::query(
         "SELECT kind, at_ms, actor, instance, detail
          FROM (SELECT * FROM transitions
@@ -86,9 +71,8 @@ pub(super) async fn transitions(
     .bind(key.id())
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
-    let own: Vec<Transition> = own.iter().map(rows::transition).collect::<Result<_, _>>()?;
+    .await?;
+    let own = Fields::transitions(&own)?;
     let Some(first) = own.first() else {
         return Ok(own);
     };
@@ -100,19 +84,12 @@ pub(super) async fn transitions(
     .bind(first.at_ms)
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
-    let rebuilds = rebuilds
-        .iter()
-        .map(rows::transition)
-        .collect::<Result<_, _>>()?;
+    .await?;
+    let rebuilds = Fields::transitions(&rebuilds)?;
     Ok(history::with_rebuilds(own, rebuilds))
 }
 
-pub(super) async fn pending(
-    readers: &SqlitePool,
-    key: &Key,
-) -> Result<Option<Pending>, JournalError> {
+pub(super) async fn pending(readers: &SqlitePool, key: &Key) -> Result<Option<Pending>, Failure> {
     let found = sqlx::query(concat!(
         "SELECT ",
         stored_columns!(),
@@ -125,10 +102,9 @@ pub(super) async fn pending(
     .bind(key.topic())
     .bind(key.id())
     .fetch_optional(readers)
-    .await
-    .map_err(failed)?;
-    let pending = found.map(|row| rows::pending(&mut Fields::of(&row), Bodies::Read));
-    pending.transpose()
+    .await?;
+    let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
+    Ok(pending.transpose()?)
 }
 
 /// A page of pending notifications, soonest due first; shorter than `limit` if they are large.
@@ -137,8 +113,9 @@ pub(super) async fn pending_page(
     mut cursor: Option<Cursor>,
     limit: usize,
     bodies: Bodies,
-) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+) -> Result<(Vec<Pending>, Option<Cursor>), Failure> {
+    let mut reading = readers.begin().await?;
+    let mut ladders = Ladders::default();
     let mut page = Vec::new();
     let (mut looked_at, mut bytes) = (0, 0);
     while looked_at < limit && bytes < PAGE_BYTES {
@@ -146,14 +123,14 @@ pub(super) async fn pending_page(
         let found = pending_stretch(&mut reading, cursor, wanted, bodies).await?;
         for row in &found {
             cursor = Some(Cursor {
-                at_ms: row.try_get("next_due_ms").map_err(failed)?,
-                row: row.try_get("row_id").map_err(failed)?,
+                at_ms: row.try_get("next_due_ms")?,
+                row: row.try_get("row_id")?,
             });
             // Not even read: it may be what cannot be read.
-            if row.try_get("set_aside").map_err(failed)? {
+            if row.try_get("set_aside")? {
                 continue;
             }
-            let pending = rows::pending(&mut Fields::of(row), bodies)?;
+            let pending = Fields::of(row).pending(&mut ladders, bodies)?;
             bytes += pending.notification.body.held_len();
             page.push(pending);
         }
@@ -197,7 +174,7 @@ async fn pending_stretch(
     cursor: Option<Cursor>,
     wanted: usize,
     bodies: Bodies,
-) -> Result<Vec<SqliteRow>, JournalError> {
+) -> Result<Vec<SqliteRow>, Failure> {
     let (due_with, due_after) = match bodies {
         Bodies::Read => (DUE_WITH, DUE_AFTER),
         Bodies::Left => (DUE_WITH_LEFT, DUE_AFTER_LEFT),
@@ -209,33 +186,23 @@ async fn pending_stretch(
             .bind(cursor.row)
             .bind(limit_of(wanted))
             .fetch_all(&mut *connection)
-            .await
-            .map_err(failed)?;
+            .await?;
     }
     if found.len() < wanted {
         let mut later = sqlx::query(due_after)
             .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
             .bind(limit_of(wanted - found.len()))
             .fetch_all(connection)
-            .await
-            .map_err(failed)?;
+            .await?;
         found.append(&mut later);
     }
     Ok(found)
 }
 
-/// A bound of rows as SQL takes it.
-pub(super) fn limit_of(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
-}
-
-pub(super) async fn counts(
-    connection: &mut SqliteConnection,
-) -> Result<JournalCounts, JournalError> {
+pub(super) async fn counts(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
     let found = sqlx::query("SELECT name, many FROM counts")
         .fetch_all(connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     let mut counts = JournalCounts::default();
     for row in &found {
         let mut fields = Fields::of(row);
@@ -248,7 +215,7 @@ pub(super) async fn counts(
             "delivered" => counts.delivered = many,
             "dead" => counts.dead = many,
             "cancelled" => counts.cancelled = many,
-            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`"))),
+            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`")).into()),
         }
     }
     Ok(counts)

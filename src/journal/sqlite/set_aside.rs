@@ -1,11 +1,10 @@
 //! The notifications that are set aside: writing one down, releasing one, listing them.
 
-use super::error::failed;
-use super::read::limit_of;
-use super::rows::Fields;
+use super::error::Failure;
 use crate::domain::key::Key;
-use crate::domain::snapshot::SetAside;
-use crate::journal::{AllSetAside, JournalError, Released, SettingAside};
+use crate::journal::history::Released;
+use crate::journal::rows::Fields;
+use crate::journal::{AllSetAside, SettingAside, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
@@ -27,7 +26,7 @@ pub(super) async fn set_aside(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     setting: &SettingAside,
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     sqlx::query(
         "INSERT INTO set_aside (topic, id, at_ms, reason, instance) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (topic, id) DO NOTHING",
@@ -38,8 +37,7 @@ pub(super) async fn set_aside(
     .bind(setting.reason.as_str())
     .bind(instance.clone())
     .execute(connection)
-    .await
-    .map_err(failed)?;
+    .await?;
     Ok(())
 }
 
@@ -47,52 +45,30 @@ pub(super) async fn set_aside(
 pub(super) async fn release(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Released>, JournalError> {
+) -> Result<Option<Released>, Failure> {
     let found = sqlx::query(
         "DELETE FROM set_aside WHERE topic = ? AND id = ? RETURNING at_ms, reason, instance",
     )
     .bind(key.topic())
     .bind(key.id())
     .fetch_optional(connection)
-    .await
-    .map_err(failed)?;
-    let Some(row) = found else {
-        return Ok(None);
-    };
-    let mut fields = Fields::of(&row);
-    Ok(Some(Released {
-        set_aside: SetAside {
-            at_ms: fields.take()?,
-            reason: fields.take()?,
-        },
-        instance: fields.take()?,
-    }))
+    .await?;
+    let released = found.map(|row| Fields::of(&row).released());
+    Ok(released.transpose()?)
 }
 
 /// See [`crate::journal::Journal::all_set_aside`].
-pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, JournalError> {
-    let mut reading = readers.begin().await.map_err(failed)?;
+pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, Failure> {
+    let mut reading = readers.begin().await?;
     let total: i64 = sqlx::query_scalar(pending_set_aside!("count(*)", ""))
         .fetch_one(&mut *reading)
-        .await
-        .map_err(failed)?;
+        .await?;
     let found = sqlx::query(pending_set_aside!(
         "a.topic, a.id, a.at_ms, a.reason",
         "ORDER BY a.at_ms, a.topic, a.id LIMIT ?"
     ))
     .bind(limit_of(limit))
     .fetch_all(&mut *reading)
-    .await
-    .map_err(failed)?;
-    let mut named = Vec::with_capacity(found.len());
-    for row in &found {
-        let mut fields = Fields::of(row);
-        let key = fields.key()?;
-        let (at_ms, reason) = (fields.take()?, fields.take()?);
-        named.push((key, SetAside { at_ms, reason }));
-    }
-    Ok(AllSetAside {
-        total: total.unsigned_abs(),
-        named,
-    })
+    .await?;
+    Ok(Fields::all_set_aside(total, &found)?)
 }

@@ -1,32 +1,16 @@
 //! The statements that write, and how values go into them.
 
 use super::bulk::{Bulk, Statement};
-use super::error::failed;
-use super::rows::Stored;
-use crate::domain::attempt::Attempt;
+use super::error::Failure;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::effect::Line;
-use crate::journal::{Actor, JournalError, body_of};
+use crate::domain::state::Cause;
+use crate::journal::body_of;
+use crate::journal::history::HistoryRow;
+use crate::journal::recordings::AttemptRow;
+use crate::journal::rows::{Stored, headers_text};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
-
-/// A row of `transitions`.
-pub(super) struct HistoryRow {
-    pub(super) notification: i64,
-    pub(super) at_ms: i64,
-    pub(super) line: Line,
-    pub(super) actor: Actor,
-    pub(super) instance: Arc<str>,
-}
-
-/// A row of `attempts`.
-pub(super) struct AttemptRow<'recording> {
-    pub(super) notification: i64,
-    pub(super) attempt: &'recording Attempt,
-    pub(super) instance: Arc<str>,
-    pub(super) at_ms: i64,
-}
 
 static INSERT_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
@@ -74,7 +58,7 @@ static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
 pub(super) async fn insert_notifications(
     connection: &mut SqliteConnection,
     rows: &[(Stored, &Notification)],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     INSERT_NOTIFICATIONS
         .execute(connection, rows, bind_notification)
         .await?;
@@ -87,7 +71,7 @@ pub(super) async fn insert_notifications(
 pub(super) async fn update_notifications(
     connection: &mut SqliteConnection,
     rows: &[Stored],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     UPDATE_NOTIFICATIONS
         .execute(connection, rows, bind_moved)
         .await
@@ -97,37 +81,37 @@ pub(super) async fn update_notifications(
 pub(super) async fn insert_attempts(
     connection: &mut SqliteConnection,
     rows: &[AttemptRow<'_>],
-) -> Result<(), JournalError> {
-    INSERT_ATTEMPTS
-        .execute(connection, rows, bind_attempt)
-        .await
+    instance: &Arc<str>,
+) -> Result<(), Failure> {
+    let bind = |statement, row: &AttemptRow<'_>| bind_attempt(statement, row, instance);
+    INSERT_ATTEMPTS.execute(connection, rows, bind).await
 }
 
 /// Whether this attempt is in the journal.
 pub(super) async fn is_kept(
     connection: &mut SqliteConnection,
     row: &AttemptRow<'_>,
-) -> Result<bool, JournalError> {
-    sqlx::query_scalar(
+) -> Result<bool, Failure> {
+    let kept = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM attempts
          WHERE notification = ? AND series = ? AND number = ? AND started_ms = ?
            AND outcome = ?)",
     )
     .bind(row.notification)
-    .bind(i64::from(row.attempt.series))
-    .bind(i64::from(row.attempt.number))
-    .bind(row.attempt.started_ms)
-    .bind(row.attempt.answer.outcome.as_str())
+    .bind(i64::from(row.recording.attempt.series))
+    .bind(i64::from(row.recording.attempt.number))
+    .bind(row.recording.attempt.started_ms)
+    .bind(row.recording.attempt.answer.outcome.as_str())
     .fetch_one(connection)
-    .await
-    .map_err(failed)
+    .await?;
+    Ok(kept)
 }
 
 /// Adds lines of history.
 pub(super) async fn insert_history(
     connection: &mut SqliteConnection,
     rows: &[HistoryRow],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     INSERT_TRANSITIONS
         .execute(connection, rows, bind_transition)
         .await
@@ -137,62 +121,35 @@ fn bind_notification(
     statement: Statement,
     (stored, notification): &(Stored, &Notification),
 ) -> Statement {
-    let Snapshot {
-        key,
-        webhook_id,
-        lane,
-        destination,
-        ladder,
-        fingerprint,
-        state,
-        in_flight: _,
-        cause,
-        progress,
-        registered_ms,
-        ended_ms,
-        fence: _,
-        set_aside: _,
-        attempts: _,
-    } = &stored.snapshot;
-    statement
+    let snapshot = &stored.snapshot;
+    let statement = statement
         .bind(stored.row_id)
-        .bind(key.topic())
-        .bind(key.id())
-        .bind(webhook_id.to_bytes().to_vec())
-        .bind(lane.as_str())
-        .bind(destination.as_str())
-        .bind(ladder.to_text())
+        .bind(snapshot.key.topic())
+        .bind(snapshot.key.id())
+        .bind(snapshot.webhook_id.to_bytes().to_vec())
+        .bind(snapshot.lane.as_str())
+        .bind(snapshot.destination.as_str())
+        .bind(snapshot.ladder.to_text())
         .bind(notification.ack.as_str())
         .bind(notification.content_type.as_str())
-        .bind(fingerprint.to_vec())
-        .bind(state.as_str())
-        .bind(cause.map(|cause| cause.as_str()))
-        .bind(i64::from(progress.series))
-        .bind(i64::from(progress.step))
-        .bind(i64::from(progress.attempts))
-        .bind(progress.first_due_ms)
-        .bind(progress.deadline_ms)
-        .bind(progress.due_ms)
-        .bind(progress.retry_at_ms)
-        .bind(progress.clamped)
-        .bind(*registered_ms)
-        .bind(*ended_ms)
+        .bind(snapshot.fingerprint.to_vec());
+    bind_status(statement, snapshot)
+        .bind(snapshot.registered_ms)
+        .bind(snapshot.ended_ms)
 }
 
 fn bind_payload(
     statement: Statement,
     (stored, notification): &(Stored, &Notification),
 ) -> Statement {
-    let headers = serde_json::to_string(notification.headers.pairs())
-        .expect("invariant: pairs of strings serialise");
     statement
         .bind(stored.row_id)
-        .bind(headers)
+        .bind(headers_text(notification))
         .bind(body_of(notification).as_ref())
 }
 
-fn bind_attempt(statement: Statement, row: &AttemptRow<'_>) -> Statement {
-    let attempt = row.attempt;
+fn bind_attempt(statement: Statement, row: &AttemptRow<'_>, instance: &Arc<str>) -> Statement {
+    let attempt = &row.recording.attempt;
     statement
         .bind(row.notification)
         .bind(i64::from(attempt.series))
@@ -204,8 +161,8 @@ fn bind_attempt(statement: Statement, row: &AttemptRow<'_>) -> Statement {
         .bind(attempt.answer.status.map(i64::from))
         .bind(attempt.answer.body.as_slice())
         .bind(attempt.answer.reason.as_str())
-        .bind(row.instance.clone())
-        .bind(row.at_ms)
+        .bind(instance.clone())
+        .bind(row.recording.at_ms)
 }
 
 fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
@@ -219,18 +176,18 @@ fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
 }
 
 fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
-    let Snapshot {
-        state,
-        cause,
-        progress,
-        ended_ms,
-        fence,
-        ..
-    } = &stored.snapshot;
+    let snapshot = &stored.snapshot;
+    bind_status(statement.bind(stored.row_id), snapshot)
+        .bind(snapshot.ended_ms)
+        .bind(i64::try_from(snapshot.fence).unwrap_or(i64::MAX))
+}
+
+/// Binds `state` to `clamped`.
+fn bind_status(statement: Statement, snapshot: &Snapshot) -> Statement {
+    let progress = &snapshot.progress;
     statement
-        .bind(stored.row_id)
-        .bind(state.as_str())
-        .bind(cause.map(|cause| cause.as_str()))
+        .bind(snapshot.state.as_str())
+        .bind(snapshot.cause.map(Cause::as_str))
         .bind(i64::from(progress.series))
         .bind(i64::from(progress.step))
         .bind(i64::from(progress.attempts))
@@ -239,6 +196,4 @@ fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
         .bind(progress.due_ms)
         .bind(progress.retry_at_ms)
         .bind(progress.clamped)
-        .bind(*ended_ms)
-        .bind(i64::try_from(*fence).unwrap_or(i64::MAX))
 }

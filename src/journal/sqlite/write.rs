@@ -1,24 +1,25 @@
 //! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
-use super::error::failed;
-use super::rows::{Stored, load};
+use super::error::Failure;
+use super::load::load;
 use super::set_aside;
 use super::statements::{
-    AttemptRow, HistoryRow, insert_attempts, insert_history, insert_notifications, is_kept,
-    update_notifications,
+    insert_attempts, insert_history, insert_notifications, is_kept, update_notifications,
 };
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::effect::{self, Changes, Effect, Line};
+use crate::journal::effect::{self, Line};
+use crate::journal::history::{self, HistoryRow};
+use crate::journal::recordings::{Outcomes, Recordings};
+use crate::journal::rows::Stored;
 use crate::journal::{
-    Actor, ChangeResult, Changing, JournalError, Noting, Recorded, Recording, RegisterResult,
-    Registering,
+    ChangeResult, Changing, Noting, Recorded, Recording, RegisterResult, Registering,
 };
 use sqlx::SqliteConnection;
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Keeps a batch of notifications. Nobody else writes meanwhile, so what is not there when the
@@ -27,7 +28,7 @@ pub(super) async fn register(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Registering],
-) -> Result<Vec<RegisterResult>, JournalError> {
+) -> Result<Vec<RegisterResult>, Failure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.notification.key).collect();
     let mut known: HashMap<Key, Snapshot> = load(connection, &keys)
         .await?
@@ -36,8 +37,7 @@ pub(super) async fn register(
         .collect();
     let highest: i64 = sqlx::query_scalar("SELECT ifnull(max(row_id), 0) FROM notifications")
         .fetch_one(&mut *connection)
-        .await
-        .map_err(failed)?;
+        .await?;
     let mut row_ids = highest + 1..;
     let mut added: Vec<(Stored, &Notification)> = Vec::new();
     let mut history = Vec::new();
@@ -82,72 +82,28 @@ pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Recording],
-) -> Result<Vec<Recorded>, JournalError> {
+) -> Result<Vec<Recorded>, Failure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
-    let mut known = load(connection, &keys).await?;
-    let mut moved: BTreeMap<i64, Stored> = BTreeMap::new();
-    let mut attempts = Vec::with_capacity(batch.len());
-    let mut history = Vec::new();
+    let known = load(connection, &keys).await?;
+    let mut recordings = Recordings::of(known, instance);
     let mut replies = Vec::with_capacity(batch.len());
     for recording in batch {
-        let Some(stored) = known.get_mut(&recording.key) else {
-            replies.push(Recorded::Missing);
-            continue;
-        };
-        let row = AttemptRow {
-            notification: stored.row_id,
-            attempt: &recording.attempt,
-            instance: instance.clone(),
-            at_ms: recording.at_ms,
-        };
-        let effect = effect::record(&mut stored.snapshot, recording);
-        // One that moved the notification on cannot have been kept before.
-        let repeated = match effect {
-            Effect::Moved(_) => false,
-            Effect::Unmoved | Effect::Stale => {
-                attempts.iter().any(|kept| is_same(kept, &row)) || is_kept(connection, &row).await?
-            }
-        };
-        if repeated {
-            replies.push(effect::repeated(&stored.snapshot, recording));
-            continue;
+        if let Some(row) = recordings.doubtful(recording)
+            && is_kept(connection, &row).await?
+        {
+            recordings.are_kept([row.name()]);
         }
-        attempts.push(row);
-        replies.push(match effect {
-            Effect::Unmoved => Recorded::Applied,
-            Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
-            Effect::Moved(line) => {
-                moved.insert(stored.row_id, stored.clone());
-                history.extend(line.map(|line| HistoryRow {
-                    notification: stored.row_id,
-                    at_ms: recording.at_ms,
-                    line,
-                    actor: Actor::dispatcher(),
-                    instance: instance.clone(),
-                }));
-                Recorded::Applied
-            }
-        });
+        replies.push(recordings.apply(recording));
     }
-    let moved: Vec<Stored> = moved.into_values().collect();
-    insert_attempts(connection, &attempts).await?;
+    let Outcomes {
+        attempts,
+        moved,
+        history,
+    } = recordings.outcomes();
+    insert_attempts(connection, &attempts, instance).await?;
     update_notifications(connection, &moved).await?;
     insert_history(connection, &history).await?;
     Ok(replies)
-}
-
-fn is_same(one: &AttemptRow<'_>, other: &AttemptRow<'_>) -> bool {
-    let name = |row: &AttemptRow<'_>| {
-        let attempt = row.attempt;
-        (
-            row.notification,
-            attempt.series,
-            attempt.number,
-            attempt.started_ms,
-            attempt.answer.outcome,
-        )
-    };
-    name(one) == name(other)
 }
 
 /// Adds lines to histories.
@@ -155,25 +111,10 @@ pub(super) async fn note(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     notes: &[Noting],
-) -> Result<(), JournalError> {
+) -> Result<(), Failure> {
     let keys: Vec<&Key> = notes.iter().map(|note| &note.key).collect();
     let known = load(connection, &keys).await?;
-    let lines: Vec<HistoryRow> = notes
-        .iter()
-        .filter_map(|note| {
-            Some(HistoryRow {
-                notification: known.get(&note.key)?.row_id,
-                at_ms: note.at_ms,
-                line: Line {
-                    kind: note.kind,
-                    detail: note.detail.clone(),
-                },
-                actor: note.actor.clone(),
-                instance: instance.clone(),
-            })
-        })
-        .collect();
-    insert_history(connection, &lines).await
+    insert_history(connection, &history::of_notes(notes, &known, instance)).await
 }
 
 /// Applies a change by hand.
@@ -181,38 +122,20 @@ pub(super) async fn change(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     changing: &Changing,
-) -> Result<ChangeResult, JournalError> {
+) -> Result<ChangeResult, Failure> {
     let key = changing.lease.key();
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
         return Ok(ChangeResult::Missing);
     };
     let line = match effect::change(&mut stored.snapshot, changing) {
-        Changes::Done(line) => line,
-        Changes::Refused => return Ok(ChangeResult::Refused(Box::new(stored.snapshot))),
-        Changes::Fenced => return Ok(ChangeResult::Fenced(Box::new(stored.snapshot))),
+        Ok(line) => line,
+        Err(refused) => return Ok(refused),
     };
-    let mut history = Vec::new();
-    if let Some(released) = set_aside::release(connection, key).await? {
-        stored.snapshot.set_aside = None;
-        history.push(HistoryRow {
-            notification: stored.row_id,
-            at_ms: released.set_aside.at_ms,
-            actor: Actor::dispatcher(),
-            instance: released.instance.as_str().into(),
-            line: released.line(),
-        });
-    }
-    history.push(HistoryRow {
-        notification: stored.row_id,
-        at_ms: changing.at_ms,
-        line,
-        actor: changing.actor.clone(),
-        instance: instance.clone(),
-    });
-    let moved = std::slice::from_ref(&stored);
-    update_notifications(connection, moved).await?;
-    insert_history(connection, &history).await?;
+    let released = set_aside::release(connection, key).await?;
+    let lines = history::of_change(stored.row_id, changing, line, released, instance);
+    update_notifications(connection, std::slice::from_ref(&stored)).await?;
+    insert_history(connection, &lines).await?;
     Ok(ChangeResult::Done(Box::new(stored.snapshot)))
 }
 
@@ -220,7 +143,7 @@ pub(super) async fn change(
 pub(super) async fn fence(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Snapshot>, JournalError> {
+) -> Result<Option<Snapshot>, Failure> {
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
         return Ok(None);

@@ -5,7 +5,7 @@
 //! failed or its caller went away, gives its connection up: closing rolls back whatever state it
 //! was left in, and the next transaction opens a new one.
 
-use super::error::failed;
+use super::error::Failure;
 use crate::journal::JournalError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
@@ -43,22 +43,21 @@ impl Writer {
     }
 
     /// Begins a transaction that holds the write lock from the start.
-    pub(super) async fn begin(&self) -> Result<Transaction<'_>, JournalError> {
+    pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
         let mut slot = tokio::time::timeout(LONGEST_WAIT, self.slot.lock())
             .await
             .map_err(|_| JournalError::Unavailable("writes take too long".to_string()))?;
         if slot.closed {
-            return Err(JournalError::Unavailable("it is closed".to_string()));
+            return Err(JournalError::Unavailable("it is closed".to_string()).into());
         }
         let after_failure = slot.connection.is_none();
         let mut connection = match slot.connection.take() {
             Some(connection) => connection,
-            None => self.options.connect().await.map_err(failed)?,
+            None => self.options.connect().await?,
         };
         sqlx::query("BEGIN IMMEDIATE")
             .execute(&mut connection)
-            .await
-            .map_err(failed)?;
+            .await?;
         Ok(Transaction {
             slot,
             connection,
@@ -67,7 +66,7 @@ impl Writer {
     }
 
     /// Waits for what is in flight, writes the log back into the file and closes.
-    pub(super) async fn close(&self) -> Result<(), JournalError> {
+    pub(super) async fn close(&self) -> Result<(), Failure> {
         let mut slot = self.slot.lock().await;
         slot.closed = true;
         let Some(mut connection) = slot.connection.take() else {
@@ -75,9 +74,8 @@ impl Writer {
         };
         sqlx::query("PRAGMA wal_checkpoint(TRUNCATE)")
             .execute(&mut connection)
-            .await
-            .map_err(failed)?;
-        connection.close().await.map_err(failed)
+            .await?;
+        Ok(connection.close().await?)
     }
 }
 
@@ -92,21 +90,17 @@ impl Transaction<'_> {
     }
 
     /// Once this has answered, what was written is on disk.
-    pub(super) async fn commit(mut self) -> Result<(), JournalError> {
-        sqlx::query("COMMIT")
-            .execute(&mut self.connection)
-            .await
-            .map_err(failed)?;
-        self.slot.connection = Some(self.connection);
-        Ok(())
+    pub(super) async fn commit(self) -> Result<(), Failure> {
+        self.end("COMMIT").await
     }
 
     /// Ends it without a write.
-    pub(super) async fn release(mut self) -> Result<(), JournalError> {
-        sqlx::query("ROLLBACK")
-            .execute(&mut self.connection)
-            .await
-            .map_err(failed)?;
+    pub(super) async fn release(self) -> Result<(), Failure> {
+        self.end("ROLLBACK").await
+    }
+
+    async fn end(mut self, statement: &'static str) -> Result<(), Failure> {
+        sqlx::query(statement).execute(&mut self.connection).await?;
         self.slot.connection = Some(self.connection);
         Ok(())
     }

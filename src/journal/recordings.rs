@@ -1,0 +1,142 @@
+//! What a batch of recordings comes to: the attempts to keep, how the notifications stand, the lines
+//! of their histories. Pure: a journal says what it holds, asks here and writes the outcome.
+
+use super::effect::{self, Effect, Status};
+use super::history::HistoryRow;
+use super::rows::Stored;
+use super::{Actor, Recorded, Recording};
+use crate::domain::attempt::Outcome;
+use crate::domain::key::Key;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// An attempt to be kept.
+pub(super) struct AttemptRow<'batch> {
+    pub(super) notification: i64,
+    pub(super) recording: &'batch Recording,
+}
+
+/// What makes two attempts the same.
+pub(super) type AttemptName = (i64, u32, u32, i64, Outcome);
+
+impl AttemptRow<'_> {
+    pub(super) fn name(&self) -> AttemptName {
+        let attempt = &self.recording.attempt;
+        (
+            self.notification,
+            attempt.series,
+            attempt.number,
+            attempt.started_ms,
+            attempt.answer.outcome,
+        )
+    }
+}
+
+impl Stored {
+    fn attempt<'batch>(&self, recording: &'batch Recording) -> AttemptRow<'batch> {
+        AttemptRow {
+            notification: self.row_id,
+            recording,
+        }
+    }
+}
+
+/// The recordings of a batch that were applied until now.
+pub(super) struct Recordings<'batch> {
+    instance: &'batch Arc<str>,
+    known: HashMap<Key, Stored>,
+    /// In the journal already, or to be kept.
+    kept: HashSet<AttemptName>,
+    moved: BTreeSet<i64>,
+    attempts: Vec<AttemptRow<'batch>>,
+    history: Vec<HistoryRow>,
+}
+
+/// What is to be written.
+pub(super) struct Outcomes<'batch> {
+    pub(super) attempts: Vec<AttemptRow<'batch>>,
+    /// How those stand that have moved on, by their row numbers.
+    pub(super) moved: Vec<Stored>,
+    pub(super) history: Vec<HistoryRow>,
+}
+
+impl<'batch> Recordings<'batch> {
+    /// `known` are the notifications that the batch is about, as they stand.
+    pub(super) fn of(known: HashMap<Key, Stored>, instance: &'batch Arc<str>) -> Self {
+        Self {
+            instance,
+            known,
+            kept: HashSet::new(),
+            moved: BTreeSet::new(),
+            attempts: Vec::new(),
+            history: Vec::new(),
+        }
+    }
+
+    /// The attempt of a recording, unless there is no such notification.
+    pub(super) fn attempt(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
+        Some(self.known.get(&recording.key)?.attempt(recording))
+    }
+
+    /// The attempt of the recording that is applied next, if the journal may have it already. One that
+    /// moves the notification on cannot have been kept before.
+    pub(super) fn doubtful(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
+        let stored = self.known.get(&recording.key)?;
+        let effect = effect::advance(&mut Status::of(&stored.snapshot), recording);
+        if matches!(effect, Effect::Moved(_)) {
+            return None;
+        }
+        let row = stored.attempt(recording);
+        (!self.kept.contains(&row.name())).then_some(row)
+    }
+
+    /// Tells that the journal has these attempts already.
+    pub(super) fn are_kept(&mut self, names: impl IntoIterator<Item = AttemptName>) {
+        self.kept.extend(names);
+    }
+
+    /// Applies the next recording of the batch.
+    pub(super) fn apply(&mut self, recording: &'batch Recording) -> Recorded {
+        let Some(stored) = self.known.get_mut(&recording.key) else {
+            return Recorded::Missing;
+        };
+        let row = stored.attempt(recording);
+        let effect = effect::record(&mut stored.snapshot, recording);
+        let is_new = self.kept.insert(row.name());
+        if is_new {
+            self.attempts.push(row);
+        }
+        match effect {
+            Effect::Unmoved | Effect::Stale if !is_new => {
+                effect::repeated(&stored.snapshot, recording)
+            }
+            Effect::Unmoved => Recorded::Applied,
+            Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
+            Effect::Moved(line) => {
+                self.moved.insert(stored.row_id);
+                self.history.extend(line.map(|line| HistoryRow {
+                    notification: stored.row_id,
+                    at_ms: recording.at_ms,
+                    line,
+                    actor: Actor::dispatcher(),
+                    instance: self.instance.clone(),
+                }));
+                Recorded::Applied
+            }
+        }
+    }
+
+    /// What all of the batch comes to.
+    pub(super) fn outcomes(self) -> Outcomes<'batch> {
+        let moved = self.known.into_values();
+        let mut moved: Vec<Stored> = moved
+            .filter(|stored| self.moved.contains(&stored.row_id))
+            .collect();
+        moved.sort_unstable_by_key(|stored| stored.row_id);
+        Outcomes {
+            attempts: self.attempts,
+            moved,
+            history: self.history,
+        }
+    }
+}

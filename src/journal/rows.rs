@@ -1,0 +1,388 @@
+//! What the rows of a journal stand for: the same for every database. Each has its own statements, and
+//! selects the columns in the order in which they are read here.
+
+use super::history::Released;
+use super::{
+    AllSetAside, Bodies, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
+};
+use crate::domain::ack::AckRule;
+use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::body::Body;
+use crate::domain::destination::Destination;
+use crate::domain::headers::Headers;
+use crate::domain::key::Key;
+use crate::domain::ladder::Ladder;
+use crate::domain::lane::Lane;
+use crate::domain::notification::Notification;
+use crate::domain::progress::Progress;
+use crate::domain::snapshot::{SetAside, Snapshot};
+use crate::domain::state::{Cause, State};
+use crate::domain::webhook_id::WebhookId;
+use bytes::Bytes;
+use sqlx::{ColumnIndex, Decode, Row, Type};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::Arc;
+
+/// No headers of the caller's own, as nearly all notifications have it.
+const NO_HEADERS: &str = "[]";
+
+/// A row as one of the databases gives it.
+pub(super) trait StoredRow: Row {
+    /// How counts, statuses and lengths are kept.
+    type Count: Into<i64>;
+
+    /// What it means that a value cannot be read.
+    fn failed(error: sqlx::Error) -> JournalError;
+}
+
+/// A notification as it is kept.
+#[derive(Debug, Clone)]
+pub(super) struct Stored {
+    pub(super) row_id: i64,
+    pub(super) snapshot: Snapshot,
+}
+
+/// The ladders of one answer, by their texts: nearly all its rows share a few.
+#[derive(Default)]
+pub(super) struct Ladders(HashMap<Box<str>, Ladder>);
+
+impl Ladders {
+    fn read(&mut self, text: &str) -> Result<Ladder, JournalError> {
+        if let Some(known) = self.0.get(text) {
+            return Ok(known.clone());
+        }
+        let ladder = Ladder::from_text(text).map_err(|_| corrupt("ladder", &text))?;
+        self.0.insert(text.into(), ladder.clone());
+        Ok(ladder)
+    }
+}
+
+/// A row's values, one after the other.
+pub(super) struct Fields<'row, R> {
+    row: &'row R,
+    next: usize,
+}
+
+impl<'row, R> Fields<'row, R>
+where
+    R: StoredRow,
+    usize: ColumnIndex<R>,
+    bool: Decode<'row, R::Database> + Type<R::Database>,
+    i64: Decode<'row, R::Database> + Type<R::Database>,
+    &'row str: Decode<'row, R::Database> + Type<R::Database>,
+    &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
+    R::Count: Decode<'row, R::Database> + Type<R::Database>,
+{
+    pub(super) fn of(row: &'row R) -> Self {
+        Self { row, next: 0 }
+    }
+
+    pub(super) fn take<Value>(&mut self) -> Result<Value, JournalError>
+    where
+        Value: Decode<'row, R::Database> + Type<R::Database>,
+    {
+        let value = self.row.try_get(self.next).map_err(R::failed)?;
+        self.next += 1;
+        Ok(value)
+    }
+
+    /// Reads `topic, id`.
+    pub(super) fn key(&mut self) -> Result<Key, JournalError> {
+        let (topic, id): (&str, &str) = (self.take()?, self.take()?);
+        Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
+    }
+
+    /// Reads the instant and the row number of a place in a list.
+    pub(super) fn cursor(&mut self) -> Result<Cursor, JournalError> {
+        Ok(Cursor {
+            at_ms: self.take()?,
+            row: self.take()?,
+        })
+    }
+
+    /// Reads the columns of a notification: `row_id, topic, id, webhook_id, lane, url, ladder,
+    /// fingerprint, registered_ms, state, cause, series, step, attempts, first_due_ms, deadline_ms,
+    /// due_ms, retry_at_ms, clamped, ended_ms, fence`.
+    pub(super) fn stored(&mut self, ladders: &mut Ladders) -> Result<Stored, JournalError> {
+        let row_id = self.take()?;
+        let snapshot = Snapshot {
+            key: self.key()?,
+            webhook_id: WebhookId::from_bytes(self.bytes()?),
+            lane: Lane::from_name(self.take()?),
+            destination: Destination::from_stored(self.take()?),
+            ladder: ladders.read(self.take()?)?,
+            fingerprint: self.bytes()?,
+            registered_ms: self.take()?,
+            state: self.read("state", State::from_name)?,
+            in_flight: false,
+            cause: match self.take::<Option<&str>>()? {
+                Some(name) => Some(Cause::from_name(name).ok_or_else(|| corrupt("cause", &name))?),
+                None => None,
+            },
+            progress: Progress {
+                series: self.number("count")?,
+                step: self.number("count")?,
+                attempts: self.number("count")?,
+                first_due_ms: self.take()?,
+                deadline_ms: self.take()?,
+                due_ms: self.take()?,
+                retry_at_ms: self.take()?,
+                clamped: self.take()?,
+            },
+            ended_ms: self.take()?,
+            fence: narrowed("fence", self.take()?)?,
+            set_aside: None,
+            attempts: Vec::new(),
+        };
+        Ok(Stored { row_id, snapshot })
+    }
+
+    /// Reads rows with the columns of a notification, then `at_ms, reason` of what is set aside.
+    pub(super) fn by_key(rows: &'row [R]) -> Result<HashMap<Key, Stored>, JournalError> {
+        let mut ladders = Ladders::default();
+        let read = |row| {
+            let mut fields = Self::of(row);
+            let mut stored = fields.stored(&mut ladders)?;
+            let (at_ms, reason): (Option<i64>, Option<&str>) = (fields.take()?, fields.take()?);
+            let set_aside = at_ms.zip(reason).map(|(at_ms, reason)| SetAside {
+                at_ms,
+                reason: reason.to_owned(),
+            });
+            stored.snapshot.set_aside =
+                set_aside.filter(|_| stored.snapshot.state == State::Scheduled);
+            Ok((stored.snapshot.key.clone(), stored))
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// Reads the columns of a notification, then `ack, content_type, headers` and its body or how
+    /// long that is.
+    pub(super) fn pending(
+        &mut self,
+        ladders: &mut Ladders,
+        bodies: Bodies,
+    ) -> Result<Pending, JournalError> {
+        let Stored { snapshot, .. } = self.stored(ladders)?;
+        let ack = self.read("ack rule", |name| AckRule::by_name(name).ok())?;
+        let content_type = self.text()?;
+        let headers = match self.take::<Option<&str>>()? {
+            Some(NO_HEADERS) => Headers::default(),
+            Some(text) => Headers::from_stored(
+                serde_json::from_str(text).map_err(|_| corrupt("list of headers", &text))?,
+            ),
+            // To leave it out would be to lose it.
+            None => {
+                return Err(JournalError::Corrupt(format!(
+                    "{} is scheduled and has no body",
+                    snapshot.key
+                )));
+            }
+        };
+        let body = match bodies {
+            Bodies::Read => self.body()?.into(),
+            Bodies::Left => Body::InJournal(self.number("length")?),
+        };
+        let progress = snapshot.progress;
+        let notification = Notification {
+            key: snapshot.key,
+            webhook_id: snapshot.webhook_id,
+            destination: snapshot.destination,
+            lane: snapshot.lane,
+            body,
+            content_type,
+            headers,
+            ladder: snapshot.ladder,
+            ack,
+            registered_ms: snapshot.registered_ms,
+            fingerprint: snapshot.fingerprint,
+        };
+        Ok(Pending {
+            notification: Arc::new(notification),
+            progress,
+        })
+    }
+
+    /// Reads rows of `topic, id, body`, in the order of these keys.
+    pub(super) fn bodies(
+        rows: &'row [R],
+        keys: &[Key],
+    ) -> Result<Vec<Option<Bytes>>, JournalError> {
+        let read = |row| {
+            let mut fields = Self::of(row);
+            Ok((fields.key()?, fields.body()?))
+        };
+        let known: HashMap<Key, Bytes> =
+            rows.iter().map(read).collect::<Result<_, JournalError>>()?;
+        Ok(keys.iter().map(|key| known.get(key).cloned()).collect())
+    }
+
+    fn body(&mut self) -> Result<Bytes, JournalError> {
+        self.take().map(Bytes::copy_from_slice)
+    }
+
+    /// Reads `series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason`.
+    pub(super) fn attempt(&mut self) -> Result<Attempt, JournalError> {
+        Ok(Attempt {
+            series: self.number("count")?,
+            number: self.number("count")?,
+            due_ms: self.take()?,
+            started_ms: self.take()?,
+            duration_ms: self.take()?,
+            answer: Answer {
+                outcome: self.read("outcome", Outcome::from_name)?,
+                status: match self.take::<Option<R::Count>>()? {
+                    Some(status) => Some(narrowed("status", status.into())?),
+                    None => None,
+                },
+                body: self.take().map(<[u8]>::to_vec)?,
+                reason: self.text()?,
+            },
+        })
+    }
+
+    /// Reads rows of transitions.
+    pub(super) fn transitions(
+        rows: impl IntoIterator<Item = &'row R>,
+    ) -> Result<Vec<Transition>, JournalError> {
+        let rows = rows.into_iter();
+        rows.map(|row| Self::of(row).transition()).collect()
+    }
+
+    /// Reads `kind, at_ms, actor, instance, detail`.
+    pub(super) fn transition(&mut self) -> Result<Transition, JournalError> {
+        Ok(Transition {
+            kind: self.text()?,
+            at_ms: self.take()?,
+            actor: self.text()?,
+            instance: self.text()?,
+            detail: self.text()?,
+        })
+    }
+
+    /// Reads `at_ms, reason`.
+    pub(super) fn set_aside(&mut self) -> Result<SetAside, JournalError> {
+        Ok(SetAside {
+            at_ms: self.take()?,
+            reason: self.text()?,
+        })
+    }
+
+    /// Reads `at_ms, reason, instance` of what was set aside.
+    pub(super) fn released(&mut self) -> Result<Released, JournalError> {
+        Ok(Released {
+            set_aside: self.set_aside()?,
+            instance: self.text()?,
+        })
+    }
+
+    /// Reads rows of `state, count`; all of them together are what is registered.
+    pub(super) fn state_counts(rows: &'row [R]) -> Result<JournalCounts, JournalError> {
+        let mut counts = JournalCounts::default();
+        for row in rows {
+            let mut fields = Self::of(row);
+            let state = fields.read("state", State::from_name)?;
+            let many = fields.take::<i64>()?.unsigned_abs();
+            counts.registered += many;
+            match state {
+                State::Scheduled => counts.scheduled = many,
+                State::Delivered => counts.delivered = many,
+                State::Dead => counts.dead = many,
+                State::Cancelled => counts.cancelled = many,
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Adds rows of `topic, id` of what has a fault. Each row has also how many there are.
+    pub(super) fn faults(
+        rows: &'row [R],
+        fault: Fault,
+        limit: usize,
+        examined: &mut Examined,
+    ) -> Result<(), JournalError> {
+        for (number, row) in rows.iter().enumerate() {
+            let mut fields = Self::of(row);
+            let key = fields.key()?;
+            if number == 0 {
+                examined.faulty += fields.take::<i64>()?.unsigned_abs();
+            }
+            if examined.faults.len() < limit {
+                examined.faults.push((key, fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads rows of `at_ms, row_id, topic, id`: a page of at most `limit` changes by hand, which is
+    /// the last one if it is short.
+    pub(super) fn changes(
+        rows: &'row [R],
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        let mut keys = Vec::with_capacity(rows.len());
+        let mut last = None;
+        for row in rows {
+            let mut fields = Self::of(row);
+            last = Some(fields.cursor()?);
+            keys.push(fields.key()?);
+        }
+        Ok((keys, last.filter(|_| rows.len() == limit)))
+    }
+
+    /// Reads rows of `topic, id, at_ms, reason` of what is set aside.
+    pub(super) fn all_set_aside(total: i64, rows: &'row [R]) -> Result<AllSetAside, JournalError> {
+        let named = rows.iter().map(|row| {
+            let mut fields = Self::of(row);
+            Ok((fields.key()?, fields.set_aside()?))
+        });
+        Ok(AllSetAside {
+            total: total.unsigned_abs(),
+            named: named.collect::<Result<_, JournalError>>()?,
+        })
+    }
+
+    fn text(&mut self) -> Result<String, JournalError> {
+        self.take().map(str::to_owned)
+    }
+
+    /// A text that must mean something.
+    pub(super) fn read<Value>(
+        &mut self,
+        what: &str,
+        parse: impl FnOnce(&str) -> Option<Value>,
+    ) -> Result<Value, JournalError> {
+        let text: &str = self.take()?;
+        parse(text).ok_or_else(|| corrupt(what, &text))
+    }
+
+    fn number<Number: TryFrom<i64>>(&mut self, what: &str) -> Result<Number, JournalError> {
+        narrowed(what, self.take::<R::Count>()?.into())
+    }
+
+    fn bytes(&mut self) -> Result<[u8; 16], JournalError> {
+        let bytes: &[u8] = self.take()?;
+        bytes
+            .try_into()
+            .map_err(|_| corrupt("length of an id", &bytes.len()))
+    }
+}
+
+/// The headers of a notification's caller, as they are kept.
+pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
+    let pairs = notification.headers.pairs();
+    if pairs.is_empty() {
+        return NO_HEADERS.into();
+    }
+    let text = serde_json::to_string(pairs).expect("invariant: pairs of strings serialise");
+    text.into()
+}
+
+fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, JournalError> {
+    Number::try_from(number).map_err(|_| corrupt(what, &number))
+}
+
+fn corrupt(what: &str, found: &dyn Display) -> JournalError {
+    JournalError::Corrupt(format!("`{found}` is no {what}"))
+}

@@ -1,0 +1,90 @@
+//! Finding notifications and bodies by their keys.
+
+use super::bulk::{Bulk, Statement};
+use super::error::{Failure, failed};
+use crate::domain::key::Key;
+use crate::journal::JournalError;
+use crate::journal::rows::{Fields, Stored, StoredRow};
+use bytes::Bytes;
+use sqlx::SqliteConnection;
+use sqlx::sqlite::SqliteRow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+impl StoredRow for SqliteRow {
+    type Count = i64;
+
+    fn failed(error: sqlx::Error) -> JournalError {
+        failed(error)
+    }
+}
+
+/// What [`Fields::stored`] reads, of a table called `n`.
+macro_rules! stored_columns {
+    () => {
+        "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
+         n.registered_ms, n.state, n.cause, n.series, n.step, n.attempts, n.first_due_ms, \
+         n.deadline_ms, n.due_ms, n.retry_at_ms, n.clamped, n.ended_ms, n.fence"
+    };
+}
+/// What [`Fields::pending`] reads besides, of a table called `p` too. SQLite knows the length of a
+/// body without reading it.
+macro_rules! payload_columns {
+    () => {
+        "n.ack, n.content_type, p.headers, p.body"
+    };
+    (without_bodies) => {
+        "n.ack, n.content_type, p.headers, length(p.body)"
+    };
+}
+pub(super) use {payload_columns, stored_columns};
+
+static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH wanted (topic, id) AS (",
+        2,
+        concat!(
+            ") SELECT ",
+            stored_columns!(),
+            ", a.at_ms, a.reason",
+            // A cross join keeps its order in SQLite: one search of the index per wanted key.
+            " FROM wanted CROSS JOIN notifications AS n
+              ON n.topic = wanted.topic AND n.id = wanted.id
+              LEFT JOIN set_aside AS a ON a.topic = n.topic AND a.id = n.id"
+        ),
+    )
+});
+
+static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
+    Bulk::new(
+        "WITH wanted (topic, id) AS (",
+        2,
+        ") SELECT n.topic, n.id, p.body
+          FROM wanted
+          CROSS JOIN notifications AS n ON n.topic = wanted.topic AND n.id = wanted.id
+          CROSS JOIN payloads AS p ON p.notification = n.row_id",
+    )
+});
+
+/// Finds the bodies of these keys, in order.
+pub(super) async fn bodies(
+    connection: &mut SqliteConnection,
+    keys: &[Key],
+) -> Result<Vec<Option<Bytes>>, Failure> {
+    let rows = BODIES.fetch(connection, keys, bind).await?;
+    Ok(Fields::bodies(&rows, keys)?)
+}
+
+/// Finds the notifications of these keys.
+pub(super) async fn load(
+    connection: &mut SqliteConnection,
+    keys: &[&Key],
+) -> Result<HashMap<Key, Stored>, Failure> {
+    let bind = |statement, key: &&Key| bind(statement, key);
+    let rows = LOAD.fetch(connection, keys, bind).await?;
+    Ok(Fields::by_key(&rows)?)
+}
+
+fn bind(statement: Statement, key: &Key) -> Statement {
+    statement.bind(key.topic()).bind(key.id())
+}
