@@ -2,10 +2,9 @@
 //! together from its own and those of the rebuilds that it was part of. Pure.
 
 use super::effect::Line;
-use super::rows::Stored;
+use super::rows::{Released, Stored};
 use super::{Actor, Changing, Noting, Transition};
 use crate::domain::key::Key;
-use crate::domain::snapshot::SetAside;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,13 +15,6 @@ pub(super) struct HistoryRow {
     pub(super) line: Line,
     pub(super) actor: Actor,
     pub(super) instance: Arc<str>,
-}
-
-/// What was written down of a notification that is not set aside any more.
-pub(super) struct Released {
-    pub(super) set_aside: SetAside,
-    /// The instance that set it aside.
-    pub(super) instance: String,
 }
 
 /// The lines that a change by hand leaves, after one of what it released.

@@ -1,7 +1,6 @@
 //! What the rows of a journal stand for: the same for every database. Each has its own statements, and
 //! selects the columns in the order in which they are read here.
 
-use super::history::Released;
 use super::{
     AllSetAside, Bodies, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
 };
@@ -42,6 +41,13 @@ pub(super) trait StoredRow: Row {
 pub(super) struct Stored {
     pub(super) row_id: i64,
     pub(super) snapshot: Snapshot,
+}
+
+/// What was written down of a notification that is not set aside any more.
+pub(super) struct Released {
+    pub(super) set_aside: SetAside,
+    /// The instance that set it aside.
+    pub(super) instance: String,
 }
 
 /// The ladders of one answer, by their texts: nearly all its rows share a few.

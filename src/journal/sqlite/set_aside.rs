@@ -2,8 +2,8 @@
 
 use super::error::Failure;
 use crate::domain::key::Key;
-use crate::journal::history::Released;
 use crate::journal::rows::Fields;
+use crate::journal::rows::Released;
 use crate::journal::{AllSetAside, SettingAside, limit_of};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
