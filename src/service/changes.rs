@@ -45,7 +45,7 @@ enum Written {
     /// This is how the notification stands in the journal now, and what is answered.
     Stands {
         after: Box<Snapshot>,
-        answer: Result<Snapshot, ServiceError>,
+        answer: Box<Result<Snapshot, ServiceError>>,
     },
     /// Somebody else had the lease meanwhile; nothing was written.
     LeaseLost,
@@ -226,7 +226,7 @@ impl Service {
         };
         match self.write(journal, asked, changing).await {
             Written::Stands { after, answer } => {
-                self.settle_by(journal, asked, held, &after, answer).await
+                self.settle_by(journal, asked, held, &after, *answer).await
             }
             Written::LeaseLost => {
                 self.recheck(held).await;
@@ -252,7 +252,7 @@ impl Service {
                 let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
                 Written::Stands {
                     after,
-                    answer: Ok(shown),
+                    answer: Box::new(Ok(shown)),
                 }
             }
             Ok(ChangeResult::Refused(stands)) => {
@@ -265,7 +265,7 @@ impl Service {
                 match fenced {
                     Ok(after) => Written::Stands {
                         after: after.map_or_else(|| stands.clone(), Box::new),
-                        answer: repeated(asked.change, *stands),
+                        answer: Box::new(repeated(asked.change, *stands)),
                     },
                     Err(error) => Written::Unknown(error),
                 }
