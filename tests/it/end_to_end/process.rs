@@ -6,6 +6,7 @@ use crate::support::process::Process;
 use crate::support::ringback::{Stores, registration};
 use crate::support::{postgres, redis};
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 /// The kinds of store that the program is run on.
 const KINDS: [Stores; 3] = [Stores::Embedded, Stores::Redis, Stores::Postgres];
@@ -36,12 +37,15 @@ async fn killed_and_started_again_nothing_accepted_is_missing() {
         let mut merchant = Merchant::start().await;
         let server = start(dir.path(), &arguments).await;
         // Answered registrations, and the kill right behind the last answer.
+        let began = Instant::now();
         for number in 0..200 {
             let mut asked = registration(&format!("n{number}"), &merchant);
             asked["delay"] = json!("2s");
             server.api().register(asked).await;
         }
         server.kill().await;
+        // On a busy machine it takes longer. Then a call may have been in flight at the kill, and is repeated.
+        let none_was_due = began.elapsed() < Duration::from_secs(2);
         let server = start(dir.path(), &arguments).await;
         for number in 0..200 {
             server
@@ -49,12 +53,16 @@ async fn killed_and_started_again_nothing_accepted_is_missing() {
                 .until_state(&format!("n{number}"), "delivered")
                 .await;
         }
-        let mut ids = std::collections::BTreeSet::new();
+        let mut calls = Vec::new();
         for _ in 0..200 {
-            ids.insert(merchant.call().await.body);
+            calls.push(merchant.call().await.body);
         }
+        while let Some(call) = merchant.arrived() {
+            calls.push(call.body);
+        }
+        let ids: std::collections::BTreeSet<_> = calls.iter().collect();
         assert_eq!(ids.len(), 200);
-        assert!(merchant.arrived().is_none());
+        assert!(!none_was_due || calls.len() == 200, "{} calls", calls.len());
         server.kill().await;
     }
 }
