@@ -12,7 +12,7 @@
 //! | [`batch`] | natural batching, used before both stores |
 //! | [`health`] | how the stores are doing: what is an outage, what the log says of it, who waits |
 //! | [`config`] | settings of `serve`, from flags, variables and a file |
-//! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua`) |
+//! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua` and `redis/recovery`) |
 //! | [`journal`] | what happened: the only SQL |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
 //! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
