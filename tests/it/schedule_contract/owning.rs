@@ -226,6 +226,21 @@ async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
     refused(&scene.signing("one"), "sign with another secret").await;
 }
 
+/// Whoever has to look first is not entered by saying that it is there: what Redis lost stays lost.
+#[tokio::test]
+async fn who_has_to_look_first_is_not_taken_to_be_alive() {
+    let scene = Scene::new();
+    let one = scene.signing("one");
+    assert_eq!(look(&one).await, Found::ToLoad(Reason::New));
+    assert!(one.finish().await.expect("heard"));
+    scene.lose(META).await;
+    one.alive().await.expect("heard");
+    let mut connection = connect(&scene.url).await;
+    let names: Vec<String> =
+        (Cmd::hkeys(META).query_async(&mut connection).await).expect("answered");
+    assert_eq!(names, Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn once_all_others_have_stopped_the_secret_can_be_changed() {
     let scene = Scene::new();
