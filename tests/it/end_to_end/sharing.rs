@@ -8,6 +8,7 @@ use crate::support::within;
 use ringback::app::App;
 use ringback::domain::signature::SigningSecret;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 on_stores!(@ redis_only RedisOnly two_servers_share_the_work_and_never_send_the_same_attempt_twice);
 on_stores!(@ postgres Postgres two_servers_share_the_work_and_never_send_the_same_attempt_twice);
@@ -117,6 +118,8 @@ async fn a_server_that_has_no_attempt_free_says_that_it_is_alive() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut own = config(dir.path(), Stores::RedisOnly);
     own.delivery.concurrency = 1;
+    // No attempt comes free while the sign of life is waited for.
+    own.delivery.timeout = Duration::from_secs(120);
     let url = own.schedule.redis.clone().expect("on Redis");
     let server = Server::open(own, None, None).await;
     server.register(registration("a", &merchant)).await;
