@@ -15,13 +15,13 @@ use crate::config::StoresConfig;
 use crate::domain::key::Key;
 use crate::domain::state::State;
 use crate::journal::{Actor, Journal, Rebuild};
-use crate::maintenance::difference::find_among;
+use crate::maintenance::difference::find_recorded;
 use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::recovery::resync::Resync;
 use crate::maintenance::recovery::{look, why};
 use crate::maintenance::repair::{Record, Repaired, repair};
 use crate::maintenance::scan::{Pick, Place, compare};
-use crate::schedule::Schedule;
+use crate::schedule::ScheduleLeases as _;
 use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable as _};
 use crate::schedule::redis::{RedisSchedule, Time};
 use anyhow::{Context as _, anyhow};
@@ -142,7 +142,7 @@ impl Stores {
             ));
         }
         let repairing = async {
-            let differences = find_among(journal, schedule, &keys).await?;
+            let differences = find_recorded(journal, schedule, &keys).await?;
             repair(journal, schedule, &differences, self.record).await
         };
         let repaired = repairing.await.map_err(failed)?;

@@ -304,7 +304,7 @@ impl Worker {
             if is_outcome(&settlement)
                 && let Some(recorder) = &self.recorder
             {
-                let request = LeaseRequest::for_repair(key.clone());
+                let request = LeaseRequest::for_repair(lost.entry.notification.key_in_lane());
                 // Where somebody has it, the journal is asked when that lease expires.
                 if let Ok(LeasedOne::Leased(newest)) = self.schedule.lease_one(&request).await {
                     self.bring_to_the_journal(recorder, *newest).await;

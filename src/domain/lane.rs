@@ -1,6 +1,7 @@
 //! The unit of fairness: everything that goes to one place waits in one lane.
 
 use crate::domain::destination::{BadDestination, Destination};
+use crate::domain::key::Key;
 use std::fmt;
 use thiserror::Error;
 
@@ -52,6 +53,16 @@ impl fmt::Display for Lane {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
+}
+
+/// A notification's key and its lane. A lane lies whole in one partition, so this is what an entry is
+/// found by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KeyInLane {
+    /// The notification's key.
+    pub key: Key,
+    /// The lane that it belongs to.
+    pub lane: Lane,
 }
 
 #[cfg(test)]

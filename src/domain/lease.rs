@@ -5,6 +5,7 @@
 //! change without having leased the notification first.
 
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use std::fmt;
 
 /// When a lease ends, and what tells it from any other lease on the same notification.
@@ -45,21 +46,27 @@ impl fmt::Display for Expiry {
 /// Proves that its holder leased a notification. Only schedules make one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseToken {
-    key: Key,
+    entry: KeyInLane,
     expiry: Expiry,
 }
 
 impl LeaseToken {
     /// For schedules alone, when they give a lease; a test checks that nobody else names this.
     #[must_use]
-    pub fn granted(key: Key, expiry: Expiry) -> Self {
-        Self { key, expiry }
+    pub fn granted(entry: KeyInLane, expiry: Expiry) -> Self {
+        Self { entry, expiry }
     }
 
     /// Which notification is leased.
     #[must_use]
     pub fn key(&self) -> &Key {
-        &self.key
+        &self.entry.key
+    }
+
+    /// Where a schedule finds it.
+    #[must_use]
+    pub fn entry(&self) -> &KeyInLane {
+        &self.entry
     }
 
     /// When the lease ends.

@@ -6,7 +6,7 @@ use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
-use crate::domain::lane::Lane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::progress::Progress;
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
@@ -77,6 +77,17 @@ pub struct Notification {
     pub registered_ms: i64,
     /// What tells the same registration from a different one under the same key.
     pub fingerprint: Fingerprint,
+}
+
+impl Notification {
+    /// Where a schedule finds it.
+    #[must_use]
+    pub fn key_in_lane(&self) -> KeyInLane {
+        KeyInLane {
+            key: self.key.clone(),
+            lane: self.lane.clone(),
+        }
+    }
 }
 
 impl Registration {

@@ -4,7 +4,7 @@ use crate::domain::attempt::Attempt;
 use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
-use crate::domain::lane::Lane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::notification::{Fingerprint, Notification};
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
@@ -58,6 +58,15 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// Where a schedule finds it.
+    #[must_use]
+    pub fn key_in_lane(&self) -> KeyInLane {
+        KeyInLane {
+            key: self.key.clone(),
+            lane: self.lane.clone(),
+        }
+    }
+
     /// The first sight of a notification, just accepted.
     #[must_use]
     pub fn of_new(notification: &Notification, progress: Progress) -> Self {

@@ -9,6 +9,7 @@ use super::difference::{Difference, find_among};
 use super::error::MaintenanceError;
 use super::scan::{Pick, Place, compare};
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::journal::{AllSetAside, Examined, Journal, JournalCounts};
 use crate::schedule::Schedule;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -170,7 +171,7 @@ impl<'stores> Comparison<'stores> {
 
     fn suspect(&mut self, mut differences: Vec<Difference>) {
         // What the other direction has found already.
-        differences.retain(|difference| !self.known.contains(&difference.key));
+        differences.retain(|difference| !self.known.contains(&difference.entry.key));
         if differences.is_empty() {
             return;
         }
@@ -188,13 +189,16 @@ impl<'stores> Comparison<'stores> {
         };
         self.suspected -= differences.len();
         let before: HashMap<&Key, _> = (differences.iter())
-            .map(|difference| (&difference.key, difference.kind))
+            .map(|difference| (&difference.entry.key, difference.kind))
             .collect();
-        let keys = differences.iter().map(|difference| difference.key.clone());
-        let keys: Vec<Key> = keys.collect();
-        for difference in find_among(self.journal, self.schedule, &keys).await? {
-            let lasts = before.get(&difference.key) == Some(&difference.kind);
-            if !lasts || !self.known.insert(difference.key.clone()) {
+        let entries = differences
+            .iter()
+            .map(|difference| difference.entry.clone());
+        let entries: Vec<KeyInLane> = entries.collect();
+        for difference in find_among(self.journal, self.schedule, &entries).await? {
+            let key = &difference.entry.key;
+            let lasts = before.get(key) == Some(&difference.kind);
+            if !lasts || !self.known.insert(key.clone()) {
                 continue;
             }
             self.compared.different += 1;

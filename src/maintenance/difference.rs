@@ -10,6 +10,7 @@
 
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -62,8 +63,8 @@ impl JournalEntry {
 /// A disagreement about one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Which.
-    pub key: Key,
+    /// Of which notification.
+    pub entry: KeyInLane,
     /// What is wrong.
     pub kind: Kind,
     /// What the journal says.
@@ -79,16 +80,16 @@ pub struct Difference {
 pub async fn find(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    read: &[(Key, Option<JournalEntry>)],
+    read: &[(KeyInLane, Option<JournalEntry>)],
 ) -> Result<Vec<Difference>, MaintenanceError> {
-    let keys: Vec<Key> = read.iter().map(|(key, _)| key.clone()).collect();
-    let holdings = schedule.holds(&keys).await?;
+    let entries: Vec<KeyInLane> = read.iter().map(|(entry, _)| entry.clone()).collect();
+    let holdings = schedule.holds(&entries).await?;
     let mut differences: Vec<Difference> = read
         .iter()
         .zip(holdings)
-        .filter_map(|((key, recorded), holding)| {
+        .filter_map(|((entry, recorded), holding)| {
             Some(Difference {
-                key: key.clone(),
+                entry: entry.clone(),
                 kind: judge(*recorded, holding)?,
                 journal: *recorded,
                 schedule: holding,
@@ -98,7 +99,7 @@ pub async fn find(
     if differences.is_empty() {
         return Ok(differences);
     }
-    let keys = differences.iter().map(|found| found.key.clone());
+    let keys = differences.iter().map(|found| found.entry.key.clone());
     let keys: Vec<Key> = keys.collect();
     let mut again = journal.snapshots(&keys).await?.into_iter();
     differences.retain(|found| {
@@ -108,17 +109,18 @@ pub async fn find(
     Ok(differences)
 }
 
-/// Reads in the journal how these stand, then finds where the schedule disagrees.
+/// Reads these in the journal, then finds where the schedule disagrees.
 ///
 /// # Errors
 /// If a store fails.
 pub async fn find_among(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    keys: &[Key],
+    entries: &[KeyInLane],
 ) -> Result<Vec<Difference>, MaintenanceError> {
-    let recorded = journal.snapshots(keys).await?;
-    let read: Vec<_> = keys
+    let keys: Vec<Key> = entries.iter().map(|entry| entry.key.clone()).collect();
+    let recorded = journal.snapshots(&keys).await?;
+    let read: Vec<_> = entries
         .iter()
         .cloned()
         .zip(
@@ -128,6 +130,21 @@ pub async fn find_among(
         )
         .collect();
     find(journal, schedule, &read).await
+}
+
+/// Likewise, for keys that were read in the journal, so only that knows their lanes.
+///
+/// # Errors
+/// If a store fails.
+pub async fn find_recorded(
+    journal: &dyn Journal,
+    schedule: &dyn Schedule,
+    keys: &[Key],
+) -> Result<Vec<Difference>, MaintenanceError> {
+    let recorded = journal.snapshots(keys).await?;
+    let read = recorded.iter().flatten();
+    let read = read.map(|snapshot| (snapshot.key_in_lane(), Some(JournalEntry::of(snapshot))));
+    find(journal, schedule, &read.collect::<Vec<_>>()).await
 }
 
 /// Whether both agree, given that both were read at the same instant.

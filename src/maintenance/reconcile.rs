@@ -17,11 +17,11 @@
 //! found by the sweep.
 
 use super::REGISTRATION_MS;
-use super::difference::{JournalEntry, find, find_among};
+use super::difference::{JournalEntry, find, find_recorded};
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
 use super::repair::{Record, Repaired, repair};
-use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order};
 use crate::schedule::Schedule;
@@ -106,8 +106,8 @@ impl Reconciler {
                 };
                 let order = Order::Registered;
                 let page = journal.list(&filter, order, cursor, PAGE).await?;
-                let read: Vec<(Key, Option<JournalEntry>)> = (page.items.iter())
-                    .map(|item| (item.key.clone(), Some(JournalEntry::of(item))))
+                let read: Vec<(KeyInLane, Option<JournalEntry>)> = (page.items.iter())
+                    .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
                     .collect();
                 let next = page.next.map(|next| Stage::Registered(Some(next)));
                 let stage = next.unwrap_or(Stage::Changed(None));
@@ -119,7 +119,7 @@ impl Reconciler {
                 keys.sort_unstable();
                 keys.dedup();
                 let stage = next.map_or(Stage::Done, |next| Stage::Changed(Some(next)));
-                (find_among(journal, schedule, &keys).await?, stage)
+                (find_recorded(journal, schedule, &keys).await?, stage)
             }
             Stage::Done => (Vec::new(), Stage::Done),
         };

@@ -15,6 +15,7 @@
 use super::difference::{Difference, Kind};
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{End, State};
 use crate::journal::{Actor, Journal, JournalError, Noting, RegisterResult, Registering};
@@ -94,12 +95,13 @@ pub async fn repair(
     let mut notes = Vec::new();
     let mut failed = None;
     for difference in differences {
-        let key = &difference.key;
+        let entry = &difference.entry;
+        let key = &entry.key;
         let done = match difference.kind {
             Kind::Unknown if record == Record::LeftOut => Ok(Done::default()),
             Kind::Missing | Kind::Elsewhere => put_back(journal, schedule, key).await,
-            Kind::Ended | Kind::SetAside => remove(journal, schedule, key).await,
-            Kind::Unknown => adopt(journal, schedule, key).await,
+            Kind::Ended | Kind::SetAside => remove(journal, schedule, entry).await,
+            Kind::Unknown => adopt(journal, schedule, entry).await,
         };
         match done {
             Ok((done, why)) => {
@@ -160,12 +162,12 @@ async fn put_back(
 async fn remove(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    key: &Key,
+    entry: &KeyInLane,
 ) -> Result<Done, MaintenanceError> {
-    let Some(lease) = lease(schedule, key).await? else {
+    let Some(lease) = lease(schedule, entry).await? else {
         return Ok(Done::default());
     };
-    let stands = journal.snapshots(std::slice::from_ref(key)).await;
+    let stands = journal.snapshots(std::slice::from_ref(&entry.key)).await;
     let stands = stands.map(|mut found| found.pop().flatten());
     let settlement = match &stands {
         Ok(Some(snapshot)) => conform(&lease, snapshot),
@@ -204,10 +206,11 @@ fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
 async fn adopt(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    key: &Key,
+    entry: &KeyInLane,
 ) -> Result<Done, MaintenanceError> {
+    let key = &entry.key;
     // Leased, so that nobody delivers it, and finds no record to write that into, meanwhile.
-    let Some(lease) = lease(schedule, key).await? else {
+    let Some(lease) = lease(schedule, entry).await? else {
         return Ok(Done::default());
     };
     let is_pending = lease.entry.state == State::Scheduled;
@@ -247,9 +250,12 @@ async fn adopt(
 }
 
 /// Leases what the schedule holds; `None` if that is gone, or somebody has it.
-async fn lease(schedule: &dyn Schedule, key: &Key) -> Result<Option<Lease>, MaintenanceError> {
+async fn lease(
+    schedule: &dyn Schedule,
+    entry: &KeyInLane,
+) -> Result<Option<Lease>, MaintenanceError> {
     match schedule
-        .lease_one(&LeaseRequest::for_repair(key.clone()))
+        .lease_one(&LeaseRequest::for_repair(entry.clone()))
         .await?
     {
         LeasedOne::Leased(lease) => Ok(Some(*lease)),

@@ -6,7 +6,7 @@
 
 use super::difference::{Difference, JournalEntry, find, find_among};
 use super::error::MaintenanceError;
-use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, Order};
 use crate::schedule::Schedule;
@@ -105,9 +105,9 @@ pub async fn compare(
             let order = Order::Registered;
             let page = journal.list(&filter, order, *cursor, limit).await?;
             let is_due_after = |at_ms: i64| pick.due_after_ms.is_none_or(|bound| at_ms > bound);
-            let read: Vec<(Key, Option<JournalEntry>)> = (page.items.iter())
+            let read: Vec<(KeyInLane, Option<JournalEntry>)> = (page.items.iter())
                 .filter(|item| is_due_after(item.progress.next_due_ms()))
-                .map(|item| (item.key.clone(), Some(JournalEntry::of(item))))
+                .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
                 .collect();
             Ok(Page {
                 pending: read.len() as u64,
@@ -121,11 +121,12 @@ pub async fn compare(
         }
         Place::Held(cursor) => {
             let page = schedule.scan(cursor.as_deref(), limit).await?;
-            let keys: Vec<Key> = page.holdings.into_iter().map(|(key, _)| key).collect();
+            let entries = page.holdings.into_iter().map(|(entry, _)| entry);
+            let entries: Vec<KeyInLane> = entries.collect();
             Ok(Page {
                 pending: 0,
-                held: keys.len() as u64,
-                differences: find_among(journal, schedule, &keys).await?,
+                held: entries.len() as u64,
+                differences: find_among(journal, schedule, &entries).await?,
                 next: match page.next {
                     Some(next) => Place::Held(Some(next)),
                     None => Place::End,

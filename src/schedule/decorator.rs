@@ -7,12 +7,13 @@ use super::recoverable::Recoverable;
 use super::room::{Full, MemoryUse, Room};
 use super::wake::Wake;
 use super::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled, Settlement,
+    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
+    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError,
+    ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use crate::clock::Clock;
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
@@ -55,12 +56,12 @@ pub trait ScheduleDecorator: Send + Sync + 'static {
         calling: impl Future<Output = Result<T, ScheduleError>> + Send,
     ) -> impl Future<Output = Result<T, ScheduleError>> + Send;
 
-    /// See [`Schedule::clock`].
+    /// See [`ScheduleLeases::clock`].
     fn clock(&self) -> Arc<dyn Clock> {
         self.inner().clock()
     }
 
-    /// See [`Schedule::admit`].
+    /// See [`ScheduleLeases::admit`].
     ///
     /// # Errors
     /// As there.
@@ -83,7 +84,7 @@ macro_rules! unless_empty {
 }
 
 #[async_trait]
-impl<Decorator: ScheduleDecorator> Schedule for Decorator {
+impl<Decorator: ScheduleDecorator> ScheduleLeases for Decorator {
     fn clock(&self) -> Arc<dyn Clock> {
         ScheduleDecorator::clock(self)
     }
@@ -98,10 +99,6 @@ impl<Decorator: ScheduleDecorator> Schedule for Decorator {
 
     fn admit(&self, notification: &Notification) -> Result<Room, Full> {
         ScheduleDecorator::admit(self, notification)
-    }
-
-    fn memory(&self) -> Option<MemoryUse> {
-        self.inner().memory()
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
@@ -137,31 +134,21 @@ impl<Decorator: ScheduleDecorator> Schedule for Decorator {
         let calling = self.inner().end_reservation(lease, reservation);
         self.around(ScheduleCall::EndReservation, calling).await
     }
+}
 
-    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+#[async_trait]
+impl<Decorator: ScheduleDecorator> ScheduleReads for Decorator {
+    async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError> {
         let calling = self.inner().find(key);
         self.around(ScheduleCall::Find, calling).await
     }
 
-    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
-        unless_empty!(self, InFlight, in_flight, keys)
+    async fn holds(&self, entries: &[KeyInLane]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        unless_empty!(self, Holds, holds, entries)
     }
 
-    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
-        unless_empty!(self, Holds, holds, keys)
-    }
-
-    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        let calling = self.inner().scan(cursor, limit);
-        self.around(ScheduleCall::Scan, calling).await
-    }
-
-    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        unless_empty!(self, Restore, restore, entries)
-    }
-
-    fn recoverable(&self) -> Option<&dyn Recoverable> {
-        self.inner().recoverable()
+    async fn in_flight(&self, entries: &[KeyInLane]) -> Result<Vec<bool>, ScheduleError> {
+        unless_empty!(self, InFlight, in_flight, entries)
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
@@ -174,13 +161,33 @@ impl<Decorator: ScheduleDecorator> Schedule for Decorator {
         self.around(ScheduleCall::Counts, calling).await
     }
 
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        let calling = self.inner().lane_in_flight(lane);
+        self.around(ScheduleCall::LaneInFlight, calling).await
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        self.inner().memory()
+    }
+
     async fn check(&self) -> Result<(), ScheduleError> {
         let calling = self.inner().check();
         self.around(ScheduleCall::Check, calling).await
     }
+}
 
-    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        let calling = self.inner().lane_in_flight(lane);
-        self.around(ScheduleCall::LaneInFlight, calling).await
+#[async_trait]
+impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        let calling = self.inner().scan(cursor, limit);
+        self.around(ScheduleCall::Scan, calling).await
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        unless_empty!(self, Restore, restore, entries)
+    }
+
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        self.inner().recoverable()
     }
 }

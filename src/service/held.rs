@@ -20,8 +20,8 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::Journal;
 use crate::schedule::{
-    CHANGE_LEASE_MS, Entry, Known, Lease, LeaseRequest, LeasedOne, Reservation, ScheduleError,
-    Settled, Settlement,
+    CHANGE_LEASE_MS, Entry, KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation,
+    ScheduleError, Settled, Settlement,
 };
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -38,11 +38,11 @@ pub(super) enum Held {
 
 /// What asking for a lease came to.
 pub(super) enum Leasing {
-    /// The lease; and how the journal had the notification before, without its attempts.
-    Held(Held, Option<Box<Snapshot>>),
+    /// The lease, and the notification as it was recorded before, without its attempts.
+    Held(Held, Box<Snapshot>),
     /// There is none to be had: an attempt is, or may be, in flight.
     InFlight,
-    /// None is needed: by the journal, it is in a state in which this change is not made. So those who
+    /// None is needed: it is recorded in a state in which this change is not made. So those who
     /// ask for what is refused, again and again, keep no attempt waiting.
     Refused(Box<Snapshot>),
     /// There is no such notification.
@@ -73,78 +73,66 @@ impl Service {
     ) -> Result<Leasing, ServiceError> {
         let started = Instant::now();
         // One whose replies did not come may have a lease, which it alone gets again.
-        let doubtful = self.doubtful().remove(key);
-        let mut in_doubt = doubtful.is_some();
-        let mut request = doubtful.unwrap_or_else(|| LeaseRequest::new(key.clone()));
+        let mut request = self.unanswered().remove(key);
+        let mut in_doubt = request.is_some();
         let leased = loop {
-            let before = match self.snapshot(key).await {
-                Ok(before) => before,
+            let before = match self.recorded(key).await {
+                Ok(Some(before)) => before,
+                Ok(None) => break Ok(Leasing::Missing),
                 Err(error) => break Err(error),
             };
-            if self.has_journal() {
-                let Some(stands) = &before else {
-                    break Ok(Leasing::Missing);
-                };
-                request.known = Some(known(stands));
-                if !change.is_allowed(stands.state) && !in_doubt {
-                    break Ok(Leasing::Refused(Box::new(stands.clone())));
-                }
+            if !change.is_allowed(before.state) && !in_doubt {
+                break Ok(Leasing::Refused(Box::new(before)));
             }
+            let request = request.get_or_insert_with(|| LeaseRequest::new(before.key_in_lane()));
+            request.known = self.has_journal().then(|| known(&before));
             let may_wait = started.elapsed() <= LONGEST_LEASE_WAIT;
-            let leased = with_timeout(self.schedule.lease_one(&request)).await;
+            let leased = with_timeout(self.schedule.lease_one(request)).await;
             in_doubt &= leased.is_err();
-            match (leased, &before) {
-                (Ok(LeasedOne::Leased(lease)), _) => {
-                    break Ok(Leasing::Held(Held::Entry(lease), before.map(Box::new)));
+            match leased {
+                Ok(LeasedOne::Leased(lease)) => {
+                    break Ok(Leasing::Held(Held::Entry(lease), Box::new(before)));
                 }
-                (Ok(LeasedOne::Reserved(token)), _) => {
-                    break Ok(Leasing::Held(Held::Key(token), before.map(Box::new)));
+                Ok(LeasedOne::Reserved(token)) => {
+                    break Ok(Leasing::Held(Held::Key(token), Box::new(before)));
                 }
-                (Ok(LeasedOne::Missing), _) => break Ok(Leasing::Missing),
-                (Ok(LeasedOne::MayBeInFlight), _) => break Ok(Leasing::InFlight),
+                Ok(LeasedOne::Missing) => break Ok(Leasing::Missing),
+                Ok(LeasedOne::MayBeInFlight) => break Ok(Leasing::InFlight),
                 // One that has ended by the journal is about to be settled.
-                (Ok(LeasedOne::InFlight), Some(stands)) if !is_scheduled(stands) && may_wait => {}
-                (Ok(LeasedOne::InFlight), _) => break Ok(Leasing::InFlight),
-                (Ok(LeasedOne::Changing | LeasedOne::Expected), _) if may_wait => {}
-                (Ok(LeasedOne::Changing | LeasedOne::Expected), _) => {
+                Ok(LeasedOne::InFlight) if before.state != State::Scheduled && may_wait => {}
+                Ok(LeasedOne::InFlight) => break Ok(Leasing::InFlight),
+                Ok(LeasedOne::Changing | LeasedOne::Expected) if may_wait => {}
+                Ok(LeasedOne::Changing | LeasedOne::Expected) => {
                     break Err(ServiceError::Unsettled);
                 }
                 // The reply may have been lost: asked again, the same lease is given again.
-                (Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding), _) if may_wait => {
+                Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) if may_wait => {
                     in_doubt = true;
                 }
-                (Err(error), _) => {
+                Err(error) => {
                     in_doubt = true;
                     break Err(error.into());
                 }
             }
             tokio::time::sleep(ASK_AGAIN).await;
         };
-        if in_doubt {
+        if in_doubt && let Some(request) = request {
             self.clone().give_back(request);
         }
         leased
-    }
-
-    /// How the journal has it, without its attempts.
-    async fn snapshot(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
-        match &self.recorder {
-            Some(recorder) => Ok(with_timeout(recorder.snapshot(key.clone())).await?),
-            None => Ok(None),
-        }
     }
 
     /// Finds out in the background whether a lease was given to a request whose replies did not come, and
     /// gives it back, unless another change of the same notification goes on with the request first. A
     /// lease that is not given back expires after a few seconds.
     fn give_back(self: Arc<Self>, request: LeaseRequest) {
-        let key = request.key.clone();
+        let key = request.entry.key.clone();
         {
-            let mut doubtful = self.doubtful();
-            if doubtful.len() >= MOST_DOUBTFUL {
+            let mut unanswered = self.unanswered();
+            if unanswered.len() >= MAX_UNANSWERED {
                 return;
             }
-            doubtful.insert(key.clone(), request.clone());
+            unanswered.insert(key.clone(), request.clone());
         }
         let until = Instant::now() + Duration::from_millis(CHANGE_LEASE_MS.unsigned_abs());
         tokio::spawn(async move {
@@ -153,7 +141,7 @@ impl Service {
                 let Ok(_lock) = self.locks.lock(&key).await else {
                     continue;
                 };
-                if self.doubtful().get(&key) != Some(&request) {
+                if self.unanswered().get(&key) != Some(&request) {
                     return;
                 }
                 match with_timeout(self.schedule.lease_one(&request)).await {
@@ -165,20 +153,20 @@ impl Service {
                         continue;
                     }
                 }
-                self.doubtful().remove(&key);
+                self.unanswered().remove(&key);
                 return;
             }
-            let mut doubtful = self.doubtful();
-            if doubtful.get(&key) == Some(&request) {
-                doubtful.remove(&key);
+            let mut unanswered = self.unanswered();
+            if unanswered.get(&key) == Some(&request) {
+                unanswered.remove(&key);
             }
         });
     }
 
     /// A panic elsewhere leaves the map whole: every change to it is one call.
-    fn doubtful(&self) -> MutexGuard<'_, HashMap<Key, LeaseRequest>> {
-        let doubtful = self.doubtful.lock();
-        doubtful.unwrap_or_else(PoisonError::into_inner)
+    fn unanswered(&self) -> MutexGuard<'_, HashMap<Key, LeaseRequest>> {
+        let unanswered = self.unanswered.lock();
+        unanswered.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Gives a lease back of something that was not changed.
@@ -205,11 +193,11 @@ impl Service {
         }
     }
 
-    /// Brings the schedule to where the journal stands, and so gives the lease back.
+    /// Settles a lease by what the journal has, and so brings the schedule into agreement with it.
     ///
     /// # Errors
     /// If a store fails. The lease then expires, and the journal is asked before anything is sent.
-    pub(super) async fn conform(
+    pub(super) async fn settle_to_journal(
         &self,
         journal: &dyn Journal,
         held: Held,
@@ -239,23 +227,21 @@ impl Service {
 }
 
 /// What the schedule is told of a notification that it does not hold.
-fn known(stands: &Snapshot) -> Known {
+fn known(recorded: &Snapshot) -> KnownToJournal {
     // Once an attempt was made, the registration has arrived. One that is set aside had an attempt.
-    let arrived = stands.progress.attempts > 0
-        || stands.state != State::Scheduled
-        || stands.set_aside.is_some();
-    Known {
-        registered_ms: if arrived { 0 } else { stands.registered_ms },
+    let arrived = recorded.progress.attempts > 0
+        || recorded.state != State::Scheduled
+        || recorded.set_aside.is_some();
+    KnownToJournal {
+        registered_ms: if arrived { 0 } else { recorded.registered_ms },
         // Nothing is in flight of one that is set aside: its attempt had ended.
-        due_ms: stands.next_due_ms().filter(|_| stands.set_aside.is_none()),
+        due_ms: recorded
+            .next_due_ms()
+            .filter(|_| recorded.set_aside.is_none()),
     }
 }
 
 /// Maximum number of requests for a lease of which it is not known whether they got one.
-const MOST_DOUBTFUL: usize = 10_000;
+const MAX_UNANSWERED: usize = 10_000;
 /// Wait before a lease is given back again.
 const GIVE_BACK_AGAIN: Duration = Duration::from_millis(250);
-
-fn is_scheduled(snapshot: &Snapshot) -> bool {
-    snapshot.state == State::Scheduled
-}

@@ -3,10 +3,11 @@
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError, snapshot_of};
 use crate::domain::key::Key;
+use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Order, Transition};
-use crate::schedule::{Found, ScheduleError};
+use crate::schedule::{FoundEntry, ScheduleError};
 
 /// Maximum number of remembered dead entries looked at for one page, when there is no journal to filter them.
 const MOST_SCANNED: usize = 10_000;
@@ -148,7 +149,7 @@ impl Service {
                 page.entries
                     .into_iter()
                     .map(|entry| {
-                        snapshot_of(Found {
+                        snapshot_of(FoundEntry {
                             entry,
                             in_flight: false,
                         })
@@ -167,15 +168,15 @@ impl Service {
 
     /// The journal does not know what is in flight; the schedule does.
     async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) -> Result<(), ScheduleError> {
-        let keys: Vec<Key> = snapshots
+        let scheduled: Vec<KeyInLane> = snapshots
             .iter()
             .filter(|snapshot| snapshot.state == State::Scheduled)
-            .map(|snapshot| snapshot.key.clone())
+            .map(|snapshot| snapshot.key_in_lane())
             .collect();
-        if keys.is_empty() {
+        if scheduled.is_empty() {
             return Ok(());
         }
-        let flags = with_timeout(self.schedule.in_flight(&keys)).await?;
+        let flags = with_timeout(self.schedule.in_flight(&scheduled)).await?;
         let scheduled = snapshots
             .iter_mut()
             .filter(|snapshot| snapshot.state == State::Scheduled);

@@ -25,7 +25,7 @@ use crate::health::{Health, Report, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
 use crate::schedule::room::Full;
-use crate::schedule::{self, Entry, Found, LeaseRequest, Schedule, ScheduleError};
+use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule, ScheduleError};
 use crate::telemetry::metrics::Metrics;
 use locks::KeyLocks;
 use measure::LastReading;
@@ -50,7 +50,7 @@ pub struct Service {
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
     /// Requests for a lease whose replies did not come.
-    doubtful: Mutex<HashMap<Key, LeaseRequest>>,
+    unanswered: Mutex<HashMap<Key, LeaseRequest>>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     last_reading: LastReading,
@@ -106,7 +106,7 @@ impl Service {
             schedule,
             clock,
             locks: KeyLocks::default(),
-            doubtful: Mutex::default(),
+            unanswered: Mutex::default(),
         }
     }
 
@@ -152,17 +152,28 @@ impl Service {
         self.recorder.as_ref().map(|recorder| recorder.journal())
     }
 
+    /// A notification as its record has it, without its attempts.
+    async fn recorded(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
+        match &self.recorder {
+            Some(recorder) => Ok(with_timeout(recorder.snapshot(key.clone())).await?),
+            None => Ok(with_timeout(self.schedule.find(key))
+                .await?
+                .map(snapshot_of)),
+        }
+    }
+
     /// Makes sure that a notification which the journal holds pending is in the schedule: a crash
     /// or an outage between the two writes may have left it out. Says whether it is in flight.
     async fn ensure_scheduled(
         &self,
         journal: &dyn Journal,
-        key: &Key,
+        recorded: &Snapshot,
     ) -> Result<bool, ServiceError> {
-        if let Some(found) = with_timeout(self.schedule.find(key)).await? {
-            return Ok(found.in_flight);
+        let entry = [recorded.key_in_lane()];
+        if let [Some(holding)] = with_timeout(self.schedule.holds(&entry)).await?[..] {
+            return Ok(holding.in_flight);
         }
-        if let Some(pending) = with_timeout(journal.pending(key)).await? {
+        if let Some(pending) = with_timeout(journal.pending(&recorded.key)).await? {
             // It may end between that reading and this writing, so it is verified when claimed.
             let entry = Entry {
                 verify: true,
@@ -175,8 +186,8 @@ impl Service {
 }
 
 /// How a schedule's entry looks from outside.
-fn snapshot_of(found: Found) -> Snapshot {
-    let Found { entry, in_flight } = found;
+fn snapshot_of(found: FoundEntry) -> Snapshot {
+    let FoundEntry { entry, in_flight } = found;
     Snapshot {
         in_flight,
         state: entry.state,

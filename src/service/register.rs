@@ -2,7 +2,6 @@
 
 use super::timeouts::with_timeout;
 use super::{LONGEST_WAIT, Service, ServiceError, snapshot_of};
-use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -43,7 +42,7 @@ impl Service {
         let room = self.schedule.admit(&notification);
         let mut known = match (&self.recorder, room) {
             // What is known already takes no more.
-            (_, Err(full)) => self.known(&notification.key).await?.ok_or(full)?,
+            (_, Err(full)) => self.recorded(&notification.key).await?.ok_or(full)?,
             (Some(recorder), Ok(_room)) => {
                 let registering = Registering {
                     notification,
@@ -69,19 +68,9 @@ impl Service {
             return Err(ServiceError::Mismatch(Box::new(known)));
         }
         if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
-            known.in_flight = self.ensure_scheduled(journal, &known.key).await?;
+            known.in_flight = self.ensure_scheduled(journal, &known).await?;
         }
         Ok(RegisterReply::Existing(known))
-    }
-
-    /// How a notification stands, if it was registered before; without its attempts.
-    async fn known(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
-        match &self.recorder {
-            Some(recorder) => Ok(with_timeout(recorder.snapshot(key.clone())).await?),
-            None => Ok(with_timeout(self.schedule.find(key))
-                .await?
-                .map(snapshot_of)),
-        }
     }
 
     /// Puts a new entry into the schedule. One that has lost what it held takes entries again as soon

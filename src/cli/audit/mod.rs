@@ -16,7 +16,7 @@ use crate::journal::Journal;
 use crate::maintenance::audit::{Compared, Comparison, JournalTotals, MOMENT};
 use crate::schedule::recoverable::{Peeked, Recoverable as _};
 use crate::schedule::redis::{RedisSchedule, Time};
-use crate::schedule::{Schedule, ScheduleCounts};
+use crate::schedule::{Schedule, ScheduleCounts, ScheduleReads as _};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
 use report::Report;

@@ -248,7 +248,7 @@ fn row(difference: &Difference) -> Vec<String> {
         Kind::Unknown => "not in the journal",
     };
     vec![
-        difference.key.to_string(),
+        difference.entry.key.to_string(),
         wrong.to_string(),
         journal,
         schedule,
@@ -332,8 +332,8 @@ fn difference_as_json(difference: &Difference) -> Value {
         })
     };
     json!({
-        "topic": difference.key.topic(),
-        "id": difference.key.id(),
+        "topic": difference.entry.key.topic(),
+        "id": difference.entry.key.id(),
         "difference": kind,
         "journal": difference.journal.map(|stands| {
             let mut stood = step(&stands.progress);

@@ -284,7 +284,8 @@ async fn claim_unowned(
     recoverable: &dyn Recoverable,
 ) -> Result<Found, ScheduleError> {
     let sample = schedule.scan(None, SAMPLE).await?;
-    let keys: Vec<Key> = sample.holdings.into_iter().map(|(key, _)| key).collect();
+    let keys = sample.holdings.into_iter().map(|(entry, _)| entry.key);
+    let keys: Vec<Key> = keys.collect();
     let known = journal.snapshots(&keys).await;
     let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
     if keys.is_empty() || known.iter().any(Option::is_some) {

@@ -119,9 +119,9 @@ impl<'schedule> Resync<'schedule> {
                     return Ok(false);
                 };
                 let page = self.schedule.scan(cursor.as_deref(), PAGE).await?;
-                let keys = page.holdings.into_iter().map(|(key, _)| key);
-                let keys: Vec<_> = keys.collect();
-                let mut found = find_among(journal.as_ref(), self.schedule, &keys).await?;
+                let entries = page.holdings.into_iter().map(|(entry, _)| entry);
+                let entries: Vec<_> = entries.collect();
+                let mut found = find_among(journal.as_ref(), self.schedule, &entries).await?;
                 // What is missing by now is on its way, or is put in by the reconciler.
                 found.retain(|difference| match difference.kind {
                     Kind::Ended | Kind::SetAside | Kind::Unknown | Kind::Elsewhere => true,

@@ -21,15 +21,16 @@ mod tests;
 
 use crate::clock::Clock;
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::schedule::recoverable::Recoverable;
 use crate::schedule::room::{Full, Ledger, MemoryUse, Room};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Recoverable,
-    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled,
-    Settlement,
+    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
+    Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError, ScheduleLeases,
+    ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use async_trait::async_trait;
 use bodies::Bodies;
@@ -97,7 +98,7 @@ impl MemorySchedule {
 }
 
 #[async_trait]
-impl Schedule for MemorySchedule {
+impl ScheduleLeases for MemorySchedule {
     fn clock(&self) -> Arc<dyn Clock> {
         self.clock.clone()
     }
@@ -112,10 +113,6 @@ impl Schedule for MemorySchedule {
 
     fn admit(&self, notification: &Notification) -> Result<Room, Full> {
         self.ledger.admit(notification)
-    }
-
-    fn memory(&self) -> Option<MemoryUse> {
-        Some(self.ledger.memory())
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
@@ -147,31 +144,28 @@ impl Schedule for MemorySchedule {
     ) -> Result<Settled, ScheduleError> {
         self.change(|state, now_ms| state.end_reservation(&lease, reservation, now_ms))
     }
+}
 
-    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+#[async_trait]
+impl ScheduleReads for MemorySchedule {
+    async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError> {
         Ok(self.state()?.find(key))
     }
 
-    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
+    async fn holds(&self, entries: &[KeyInLane]) -> Result<Vec<Option<Holding>>, ScheduleError> {
         let state = self.state()?;
-        Ok(keys.iter().map(|key| state.in_flight(key)).collect())
+        Ok(entries
+            .iter()
+            .map(|entry| state.holding(&entry.key))
+            .collect())
     }
 
-    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+    async fn in_flight(&self, entries: &[KeyInLane]) -> Result<Vec<bool>, ScheduleError> {
         let state = self.state()?;
-        Ok(keys.iter().map(|key| state.holding(key)).collect())
-    }
-
-    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        self.state()?.scan(cursor, limit)
-    }
-
-    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        self.change(|state, now_ms| state.restore(entries, now_ms))
-    }
-
-    fn recoverable(&self) -> Option<&dyn Recoverable> {
-        None
+        Ok(entries
+            .iter()
+            .map(|entry| state.in_flight(&entry.key))
+            .collect())
     }
 
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
@@ -182,13 +176,32 @@ impl Schedule for MemorySchedule {
         Ok(self.state()?.counts())
     }
 
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        Ok(self.state()?.lane_in_flight(lane))
+    }
+
+    fn memory(&self) -> Option<MemoryUse> {
+        Some(self.ledger.memory())
+    }
+
     async fn check(&self) -> Result<(), ScheduleError> {
         drop(self.state()?);
         let room = self.ledger.check();
         room.map_err(|full| ScheduleError::Unavailable(full.to_string()))
     }
+}
 
-    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        Ok(self.state()?.lane_in_flight(lane))
+#[async_trait]
+impl ScheduleMaintenance for MemorySchedule {
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        self.state()?.scan(cursor, limit)
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        self.change(|state, now_ms| state.restore(entries, now_ms))
+    }
+
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        None
     }
 }

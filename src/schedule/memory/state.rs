@@ -18,7 +18,7 @@ use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
 use crate::schedule::room::Ledger;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, Limits, PROMPT_MS, Registered, Restored,
+    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, Limits, PROMPT_MS, Registered, Restored,
     Scanned, ScheduleCounts, ScheduleError, Settled, Settlement,
 };
 use by_hand::to_recheck;
@@ -200,7 +200,10 @@ impl MemoryState {
         let end = start.saturating_add(limit.max(1));
         let holdings = (start..end.min(self.places.capacity()))
             .filter_map(|place| self.places.get(place))
-            .filter_map(|name| Some((name.key().clone(), self.holding(name.key())?)))
+            .filter_map(|name| {
+                let notification = &self.jobs.get(name.key())?.entry.notification;
+                Some((notification.key_in_lane(), self.holding(name.key())?))
+            })
             .collect();
         let next = (end < self.places.capacity()).then(|| end.to_string());
         Ok(Scanned { holdings, next })
@@ -297,8 +300,8 @@ impl MemoryState {
         Some(expiry)
     }
 
-    pub(super) fn find(&self, key: &Key) -> Option<Found> {
-        self.jobs.get(key).map(|job| Found {
+    pub(super) fn find(&self, key: &Key) -> Option<FoundEntry> {
+        self.jobs.get(key).map(|job| FoundEntry {
             entry: job.entry.clone(),
             in_flight: job.lease.is_some(),
         })

@@ -11,7 +11,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::notification::{Registration, Start};
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
-use crate::schedule::Known;
+use crate::schedule::KnownToJournal;
 use bytes::Bytes;
 
 const LIMITS: Limits = Limits {
@@ -195,7 +195,7 @@ async fn room_is_promised_once_and_comes_back() {
 
     // However it leaves.
     let lease = match schedule
-        .lease_one(&LeaseRequest::new(given.notification.key.clone()))
+        .lease_one(&LeaseRequest::new(given.notification.key_in_lane()))
         .await
     {
         Ok(LeasedOne::Leased(lease)) => *lease,
@@ -252,8 +252,8 @@ async fn what_arrives_under_a_lease_by_hand_is_counted_once() {
         (Reservation::Forget, empty.memory()),
     ] {
         let (_, schedule) = schedule(1_000_000);
-        let mut request = LeaseRequest::new(given.notification.key.clone());
-        request.known = Some(Known {
+        let mut request = LeaseRequest::new(given.notification.key_in_lane());
+        request.known = Some(KnownToJournal {
             registered_ms: -10_000,
             due_ms: None,
         });

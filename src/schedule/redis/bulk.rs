@@ -1,18 +1,20 @@
-//! Many entries at a time: looking them up, leafing through them, putting them back.
+//! Many entries at a time: scanning them, putting them back.
 
 use super::context::add_entries;
 use super::partition::Partition;
-use super::reply::{Item, Reply};
-use super::slot;
+use super::reply::Reply;
+use super::{RedisSchedule, slot};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::schedule::envelope;
-use crate::schedule::recoverable::Reindexed;
-use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError};
+use crate::schedule::recoverable::{Recoverable, Reindexed};
+use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance};
+use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 /// Maximum number of keys looked up by one script.
-const MOST_LOOKED_UP: usize = 500;
+pub const MOST_LOOKED_UP: usize = 500;
 /// Maximum number of entries put back by one script, and most bytes of them: a script must not hold Redis up for
 /// much longer than a millisecond.
 const MOST_RESTORED: usize = 200;
@@ -21,44 +23,39 @@ const MOST_RESTORED_BYTES: usize = 512 * 1024;
 /// one, the next is on the network.
 const AT_ONCE: usize = 3;
 
-/// Where in `keys` those of each partition are.
-fn by_partition<'key>(keys: impl Iterator<Item = &'key Key>, partitions: usize) -> Vec<Vec<usize>> {
+#[async_trait]
+impl ScheduleMaintenance for RedisSchedule {
+    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
+        scan(&self.partitions, cursor, limit).await
+    }
+
+    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
+        restore(&self.partitions, entries).await
+    }
+
+    fn recoverable(&self) -> Option<&dyn Recoverable> {
+        Some(self)
+    }
+}
+
+/// Where in `lanes` those of each partition are.
+pub fn by_partition<'lane>(
+    lanes: impl Iterator<Item = &'lane Lane>,
+    partitions: usize,
+) -> Vec<Vec<usize>> {
     let mut places = vec![Vec::new(); partitions];
-    for (place, key) in keys.enumerate() {
-        places[slot(key.as_str(), partitions)].push(place);
+    for (place, lane) in lanes.enumerate() {
+        places[slot(lane.as_str(), partitions)].push(place);
     }
     places
 }
 
-/// See [`crate::schedule::Schedule::holds`].
-pub async fn holds(
-    partitions: &[Partition],
-    keys: &[Key],
-) -> Result<Vec<Option<Holding>>, ScheduleError> {
-    let mut found = vec![None; keys.len()];
-    let places = by_partition(keys.iter(), partitions.len());
-    for (partition, places) in partitions.iter().zip(places) {
-        for places in places.chunks(MOST_LOOKED_UP) {
-            let context = &partition.context;
-            let mut command = context.call(&partition.holds);
-            for place in places {
-                command.arg(keys[*place].as_str());
-            }
-            let mut reply = context
-                .read(&partition.bulk, &partition.holds, &command)
-                .await?;
-            for place in places {
-                if let Item::Bytes(header) = reply.item()? {
-                    found[*place] = holding(keys[*place].as_str(), &header, &mut reply)?;
-                }
-            }
-        }
-    }
-    Ok(found)
-}
-
 /// What is held of one key; `None` if that cannot be read, which must not hold up the others.
-fn holding(key: &str, header: &[u8], reply: &mut Reply) -> Result<Option<Holding>, ScheduleError> {
+pub fn holding(
+    key: &str,
+    header: &[u8],
+    reply: &mut Reply,
+) -> Result<Option<Holding>, ScheduleError> {
     let in_flight = reply.number()? == 1;
     match envelope::decode_header(key, header) {
         Ok((state, progress)) => Ok(Some(Holding {
@@ -73,7 +70,7 @@ fn holding(key: &str, header: &[u8], reply: &mut Reply) -> Result<Option<Holding
     }
 }
 
-/// See [`crate::schedule::Schedule::scan`]. A cursor names the partition and the place in it.
+/// A cursor names the partition and the place in it.
 pub async fn scan(
     partitions: &[Partition],
     cursor: Option<&str>,
@@ -90,11 +87,13 @@ pub async fn scan(
     let next = reply.text()?;
     let mut holdings = Vec::new();
     while !reply.is_empty() {
-        let (text, header) = (reply.text()?, reply.bytes()?);
+        let (text, lane) = (reply.text()?, reply.text()?);
+        let header = reply.bytes()?;
         let key =
             Key::parse(&text).map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no key")))?;
+        let lane = Lane::from_name(&lane);
         if let Some(holding) = holding(&text, &header, &mut reply)? {
-            holdings.push((key, holding));
+            holdings.push((KeyInLane { key, lane }, holding));
         }
     }
     let next = next_place(number, partitions.len(), &next);
@@ -120,13 +119,9 @@ fn next_place(number: usize, partitions: usize, place: &str) -> Option<String> {
     }
 }
 
-/// See [`crate::schedule::Schedule::restore`].
-pub async fn restore(
-    partitions: &[Partition],
-    entries: &[Entry],
-) -> Result<Restored, ScheduleError> {
-    let keys = entries.iter().map(|entry| &entry.notification.key);
-    let places = by_partition(keys, partitions.len());
+async fn restore(partitions: &[Partition], entries: &[Entry]) -> Result<Restored, ScheduleError> {
+    let lanes = entries.iter().map(|entry| &entry.notification.lane);
+    let places = by_partition(lanes, partitions.len());
     let mut calls = Vec::new();
     for (partition, places) in partitions.iter().zip(&places) {
         for places in cut(places, entries) {

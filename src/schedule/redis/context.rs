@@ -26,6 +26,7 @@ pub struct Keys {
     rebuild: String,
     claim: String,
     channel: String,
+    directory: String,
 }
 
 impl Keys {
@@ -40,6 +41,7 @@ impl Keys {
             rebuild: key("rebuild"),
             claim: key(&format!("claim:{instance}")),
             channel: key(&format!("wake:{database}")),
+            directory: key("directory"),
         }
     }
 
@@ -89,6 +91,11 @@ impl Keys {
     /// Where this instance's last claim is written down.
     pub fn claim(&self) -> &str {
         &self.claim
+    }
+
+    /// In which partition each key lies (directory.rs).
+    pub fn directory(&self) -> &str {
+        &self.directory
     }
 
     pub fn channel(&self) -> &str {

@@ -25,42 +25,39 @@
 //! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. Whatever of
 //! this is lost alone is found out by the scripts, and put right (lua/common.lua).
 //!
-//! A notification's key decides its partition, so that it can be found by its name alone. The lane
-//! cap is counted per partition and therefore divided by their number.
+//! A lane lies whole in one partition, which its name decides, so its cap is exact. The journal knows the
+//! lane of every key. Without one, several partitions need a directory (`directory`).
 
 mod bulk;
 mod connection;
 mod context;
 mod dead;
+mod directory;
 mod durability;
+mod leases;
 mod listen;
 mod partition;
+mod reads;
 mod recovery;
 mod reply;
 mod script;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};
-use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::wake::Wake;
-use crate::schedule::{
-    Claimed, DeadPage, Entry, Found, Holding, Lease, LeaseRequest, LeasedOne, Limits, Recoverable,
-    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError, Settled,
-    Settlement,
-};
-use async_trait::async_trait;
+use crate::schedule::{Limits, ScheduleError};
 use connection::Connector;
+use directory::{Directory, has_directory};
 use listen::Listener;
 use partition::Partition;
 use recovery::server_run::ServerRun;
 use recovery::write_counters::{Loss, WriteCount, WriteCounter};
-use redis::Value;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
-use writes::Settling;
 
 /// Whose clock decides what is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,7 +92,8 @@ pub const NO_JOURNAL: &str = "none";
 
 /// The schedule in Redis.
 pub struct RedisSchedule {
-    partitions: Vec<Partition>,
+    partitions: Arc<[Partition]>,
+    directory: Option<Arc<Directory>>,
     clock: Arc<OffsetClock>,
     wake: Arc<Wake>,
     limits: Limits,
@@ -113,10 +111,11 @@ pub struct RedisSchedule {
     /// Where the next claim begins, so that no partition is always the last.
     turn: AtomicUsize,
     _listener: Listener,
+    _keeping_directory: Option<AbortOnDropHandle<()>>,
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. [`Recoverable::look`] comes next.
+    /// Prepares the schedule; connects at the first call. [`crate::schedule::recoverable::Recoverable::look`] comes next.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is none.
@@ -146,14 +145,19 @@ impl RedisSchedule {
                     writes,
                 )
             })
-            .collect::<Vec<_>>();
+            .collect::<Arc<[_]>>();
+        let directory =
+            has_directory(options).then(|| Arc::new(Directory::open(&connector, &partitions)));
+        let keeping = |directory: &Arc<Directory>| directory.clone().keep(partitions.clone());
         let channels = partitions
             .iter()
             .map(|partition| partition.context.keys.channel().to_string())
             .collect();
         Ok(Self {
+            _keeping_directory: directory.as_ref().map(keeping),
             _listener: Listener::start(connector, channels, wake.clone()),
             partitions,
+            directory,
             clock,
             wake,
             limits: options.limits,
@@ -169,8 +173,25 @@ impl RedisSchedule {
         })
     }
 
-    fn partition(&self, key: &Key) -> &Partition {
-        &self.partitions[slot(key.as_str(), self.partitions.len())]
+    /// Compares the directory with the entries at once, as every server does slowly all the time. Without
+    /// a directory it does nothing.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn compare_directory(&self) -> Result<(), ScheduleError> {
+        match &self.directory {
+            Some(directory) => directory.compare(&self.partitions, Duration::ZERO).await,
+            None => Ok(()),
+        }
+    }
+
+    /// In which partition a lane lies.
+    fn number_of(&self, lane: &Lane) -> usize {
+        slot(lane.as_str(), self.partitions.len())
+    }
+
+    fn partition(&self, lane: &Lane) -> &Partition {
+        &self.partitions[self.number_of(lane)]
     }
 }
 
@@ -199,170 +220,14 @@ fn foreign(found: &str, owner: &str) -> String {
     )
 }
 
-/// Which partition a key lies in: FNV-1a, 64 bits. Must never change.
-fn slot(key: &str, partitions: usize) -> usize {
-    let hash = key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+/// Which partition a name belongs to: FNV-1a of 64 bits, whose halves are combined, since the lower bits
+/// alone depend on little. Must never change.
+fn slot(name: &str, partitions: usize) -> usize {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
+    let hash = hash ^ (hash >> 32);
     usize::try_from(hash % partitions as u64).expect("invariant: below the number of partitions")
-}
-
-#[async_trait]
-impl Schedule for RedisSchedule {
-    fn clock(&self) -> Arc<dyn Clock> {
-        self.clock.clone()
-    }
-
-    fn wake(&self) -> &Wake {
-        &self.wake
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
-        self.partition(&entry.notification.key)
-            .register(entry)
-            .await
-    }
-
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        let mut claimed = Claimed::default();
-        let first = self.turn.fetch_add(1, Ordering::Relaxed);
-        for offset in 0..self.partitions.len() {
-            let partition = &self.partitions[(first + offset) % self.partitions.len()];
-            let more = match partition.claim(most - claimed.leases.len()).await {
-                Ok(more) => more,
-                Err(error) if claimed.leases.is_empty() => return Err(error),
-                // What was claimed must be worked on; the next claim meets the error again.
-                Err(error) => {
-                    tracing::debug!(%error, "a partition cannot be claimed from");
-                    claimed.next_due_ms = Some(self.clock.now_ms());
-                    return Ok(claimed);
-                }
-            };
-            claimed.leases.extend(more.leases);
-            claimed.next_due_ms = [claimed.next_due_ms, more.next_due_ms]
-                .into_iter()
-                .flatten()
-                .min();
-        }
-        Ok(claimed)
-    }
-
-    async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.partition(&lease.entry.notification.key)
-            .settle(Settling::Lease(lease, settlement))
-            .await
-    }
-
-    async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
-        self.partition(&lease.entry.notification.key)
-            .renew(lease)
-            .await
-    }
-
-    async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        self.partition(&request.key).lease_one(request).await
-    }
-
-    async fn end_reservation(
-        &self,
-        lease: LeaseToken,
-        reservation: Reservation,
-    ) -> Result<Settled, ScheduleError> {
-        self.partition(lease.key())
-            .settle(Settling::Reservation(lease, reservation))
-            .await
-    }
-
-    async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
-        self.partition(key).find(key).await
-    }
-
-    async fn in_flight(&self, keys: &[Key]) -> Result<Vec<bool>, ScheduleError> {
-        let mut flags = vec![false; keys.len()];
-        for (number, partition) in self.partitions.iter().enumerate() {
-            let here: Vec<usize> = (0..keys.len())
-                .filter(|index| slot(keys[*index].as_str(), self.partitions.len()) == number)
-                .collect();
-            if here.is_empty() {
-                continue;
-            }
-            let names: Vec<&str> = here.iter().map(|index| keys[*index].as_str()).collect();
-            for (index, flag) in here.iter().zip(partition.in_flight(&names).await?) {
-                flags[*index] = flag;
-            }
-        }
-        Ok(flags)
-    }
-
-    async fn holds(&self, keys: &[Key]) -> Result<Vec<Option<Holding>>, ScheduleError> {
-        bulk::holds(&self.partitions, keys).await
-    }
-
-    async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError> {
-        bulk::scan(&self.partitions, cursor, limit).await
-    }
-
-    async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
-        bulk::restore(&self.partitions, entries).await
-    }
-
-    fn recoverable(&self) -> Option<&dyn Recoverable> {
-        Some(self)
-    }
-
-    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
-        dead::page(&self.partitions, cursor, limit).await
-    }
-
-    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
-        let mut counts = ScheduleCounts::default();
-        for partition in &self.partitions {
-            let keys = &partition.context.keys;
-            let size = async |command: &str, key: &str| match partition
-                .reads
-                .run(redis::cmd(command).arg(key))
-                .await?
-            {
-                Value::Int(size) => Ok(u64::try_from(size).unwrap_or(0)),
-                _ => Err(ScheduleError::Corrupt(format!("{key} has another type"))),
-            };
-            let dead = size("ZCARD", keys.dead()).await?;
-            let ended = size("ZCARD", keys.ended()).await?;
-            counts.dead += dead;
-            counts.in_flight += size("ZCARD", keys.leases()).await?;
-            counts.pending += size("HLEN", keys.jobs())
-                .await?
-                .saturating_sub(dead + ended);
-        }
-        Ok(counts)
-    }
-
-    async fn check(&self) -> Result<(), ScheduleError> {
-        for partition in &self.partitions {
-            partition.check().await?;
-        }
-        Ok(())
-    }
-
-    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
-        let mut out = 0;
-        for partition in &self.partitions {
-            let leased = partition.context.keys.leased(lane);
-            match partition
-                .reads
-                .run(redis::cmd("ZCARD").arg(&leased))
-                .await?
-            {
-                Value::Int(many) => out += usize::try_from(many).unwrap_or(0),
-                _ => return Err(ScheduleError::Corrupt(format!("{leased} has another type"))),
-            }
-        }
-        Ok(out)
-    }
 }
 
 #[cfg(test)]
@@ -370,11 +235,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_stays_in_its_partition() {
+    fn a_name_stays_in_its_partition() {
         // Written down once: another result would orphan everything that is scheduled.
-        assert_eq!(slot("payment.succeeded/order-1", 1), 0);
-        assert_eq!(slot("payment.succeeded/order-1", 16), 15);
-        assert_eq!(slot("payment.succeeded/order-2", 16), 2);
+        assert_eq!(slot("https://shop.example", 1), 0);
+        assert_eq!(slot("https://shop.example", 16), 13);
+        assert_eq!(slot("https://other.example", 16), 10);
     }
 
     #[test]

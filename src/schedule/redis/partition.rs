@@ -6,6 +6,7 @@
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
 use super::context::{Context, Keys};
+use super::directory::{self, has_directory};
 use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, Reply};
 use super::script::Script;
@@ -17,7 +18,7 @@ use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, Entry, Found, Lease, LeaseRequest, LeasedOne, Limits,
+    ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, Entry, FoundEntry, Lease, LeaseRequest, LeasedOne,
     PER_VISIT, Registered, ScheduleError, Settled,
 };
 use bytes::Bytes;
@@ -57,6 +58,7 @@ pub struct Partition {
     /// For calls about many entries, so that none of the others waits behind them.
     pub bulk: Connection,
     pub holds: Script,
+    present: Script,
     pub scan: Script,
     pub restore: Script,
     pub reindex: Script,
@@ -74,14 +76,9 @@ impl Partition {
         wake: Arc<Wake>,
         writes: WriteCounter,
     ) -> Self {
-        // The cap is counted per partition, since a lane's entries are spread over all of them.
-        let lane_cap = options.limits.lane_cap.div_ceil(options.partitions).max(1);
         let context = Arc::new(Context {
             keys: Keys::of(number, connector.database(), writes.instance()),
-            limits: Limits {
-                lane_cap,
-                ..options.limits
-            },
+            limits: options.limits,
             clock,
             wake,
             writes,
@@ -98,10 +95,15 @@ impl Partition {
             lease_one: Script::with_common(include_str!("lua/lease_one.lua")),
             bulk: connector.connect(BULK_TIMEOUT),
             holds: Script::with_common(include_str!("lua/holds.lua")),
+            present: Script::with_common(include_str!("lua/present.lua")),
             scan: Script::with_common(include_str!("lua/scan.lua")),
             restore: Script::with_common(include_str!("lua/restore.lua")),
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
-            registrations: registrations(context.clone(), connector.connect(COMMAND_TIMEOUT)),
+            registrations: registrations(
+                context.clone(),
+                connector.connect(COMMAND_TIMEOUT),
+                has_directory(options).then_some(directory::ARRIVAL_MS),
+            ),
             settlements: Arc::new(settlements(
                 context.clone(),
                 connector.connect(COMMAND_TIMEOUT),
@@ -110,7 +112,7 @@ impl Partition {
         }
     }
 
-    /// See [`crate::schedule::Schedule::register`].
+    /// See [`crate::schedule::ScheduleLeases::register`].
     pub async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         self.registrations
             .call(entry)
@@ -118,7 +120,8 @@ impl Partition {
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
 
-    /// See [`crate::schedule::Schedule::settle`] and [`crate::schedule::Schedule::end_reservation`].
+    /// See [`crate::schedule::ScheduleLeases::settle`] and
+    /// [`crate::schedule::ScheduleLeases::end_reservation`].
     pub async fn settle(&self, settling: Settling) -> Result<Settled, ScheduleError> {
         self.settlements
             .call(settling)
@@ -126,7 +129,7 @@ impl Partition {
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
 
-    /// See [`crate::schedule::Schedule::claim`]; at most [`MOST_CLAIMED`] at a time.
+    /// See [`crate::schedule::ScheduleLeases::claim`]; at most [`MOST_CLAIMED`] at a time.
     ///
     /// A claim that was not answered may have been executed all the same, and its leases would
     /// be nobody's until they expire. So it is repeated under its number, and gives them again.
@@ -206,14 +209,14 @@ impl Partition {
         }
     }
 
-    /// See [`crate::schedule::Schedule::check`].
+    /// See [`crate::schedule::ScheduleReads::check`].
     pub async fn check(&self) -> Result<(), ScheduleError> {
         let command = self.context.call(&self.check);
         let checked = self.context.run(&self.reads, &self.check, &command);
         checked.await.map(drop)
     }
 
-    /// See [`crate::schedule::Schedule::renew`].
+    /// See [`crate::schedule::ScheduleLeases::renew`].
     pub async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {
         let mut command = self.context.call(&self.renew);
         command
@@ -228,9 +231,9 @@ impl Partition {
         }
     }
 
-    /// See [`crate::schedule::Schedule::lease_one`].
+    /// See [`crate::schedule::ScheduleLeases::lease_one`].
     pub async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError> {
-        let (key, known) = (&request.key, request.known);
+        let (key, known) = (&request.entry.key, request.known);
         let number = |number: Option<i64>| number.map(|number| number.to_string());
         let registered_ms = number(known.map(|known| known.registered_ms));
         let due_ms = number(known.and_then(|known| known.due_ms));
@@ -262,7 +265,7 @@ impl Partition {
             "reserved" => {
                 let expiry = expiry(&mut reply)?;
                 self.context.wake.bring_forward(expiry.at_ms);
-                LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
+                LeasedOne::Reserved(LeaseToken::granted(request.entry.clone(), expiry))
             }
             "in_flight" => LeasedOne::InFlight,
             "changing" => LeasedOne::Changing,
@@ -277,21 +280,38 @@ impl Partition {
         })
     }
 
-    /// See [`crate::schedule::Schedule::find`].
-    pub async fn find(&self, key: &Key) -> Result<Option<Found>, ScheduleError> {
+    /// See [`crate::schedule::ScheduleReads::find`].
+    pub async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError> {
         let command = redis::Cmd::hget(self.context.keys.jobs(), key.as_str());
         let bytes = match self.reads.run(&command).await? {
             Value::BulkString(bytes) => Bytes::from(bytes),
             _ => return Ok(None),
         };
         let in_flight = self.in_flight(&[key.as_str()]).await?;
-        Ok(Some(Found {
+        Ok(Some(FoundEntry {
             entry: envelope::decode(key.as_str(), &bytes)?,
             in_flight: in_flight == [true],
         }))
     }
 
-    /// Which of these have a lease out.
+    /// Which of these have an entry or a lease here.
+    pub async fn present(
+        &self,
+        keys: impl ExactSizeIterator<Item = &Key>,
+    ) -> Result<Vec<bool>, ScheduleError> {
+        let many = keys.len();
+        let mut command = self.context.call(&self.present);
+        for key in keys {
+            command.arg(key.as_str());
+        }
+        let mut reply = self
+            .context
+            .read(&self.bulk, &self.present, &command)
+            .await?;
+        (0..many).map(|_| Ok(reply.number()? == 1)).collect()
+    }
+
+    /// Which of these are leased.
     pub async fn in_flight(&self, keys: &[&str]) -> Result<Vec<bool>, ScheduleError> {
         let mut command = redis::cmd("ZMSCORE");
         command.arg(self.context.keys.leases()).arg(keys);

@@ -13,7 +13,8 @@ use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
 use crate::schedule::envelope;
 use crate::schedule::{
-    Entry, Found, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled, Settlement,
+    Entry, FoundEntry, Lease, PROMPT_MS, Registered, Reservation, ScheduleError, Settled,
+    Settlement,
 };
 use redis::Cmd;
 use std::sync::Arc;
@@ -53,10 +54,12 @@ impl Settling {
     }
 }
 
-/// Collects registrations and runs them.
+/// Collects registrations and runs them. One that arrives more than `arrival_ms` after it was accepted is
+/// refused.
 pub fn registrations(
     context: Arc<Context>,
     connection: Connection,
+    arrival_ms: Option<i64>,
 ) -> Batcher<Entry, Result<Registered, ScheduleError>> {
     let script = Arc::new(Script::with_common(include_str!("lua/register.lua")));
     let weigh = |entry: &Entry| entry.notification.body.held_len() + 512;
@@ -64,7 +67,7 @@ pub fn registrations(
         let (context, connection, script) = (context.clone(), connection.clone(), script.clone());
         async move {
             let many = batch.len();
-            register(&context, &connection, &script, batch)
+            register(&context, &connection, &script, arrival_ms, batch)
                 .await
                 .unwrap_or_else(|error| (0..many).map(|_| Err(error.clone())).collect())
         }
@@ -75,6 +78,7 @@ async fn register(
     context: &Context,
     connection: &Connection,
     script: &Script,
+    arrival_ms: Option<i64>,
     batch: Vec<Entry>,
 ) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
     let mut command = context.call(script);
@@ -83,6 +87,7 @@ async fn register(
     // first one put here may have been sent and forgotten by then.
     let prompt = command.args_iter().count();
     command.arg(PROMPT_MS);
+    command.arg(arrival_ms.map(|ms| ms.to_string()).unwrap_or_default());
     let earliest_ms = add_entries(&mut command, &batch);
     let mut reply = context
         .run_telling(connection, script, &command, prompt)
@@ -91,11 +96,14 @@ async fn register(
     let mut results = Vec::with_capacity(batch.len());
     for entry in &batch {
         results.push(match reply.item()? {
-            Item::Number(_) => Ok(Registered::Created),
+            Item::Number(0) => Ok(Registered::Created),
+            Item::Number(_) => Err(ScheduleError::Unavailable(
+                "the registration took too long to reach Redis".to_string(),
+            )),
             Item::Bytes(bytes) => {
                 let in_flight = reply.number()? == 1;
                 envelope::decode(entry.notification.key.as_str(), &bytes)
-                    .map(|entry| Registered::Existing(Box::new(Found { entry, in_flight })))
+                    .map(|entry| Registered::Existing(Box::new(FoundEntry { entry, in_flight })))
                     .map_err(ScheduleError::from)
             }
         });

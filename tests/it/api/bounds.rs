@@ -6,7 +6,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::domain::key::Key;
-use ringback::schedule::Schedule;
+use ringback::schedule::ScheduleReads as _;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -5,11 +5,13 @@ use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
+use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::health::{Health, Store};
 use ringback::schedule::decorator::{ScheduleCall, ScheduleDecorator};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::watched::WatchedSchedule;
 use ringback::schedule::{Schedule, ScheduleError};
+use ringback::schedule::{ScheduleMaintenance as _, ScheduleReads as _};
 use ringback::service::Service;
 use serde_json::json;
 use std::sync::Arc;
@@ -183,7 +185,10 @@ async fn a_store_that_does_not_answer_holds_no_monitoring_up() {
 async fn a_call_about_nothing_says_nothing_of_the_store() {
     let health = Health::new(false);
     let watched = WatchedSchedule::new(Faulty::new(Fault::Unavailable), health.clone());
-    let key = Key::new("t", "1").expect("a key");
+    let key = KeyInLane {
+        key: Key::new("t", "1").expect("a key"),
+        lane: Lane::from_name("https://shop.example"),
+    };
     let _ = watched.holds(&[]).await;
     let _ = watched.in_flight(&[]).await;
     let _ = watched.restore(&[]).await;

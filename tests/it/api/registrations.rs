@@ -5,7 +5,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::domain::key::Key;
-use ringback::schedule::Schedule;
+use ringback::schedule::ScheduleReads as _;
 use serde_json::{Value, json};
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 pub mod scripted;
 
 use crate::journal_contract::samples::{
-    START_MS, apply, attempts, changing, do_change, find, key, refusal, registration,
+    START_MS, apply, attempts, changing, do_change, find, key, place, refusal, registration,
 };
 use crate::support::redis::fresh_database;
 use crate::support::within;
@@ -18,6 +18,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{CHANGE_LEASE_MS, Entry, Limits, Schedule, Settled, Settlement};
+use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
 use ringback::service::{Service, ServiceError};
 use scripted::{Scripted, Then};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
@@ -73,7 +74,7 @@ impl Scene {
     }
 
     async fn is_leased(&self) -> bool {
-        let flags = self.schedule.in_flight(&[key("1")]).await;
+        let flags = self.schedule.in_flight(&[place(&key("1"))]).await;
         flags.expect("answered") == [true]
     }
 }

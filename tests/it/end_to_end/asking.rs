@@ -10,9 +10,11 @@ use redis::aio::MultiplexedConnection;
 use reqwest::Method;
 use ringback::config::JournalConfig;
 use ringback::domain::key::Key;
+use ringback::domain::lane::{KeyInLane, Lane};
+use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits, Schedule};
+use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
 use std::sync::Arc;
@@ -58,7 +60,10 @@ impl Scene {
         let gone = RedisSchedule::open(&options, Arc::new(server.clock().clone()));
         let gone = gone.expect("a URL");
         gone.look(false).await.expect("looked");
-        let request = LeaseRequest::new(Key::new("t", "a").expect("a key"));
+        let request = LeaseRequest::new(KeyInLane {
+            key: Key::new("t", "a").expect("a key"),
+            lane: Lane::from_name("here"),
+        });
         let leased = gone.lease_one(&request).await.expect("answered");
         assert!(matches!(leased, LeasedOne::Leased(_)), "{leased:?}");
         Self {

@@ -140,13 +140,14 @@ impl World {
         use ringback::domain::lease::{Expiry, LeaseToken};
         use ringback::journal::{ChangeResult, Changing};
         let found = judge.journal.find(&key(id)).await.expect("read");
+        let found = found.expect("there");
         let expiry = Expiry {
             at_ms: self.now_ms(),
             number: 0,
         };
         let changing = Changing {
-            lease: LeaseToken::granted(key(id), expiry),
-            fence: found.expect("there").fence,
+            lease: LeaseToken::granted(found.key_in_lane(), expiry),
+            fence: found.fence,
             change: Change::Replay,
             actor: Actor("dead".into()),
             reason: String::new(),

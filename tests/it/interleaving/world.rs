@@ -22,7 +22,7 @@ use ringback::journal::Journal;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
-use ringback::maintenance::difference::find_among;
+use ringback::maintenance::difference::find_recorded;
 use ringback::maintenance::recovery::resync::Resync;
 use ringback::maintenance::repair::{Record, repair};
 use ringback::schedule::memory::MemorySchedule;
@@ -313,7 +313,7 @@ impl Server {
     /// Compares one notification and brings it to where the journal stands.
     pub async fn reconcile(&self, key: &Key) {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
-        if let Ok(found) = find_among(journal, schedule, std::slice::from_ref(key)).await {
+        if let Ok(found) = find_recorded(journal, schedule, std::slice::from_ref(key)).await {
             let _ = repair(journal, schedule, &found, Record::LeftOut).await;
         }
     }

@@ -9,6 +9,7 @@ use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
+use ringback::domain::lane::KeyInLane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::progress::Progress;
@@ -38,6 +39,12 @@ pub fn registration(key: Key) -> Registration {
         ladder: Ladder::standard(),
         ack: AckRule::Success,
     }
+}
+
+/// Where the entry of such a notification is.
+pub fn place(key: &Key) -> KeyInLane {
+    let registering = registering_at(registration(key.clone()), START_MS);
+    registering.notification.key_in_lane()
 }
 
 pub fn registering_at(registration: Registration, now_ms: i64) -> Registering {
@@ -129,7 +136,7 @@ pub fn changing(key: &Key, change: Change, at_ms: i64) -> Changing {
         number: 0,
     };
     Changing {
-        lease: LeaseToken::granted(key.clone(), expiry),
+        lease: LeaseToken::granted(place(key), expiry),
         fence: 0,
         change,
         actor: Actor("support".into()),

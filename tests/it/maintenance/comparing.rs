@@ -2,9 +2,9 @@
 
 use super::on_each_pair;
 use super::stage::Stage;
-use crate::journal_contract::samples::{apply, delivery, do_change, failure, key};
+use crate::journal_contract::samples::{apply, delivery, do_change, failure, key, place};
 use ringback::domain::change::Change;
-use ringback::domain::key::Key;
+use ringback::domain::lane::KeyInLane;
 use ringback::maintenance::difference::{JournalEntry, Kind, find, find_among};
 use ringback::schedule::Settlement;
 
@@ -15,12 +15,12 @@ on_each_pair!(
 );
 
 async fn kinds(stage: &Stage, ids: &[&str]) -> Vec<(String, Kind)> {
-    let keys: Vec<Key> = ids.iter().map(|id| key(id)).collect();
-    let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &keys).await;
+    let entries: Vec<KeyInLane> = ids.iter().map(|id| place(&key(id))).collect();
+    let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &entries).await;
     let found = found.expect("compared");
     found
         .into_iter()
-        .map(|difference| (difference.key.id().to_string(), difference.kind))
+        .map(|difference| (difference.entry.key.id().to_string(), difference.kind))
         .collect()
 }
 
@@ -63,7 +63,8 @@ async fn what_the_journal_says_otherwise_by_now_is_none(stage: Stage) {
     let journal = stage.journal.as_ref();
     let (notification, start) = stage.register("1", 0).await;
     let read = journal.snapshots(&[key("1")]).await.expect("read");
-    let read = [(key("1"), read[0].as_ref().map(JournalEntry::of))];
+    let entry = notification.key_in_lane();
+    let read = [(entry, read[0].as_ref().map(JournalEntry::of))];
     // It is delivered between the two looks.
     let lease = stage.take("1").await;
     let recording = delivery(&notification, start);

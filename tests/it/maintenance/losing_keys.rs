@@ -8,19 +8,22 @@ use ringback::maintenance::error::MaintenanceError;
 use ringback::maintenance::reconcile::Reconciler;
 use ringback::schedule::ScheduleError;
 
-const LANE: &str = "https://shop.example";
+/// Two lanes, one in each partition.
+const LANE: &str = "https://other.example";
+const OTHER_LANE: &str = "https://shop.example";
 const LATER_MS: i64 = START_MS + REGISTRATION_MS + 1;
 
 /// Twenty notifications, of which some key is then lost.
 async fn check(lose: &[&str], restored: impl Fn(u64) -> u64) {
     let stage = Stage::redis().await;
     for number in 0..20 {
-        stage.register(&format!("{number:02}"), 0).await;
+        let lane = [LANE, OTHER_LANE][number % 2];
+        stage.register_for(&format!("{number:02}"), lane).await;
     }
     let mut connection = connect(stage.redis.as_deref().expect("on Redis")).await;
     let count = redis::Cmd::hlen("{rb:0}:jobs");
     let here: u64 = count.query_async(&mut connection).await.expect("a number");
-    assert!((1..20).contains(&here), "two partitions hold some each");
+    assert_eq!(here, 10, "each partition holds one lane");
     stage.redis_command(lose).await;
     let mut reconciler = Reconciler::new(stage.journal.clone(), stage.schedule.clone());
     let repaired = reconciler.pass(LATER_MS).await.expect("repaired");

@@ -8,9 +8,10 @@ use crate::support::ringback::{BEGIN_MS, Server, Stores, registration};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::maintenance::REGISTRATION_MS;
+use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable as _;
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
-use ringback::schedule::{LeaseRequest, LeasedOne, Limits, Schedule as _};
+use ringback::schedule::{LeaseRequest, LeasedOne, Limits, ScheduleReads as _};
 use std::sync::Arc;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,8 +70,11 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
     asked["delay"] = "1h".into();
     idle.register(asked).await;
     let key = Key::new("t", "a").expect("a key");
+    let found = gone.find(&key).await.expect("answered");
     let leased = gone
-        .lease_one(&LeaseRequest::new(key))
+        .lease_one(&LeaseRequest::new(
+            found.expect("there").entry.notification.key_in_lane(),
+        ))
         .await
         .expect("answered");
     assert!(matches!(leased, LeasedOne::Leased(_)), "{leased:?}");

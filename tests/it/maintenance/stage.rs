@@ -1,11 +1,12 @@
 //! A journal and a schedule side by side, and what to do to one of them alone.
 
-use crate::journal_contract::samples::{START_MS, keep, key, registering_at, registration};
+use crate::journal_contract::samples::{START_MS, keep, key, place, registering_at, registration};
 use crate::support::postgres;
 use crate::support::redis::{connect, fresh_database};
 use ringback::clock::ManualClock;
+use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
-use ringback::domain::notification::Notification;
+use ringback::domain::notification::{Notification, Registration};
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
@@ -128,6 +129,18 @@ impl Stage {
         (notification, progress)
     }
 
+    /// Registers one in both that goes to another destination than the others.
+    pub async fn register_for(&self, id: &str, url: &str) {
+        let registration = Registration {
+            destination: Destination::parse(url).expect("a URL"),
+            ..registration(key(id))
+        };
+        let registering = registering_at(registration, START_MS);
+        let progress = registering.progress;
+        let notification = keep(self.journal.as_ref(), registering).await;
+        self.schedule_one(&notification, progress).await;
+    }
+
     /// Registers so many in the journal alone, each due a millisecond after the one before.
     pub async fn journal_many(&self, many: i64) {
         let batch: Vec<_> = (0..many)
@@ -154,7 +167,7 @@ impl Stage {
 
     /// Leases one.
     pub async fn take(&self, id: &str) -> Lease {
-        let request = LeaseRequest::new(key(id));
+        let request = LeaseRequest::new(place(&key(id)));
         match self.schedule.lease_one(&request).await.expect("answered") {
             LeasedOne::Leased(lease) => *lease,
             other => panic!("{id}: {other:?}"),

@@ -4,7 +4,7 @@ use super::fixture::*;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, Found, LeaseRequest, LeasedOne, Limits, Settled, Settlement,
+    CHANGE_LEASE_MS, Entry, FoundEntry, LeaseRequest, LeasedOne, Limits, Settled, Settlement,
 };
 
 fn is_changing(one: &LeasedOne) -> bool {
@@ -24,7 +24,7 @@ pub async fn an_entry_is_leased_by_hand_due_or_not(open: impl AsyncFn(Limits) ->
     assert_eq!(lease.token().key(), &key("later"));
     assert_eq!(lease.token().expiry(), lease.expiry());
     assert_eq!(lease.entry, later);
-    let found = Found {
+    let found = FoundEntry {
         entry: later,
         in_flight: true,
     };
@@ -62,7 +62,7 @@ pub async fn a_leased_entry_is_nobody_elses(open: impl AsyncFn(Limits) -> Fixtur
             ("1", is_in_flight as fn(&LeasedOne) -> bool),
             ("2", is_changing),
         ] {
-            for request in [LeaseRequest::new(key(id)), known(id)] {
+            for request in [LeaseRequest::new(place(id)), known(id)] {
                 let here = fixture.ask(&request).await;
                 let there = fixture.other.lease_one(&request).await.expect("answered");
                 assert!(is_told(&here), "{id}: {here:?}");
@@ -194,7 +194,7 @@ pub async fn a_request_made_again_gets_its_lease_again(open: impl AsyncFn(Limits
             fixture.done(&lease, end(&lease, state, 0)).await;
         }
         let entry = fixture.entry("1").await;
-        let request = LeaseRequest::new(key("1"));
+        let request = LeaseRequest::new(place("1"));
         let first = leased(fixture.ask(&request).await);
         let second = leased(fixture.ask(&request).await);
         fixture.turn_to(100);
@@ -226,7 +226,7 @@ pub async fn a_request_made_again_too_late_finds_what_others_find(
 ) {
     let fixture = open(LIMITS).await;
     let entry = fixture.put("shop", "1", 0).await;
-    let request = LeaseRequest::new(key("1"));
+    let request = LeaseRequest::new(place("1"));
     fixture.ask(&request).await;
     fixture.turn_to(CHANGE_LEASE_MS);
     let lease = leased(fixture.ask(&request).await);
@@ -284,7 +284,7 @@ pub async fn what_was_leased_early_waits_again_for_its_time(open: impl AsyncFn(L
 pub async fn of_concurrent_requests_one_gets_the_lease(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 0).await;
-    let (one, other) = (LeaseRequest::new(key("1")), LeaseRequest::new(key("1")));
+    let (one, other) = (LeaseRequest::new(place("1")), LeaseRequest::new(place("1")));
     let (here, there, claimed) = tokio::join!(
         fixture.schedule.lease_one(&one),
         fixture.other.lease_one(&other),
@@ -301,7 +301,7 @@ pub async fn of_concurrent_requests_one_gets_the_lease(open: impl AsyncFn(Limits
 pub async fn another_instance_can_settle_a_change(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     fixture.put("shop", "1", 50).await;
-    let request = LeaseRequest::new(key("1"));
+    let request = LeaseRequest::new(place("1"));
     let there = leased(fixture.other.lease_one(&request).await.expect("answered"));
     fixture.done(&there, again(&there, 0)).await;
     assert_eq!(fixture.claim_ids(9).await, ["1"]);
@@ -319,7 +319,7 @@ pub async fn a_retry_makes_a_waiting_entry_due_at_once(open: impl AsyncFn(Limits
         },
         ..entry
     };
-    let found = Some(Found {
+    let found = Some(FoundEntry {
         entry: by_hand.clone(),
         in_flight: false,
     });
@@ -346,7 +346,7 @@ pub async fn a_retry_leaves_a_due_entry_where_it_is(open: impl AsyncFn(Limits) -
     let fixture = open(LIMITS).await;
     let due = fixture.put("shop", "due", 5).await;
     fixture.put("shop", "after it", 6).await;
-    let found = Some(Found {
+    let found = Some(FoundEntry {
         entry: due,
         in_flight: false,
     });

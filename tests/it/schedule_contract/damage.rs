@@ -10,11 +10,12 @@ use redis::{Cmd, FromRedisValue};
 use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::domain::state::State;
+use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::{
     CHANGE_LEASE_MS, DOUBT_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Schedule, Settled, Settlement,
+    Reservation, Settled, Settlement,
 };
 use std::sync::Arc;
 
@@ -436,13 +437,13 @@ async fn what_may_be_in_flight_though_its_lease_is_gone_is_not_leased_by_hand() 
         scene.command(&["DEL", &name]).await;
     }
     // Nobody has noticed it yet.
-    let one = fixture.ask(&LeaseRequest::new(key("1"))).await;
+    let one = fixture.ask(&LeaseRequest::new(place("1"))).await;
     assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
     fixture.turn_to(LEASE_MS);
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
     assert_eq!(scene.reindexed().await, 1);
     fixture.turn_to(2 * LEASE_MS);
-    leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
+    leased(fixture.ask(&LeaseRequest::new(place("1"))).await);
 }
 
 #[tokio::test]
@@ -454,13 +455,15 @@ async fn what_is_due_by_the_journal_though_not_here_is_not_leased_by_hand() {
     let lost = START_MS.to_string();
     scene.command(&["HSET", "{rb:0}:meta", "lost", &lost]).await;
     let mut request = known("1");
-    request.known = request.known.map(|known| ringback::schedule::Known {
-        due_ms: Some(START_MS),
-        ..known
-    });
+    request.known = request
+        .known
+        .map(|known| ringback::schedule::KnownToJournal {
+            due_ms: Some(START_MS),
+            ..known
+        });
     let one = fixture.ask(&request).await;
     assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
-    leased(fixture.ask(&LeaseRequest::new(key("1"))).await);
+    leased(fixture.ask(&LeaseRequest::new(place("1"))).await);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::reserving::WAYS_IN;
 use ringback::domain::lease::LeaseToken;
 use ringback::domain::state::State;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Found, LeaseRequest, LeasedOne, Limits, Reservation, Settlement,
+    CHANGE_LEASE_MS, FoundEntry, LeaseRequest, LeasedOne, Limits, Reservation, Settlement,
 };
 
 /// How a reservation ends without a word of what became of the change.
@@ -54,7 +54,7 @@ pub async fn what_waited_for_a_change_of_unknown_end_is_fenced(
             let entry = entry("shop", "1", 0);
             fixture.put_in(way, &entry).await;
             fixture.leave_unknown(how, &request, &lease).await;
-            let found = Found {
+            let found = FoundEntry {
                 entry: to_fence(entry.clone()),
                 in_flight: false,
             };

@@ -3,8 +3,8 @@
 use super::fixture::*;
 use ringback::domain::state::State;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, DeadPage, Entry, Found, Lease, LeasedOne, Limits, Registered, ScheduleError,
-    Settlement,
+    CHANGE_LEASE_MS, DeadPage, Entry, FoundEntry, Lease, LeasedOne, Limits, Registered,
+    ScheduleError, Settlement,
 };
 
 const ENDS: [State; 3] = [State::Delivered, State::Dead, State::Cancelled];
@@ -54,7 +54,7 @@ pub async fn without_a_journal_an_ended_entry_is_remembered(open: impl AsyncFn(L
     for state in ENDS {
         let fixture = open(REMEMBERING).await;
         let remembered = fixture.put_ended("1", state, 3).await;
-        let found = Found {
+        let found = FoundEntry {
             entry: remembered,
             in_flight: false,
         };
@@ -63,7 +63,7 @@ pub async fn without_a_journal_an_ended_entry_is_remembered(open: impl AsyncFn(L
         assert_eq!(registered, Registered::Existing(Box::new(found)));
         assert_eq!(fixture.claim_ids(9).await, [""; 0]);
         assert_eq!(fixture.counts().await.pending, 0);
-        let flags = fixture.schedule.in_flight(&[key("1")]).await;
+        let flags = fixture.schedule.in_flight(&[place("1")]).await;
         assert_eq!(flags.expect("answered"), [false]);
     }
 }
@@ -201,7 +201,7 @@ pub async fn an_ended_entry_that_was_leased_is_put_back_as_it_was(
             assert_eq!(fixture.claim_ids(9).await, [""; 0]);
             assert_eq!(fixture.lane_in_flight("shop").await, 0, "nothing is sent");
             give_back(&fixture, &lease, way).await;
-            let found = Found {
+            let found = FoundEntry {
                 entry: before,
                 in_flight: false,
             };

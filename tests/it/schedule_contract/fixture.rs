@@ -7,7 +7,7 @@ use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
-use ringback::domain::lane::Lane;
+use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start};
 use ringback::domain::progress::Progress;
@@ -15,10 +15,12 @@ use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
-    ARRIVAL_MS, Claimed, Entry, Found, Known, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Restored, Schedule, ScheduleCounts, Settled, Settlement,
+    ARRIVAL_MS, Claimed, Entry, FoundEntry, Holding, KnownToJournal, Lease, LeaseRequest,
+    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts,
+    Settled, Settlement,
 };
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Where the clock of a fixture stands at first.
@@ -125,7 +127,9 @@ impl Fixture {
 
     /// Asks for a lease by hand, in a new request.
     pub async fn lease_one(&self, id: &str) -> LeasedOne {
-        self.ask(&LeaseRequest::new(key(id))).await
+        let found = self.find(id).await;
+        let place = found.map_or_else(|| place(id), |found| found.entry.notification.key_in_lane());
+        self.ask(&LeaseRequest::new(place)).await
     }
 
     pub async fn ask(&self, request: &LeaseRequest) -> LeasedOne {
@@ -180,7 +184,7 @@ impl Fixture {
         (missing, moved)
     }
 
-    pub async fn find(&self, id: &str) -> Option<Found> {
+    pub async fn find(&self, id: &str) -> Option<FoundEntry> {
         self.schedule.find(&key(id)).await.expect("answered")
     }
 
@@ -198,6 +202,20 @@ impl Fixture {
             .lane_in_flight(&lane_of(lane))
             .await
             .expect("counted")
+    }
+
+    /// Everything, in pages of about `limit`.
+    pub async fn scan(&self, limit: usize) -> BTreeMap<Key, Holding> {
+        let (mut all, mut cursor) = (BTreeMap::new(), None);
+        loop {
+            let page = self.schedule.scan(cursor.as_deref(), limit).await;
+            let Scanned { holdings, next } = page.expect("answered");
+            all.extend(by_key(holdings));
+            if next.is_none() {
+                return all;
+            }
+            cursor = next;
+        }
     }
 
     pub fn wake(&self) -> &Wake {
@@ -233,8 +251,8 @@ pub fn known(id: &str) -> LeaseRequest {
 
 /// Asks for what the journal knows to have been accepted then.
 pub fn accepted(id: &str, registered_ms: i64) -> LeaseRequest {
-    let mut request = LeaseRequest::new(key(id));
-    request.known = Some(Known {
+    let mut request = LeaseRequest::new(place(id));
+    request.known = Some(KnownToJournal {
         registered_ms,
         due_ms: Some(START_MS),
     });
@@ -261,6 +279,19 @@ pub fn id(lease: &Lease) -> String {
 /// The key of an id.
 pub fn key(id: &str) -> Key {
     Key::new("paid", id).expect("a key")
+}
+
+/// Where an entry of the lane `shop` is, which most tests put theirs in.
+pub fn place(id: &str) -> KeyInLane {
+    place_in("shop", id)
+}
+
+/// Where an entry of that lane is.
+pub fn place_in(lane: &str, id: &str) -> KeyInLane {
+    KeyInLane {
+        key: key(id),
+        lane: lane_of(lane),
+    }
 }
 
 /// The lane that `entry` puts a notification in.
@@ -394,4 +425,11 @@ pub fn discarded(lease: &Lease, now_ms: i64) -> (Settlement, Entry) {
     };
     let settlement = Settlement::to(state, None, progress, ended_ms);
     (settlement, entry)
+}
+
+/// What a scan brought, by key.
+pub fn by_key(holdings: Vec<(KeyInLane, Holding)>) -> impl Iterator<Item = (Key, Holding)> {
+    holdings
+        .into_iter()
+        .map(|(entry, holding)| (entry.key, holding))
 }

@@ -98,7 +98,7 @@ async fn a_lane_of_a_foreign_type_holds_up_no_change_by_hand() {
         let entry = fixture.put("shop", "1", LATER_MS).await;
         let name = lane_key(kind, "shop");
         scene.command(&["SET", &name, "foreign"]).await;
-        let request = LeaseRequest::new(key("1"));
+        let request = LeaseRequest::new(place("1"));
         let lease = leased(fixture.ask(&request).await);
         assert_eq!(lease.entry, entry, "{kind}");
         scene.command(&["SET", &name, "foreign"]).await;

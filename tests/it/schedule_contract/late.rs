@@ -12,8 +12,9 @@ use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, Schedule, ScheduleError, Settled,
+    Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, ScheduleError, Settled,
 };
+use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _};
 use std::sync::Arc;
 
 const CLEAR: &str = include_str!("../../../src/schedule/redis/recovery/clear.lua");
@@ -310,7 +311,7 @@ async fn a_renewal_whose_reply_was_lost_can_be_repeated() {
     let lease = renewed(&schedule, &lease).await;
     proxy.has_cut().await;
     scene.clock.turn_to(START_MS + LEASE_MS);
-    let one = schedule.lease_one(&LeaseRequest::new(key("1"))).await;
+    let one = schedule.lease_one(&LeaseRequest::new(place("1"))).await;
     assert!(matches!(one, Ok(LeasedOne::InFlight)), "{one:?}");
     let settled = schedule.settle(lease.clone(), again(&lease, 0)).await;
     assert_eq!(settled.expect("answered"), Settled::Done);

@@ -8,9 +8,10 @@ use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{RedisSchedule, Time};
 use ringback::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Known, LeaseRequest, LeasedOne, Reservation, Schedule,
+    ARRIVAL_MS, CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne, Reservation,
     ScheduleError, Settled, Settlement,
 };
+use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
 use std::sync::Arc;
 
 #[tokio::test]
@@ -21,10 +22,10 @@ async fn a_lease_by_hand_whose_reply_was_lost_is_given_again() {
     let schedule = scene.ready().await;
     put(&schedule, "shop", "here").await;
     // The server knows the script from now on.
-    let missing = schedule.lease_one(&LeaseRequest::new(key("x"))).await;
+    let missing = schedule.lease_one(&LeaseRequest::new(place("x"))).await;
     assert!(matches!(missing, Ok(LeasedOne::Missing)), "{missing:?}");
     for request in [known("here"), known("nowhere")] {
-        let name = request.key.to_string();
+        let name = request.entry.key.to_string();
         proxy.cut(Cut::To(name.into_bytes()), 0, 1);
         // The call is sent again by itself.
         let one = schedule.lease_one(&request).await.expect("answered");
@@ -47,7 +48,7 @@ async fn a_lease_by_hand_that_its_caller_gave_up_is_given_to_the_same_request() 
     let (schedule, other) = (scene.ready().await, scene.ready().await);
     put(&schedule, "shop", "here").await;
     // The server knows the script from now on.
-    let missing = schedule.lease_one(&LeaseRequest::new(key("x"))).await;
+    let missing = schedule.lease_one(&LeaseRequest::new(place("x"))).await;
     assert!(matches!(missing, Ok(LeasedOne::Missing)), "{missing:?}");
     for id in ["here", "nowhere"] {
         let request = known(id);
@@ -91,7 +92,7 @@ async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
     let entry = accepted_at(entry("shop", "here", 0), now_ms + 60_000);
     prompt.register(entry).await.expect("registered");
     let mut nowhere = known("nowhere");
-    nowhere.known = nowhere.known.map(|known| Known {
+    nowhere.known = nowhere.known.map(|known| KnownToJournal {
         registered_ms: now_ms - ARRIVAL_MS - 1,
         ..known
     });
@@ -106,7 +107,7 @@ async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
             "{late:?}"
         );
         let counts = prompt.counts().await.expect("counted");
-        assert_eq!(counts.in_flight, 0, "{}", request.key);
+        assert_eq!(counts.in_flight, 0, "{}", request.entry.key);
         let one = slow.lease_one(&request).await.expect("answered");
         match one {
             LeasedOne::Leased(lease) => {

@@ -4,7 +4,7 @@
 use super::fixture::*;
 use ringback::domain::lease::Expiry;
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, Found, Lease, Limits, Settled, Settlement};
+use ringback::schedule::{Entry, FoundEntry, Lease, Limits, Settled, Settlement};
 use std::collections::HashSet;
 
 /// Every way to settle a lease.
@@ -21,7 +21,7 @@ pub async fn a_claimed_entry_belongs_to_one_lease(open: impl AsyncFn(Limits) -> 
     let fixture = open(LIMITS).await;
     let entry = fixture.put("shop", "1", 0).await;
     fixture.claim_one().await;
-    let found = Found {
+    let found = FoundEntry {
         entry,
         in_flight: true,
     };
@@ -140,7 +140,7 @@ pub async fn again_puts_it_back_with_new_progress(open: impl AsyncFn(Limits) -> 
     fixture.done(&lease, again(&lease, 70)).await;
     let progress = next_step(&lease, 70);
     let expected = Entry { progress, ..entry };
-    let found = Found {
+    let found = FoundEntry {
         entry: expected.clone(),
         in_flight: false,
     };

@@ -9,9 +9,8 @@ use ringback::clock::ManualClock;
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
-use ringback::schedule::{
-    Lease, LeaseRequest, LeasedOne, Registered, Schedule, ScheduleError, Settled,
-};
+use ringback::schedule::{Lease, LeaseRequest, LeasedOne, Registered, ScheduleError, Settled};
+use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _};
 use std::sync::Arc;
 
 /// One Redis database with a journal's schedule in it.
@@ -383,7 +382,7 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
     })
     .await;
     assert_eq!(again.leases.len(), 4, "{:?}", ids(&again.leases));
-    let one = schedule.ask(&LeaseRequest::new(key("1"))).await;
+    let one = schedule.ask(&LeaseRequest::new(place("1"))).await;
     assert!(matches!(one, LeasedOne::InFlight), "{one:?}");
     let next = schedule.claim(9).await.expect("claimed");
     assert!(next.leases.is_empty(), "the next claim is another");

@@ -10,8 +10,9 @@ use ringback::clock::ManualClock;
 use ringback::schedule::recoverable::{Found, Reason, Recoverable};
 use ringback::schedule::redis::Options;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Known, LeaseRequest, LeasedOne, Schedule, Settled, Settlement,
+    CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne, Settled, Settlement,
 };
+use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _};
 
 #[tokio::test]
 async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is_older() {
@@ -72,15 +73,15 @@ async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
     assert!(schedule.finish().await.expect("heard"));
     let asks = |id: &str, due_ms: Option<i64>| {
         let mut request = known(id);
-        request.known = request.known.map(|known| Known {
+        request.known = request.known.map(|known| KnownToJournal {
             due_ms: due_ms.map(|due_ms| START_MS + due_ms),
             ..known
         });
         request
     };
     let (due, later) = (
-        LeaseRequest::new(key("due")),
-        LeaseRequest::new(key("later")),
+        LeaseRequest::new(place("due")),
+        LeaseRequest::new(place("later")),
     );
     for after_ms in [lost_ms, lost_ms + LEASE_MS - 1] {
         server.clock.turn_to(START_MS + after_ms);
@@ -88,7 +89,7 @@ async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
             let one = schedule.ask(request).await;
             assert!(matches!(one, LeasedOne::MayBeInFlight), "{one:?}");
         }
-        let repairing = leased(schedule.ask(&LeaseRequest::for_repair(key("due"))).await);
+        let repairing = leased(schedule.ask(&LeaseRequest::for_repair(place("due"))).await);
         let settled = schedule.settle(repairing, Settlement::Release).await;
         assert_eq!(settled.expect("answered"), Settled::Done);
         for one in [
@@ -98,7 +99,9 @@ async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
             reserved(one.await);
         }
         leased(schedule.ask(&later).await);
-        let one = schedule.ask(&LeaseRequest::new(key("nobody knows"))).await;
+        let one = schedule
+            .ask(&LeaseRequest::new(place("nobody knows")))
+            .await;
         assert!(matches!(one, LeasedOne::Missing), "{one:?}");
     }
     server
@@ -194,7 +197,7 @@ async fn a_claim_that_misses_a_lane_or_all_of_them_has_it_compared() {
                 entries.push(to_verify(fixture.put(lane, id, due_ms).await));
             }
             scene.command(&["DEL", &lost]).await;
-            let held = fixture.schedule.holds(&[key("1")]).await;
+            let held = fixture.schedule.holds(&[place("1")]).await;
             assert_eq!(
                 held.expect("answered"),
                 [None],
@@ -234,10 +237,12 @@ async fn what_cannot_be_read_is_passed_over() {
     let reindexed = scene.schedule.reindex(None, 9).await.expect("reindexed");
     assert_eq!((reindexed.reindexed, reindexed.next), (0, None));
     let scanned = fixture.schedule.scan(None, 9).await.expect("a page");
-    let mut seen: Vec<&str> = (scanned.holdings.iter()).map(|(key, _)| key.id()).collect();
+    let mut seen: Vec<&str> = (scanned.holdings.iter())
+        .map(|(entry, _)| entry.key.id())
+        .collect();
     seen.sort_unstable();
     assert_eq!(seen, ["shop-0000", "shop-0002"]);
-    let keys = ["shop-0000", "shop-0001", "shop-0002"].map(key);
+    let keys = ["shop-0000", "shop-0001", "shop-0002"].map(place);
     let held = fixture.schedule.holds(&keys).await.expect("answered");
     let held: Vec<bool> = held.iter().map(Option::is_some).collect();
     assert_eq!(held, [true, false, true]);

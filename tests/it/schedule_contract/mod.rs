@@ -20,6 +20,7 @@ mod memory;
 mod missing;
 mod model;
 mod owning;
+mod partitions;
 mod redis;
 mod registering;
 mod reserving;
@@ -33,145 +34,166 @@ macro_rules! schedule_contract {
         mod $suite {
             use super::*;
 
-            sentences!($open,
-                registering {
-                    an_entry_is_found_as_it_was_registered,
-                    any_content_survives,
-                    registering_again_shows_what_is_there,
-                    of_concurrent_registrations_one_creates,
-                    what_was_never_registered_is_missing,
-                    counts_follow_every_change,
-                    a_registration_that_comes_late_has_the_journal_asked,
-                    a_working_schedule_says_so,
-                }
-                claiming {
-                    due_exactly_now_is_claimed_and_a_millisecond_later_is_not,
-                    within_a_lane_what_is_due_longest_comes_first_then_by_key,
-                    the_lane_that_is_due_longest_comes_first,
-                    a_claim_takes_as_many_as_were_asked_for,
-                    everything_that_is_due_is_brought_once,
-                    a_claim_says_when_there_is_next_something,
-                    nothing_is_next_once_everything_has_ended,
-                    a_lane_is_never_over_its_cap,
-                    a_cap_below_a_visit_holds,
-                    a_full_lane_goes_on_when_a_lease_is_settled,
-                    an_expired_lease_makes_room_in_a_full_lane,
-                    concurrent_claims_share_nothing,
-                }
-                leasing {
-                    a_claimed_entry_belongs_to_one_lease,
-                    a_lease_expires_after_its_time_and_not_before,
-                    an_interruption_is_told_until_an_attempt_is_settled,
-                    an_entry_to_verify_stays_so_until_an_attempt_is_settled,
-                    a_renewed_lease_begins_anew,
-                    a_lost_lease_is_not_renewed,
-                    again_puts_it_back_with_new_progress,
-                    release_puts_it_back_as_it_was,
-                    recheck_puts_it_back_to_be_fenced,
-                    a_settlement_after_the_lease_was_returned_changes_nothing,
-                    a_lease_that_expired_unnoticed_still_settles,
-                    settling_twice_changes_nothing_the_second_time,
-                    a_settlement_needs_the_very_expiry,
-                    leases_of_one_millisecond_are_told_apart,
-                    of_concurrent_settlements_one_is_done,
-                    another_instance_can_settle,
-                    many_expired_leases_all_come_back,
-                }
-                by_hand {
-                    an_entry_is_leased_by_hand_due_or_not,
-                    a_lease_by_hand_disregards_the_cap_and_counts,
-                    a_leased_entry_is_nobody_elses,
-                    an_attempt_that_expired_is_returned_to_whoever_asks,
-                    of_many_that_expired_any_can_be_leased,
-                    a_lease_by_hand_that_expired_has_the_journal_fenced,
-                    an_interruption_outlasts_a_lease_by_hand_that_expires,
-                    a_lease_by_hand_that_expired_unnoticed_still_settles,
-                    a_request_made_again_gets_its_lease_again,
-                    a_request_made_again_too_late_finds_what_others_find,
-                    what_has_ended_is_leased_where_it_is_remembered,
-                    what_was_leased_early_waits_again_for_its_time,
-                    of_concurrent_requests_one_gets_the_lease,
-                    another_instance_can_settle_a_change,
-                    a_retry_makes_a_waiting_entry_due_at_once,
-                    a_retry_leaves_a_due_entry_where_it_is,
-                }
-                reserving {
-                    what_is_not_here_is_reserved_if_the_journal_knows_it,
-                    a_reserved_key_is_nobody_elses,
-                    a_reservation_asked_for_again_is_given_again,
-                    what_is_put_in_under_a_reservation_waits,
-                    forget_drops_what_was_put_in,
-                    put_replaces_what_was_put_in,
-                    a_reservation_that_expired_unnoticed_still_settles,
-                    a_reservation_is_ended_once_by_its_own_lease,
-                    a_request_made_again_gets_what_was_put_in,
-                    of_concurrent_requests_one_reserves,
-                    of_concurrent_a_registration_waits_or_is_leased,
-                    many_reservations_end_and_expire,
-                }
-                doubting {
-                    what_waited_for_a_change_of_unknown_end_is_fenced,
-                    what_comes_after_a_change_of_unknown_end_is_fenced,
-                    what_is_fenced_once_is_not_fenced_again,
-                    a_change_of_unknown_end_is_told_to_the_next_but_one,
-                    a_change_of_known_end_ends_the_doubt,
-                }
-                restoring {
-                    what_is_missing_is_put_back,
-                    what_stands_elsewhere_is_moved,
-                    what_is_moved_keeps_what_it_is_marked_with,
-                    what_is_leased_or_right_is_left_alone,
-                    any_number_is_restored,
-                    what_is_put_back_comes_at_its_time,
-                    what_is_put_back_waits_for_a_full_lane,
-                    what_is_held_is_told_in_order,
-                    a_scan_shows_everything_that_stays,
-                    a_cursor_that_no_scan_gave_is_refused,
-                    what_was_restored_rings,
-                }
-                ending {
-                    with_a_journal_an_ended_entry_is_forgotten_at_once,
-                    without_a_journal_an_ended_entry_is_remembered,
-                    an_interruption_ends_with_the_entry,
-                    a_delivered_or_cancelled_entry_is_forgotten_after_its_time,
-                    many_ended_entries_are_forgotten_in_the_end,
-                    a_dead_entry_is_kept_whole_until_somebody_decides,
-                    a_dead_entry_begins_anew,
-                    a_dead_entry_can_be_given_up,
-                    an_ended_entry_that_was_leased_is_put_back_as_it_was,
-                    what_is_leased_is_not_forgotten,
-                    dead_pages_show_the_newest_first,
-                    dead_pages_stay_in_place_while_entries_come_and_go,
-                    dead_pages_show_all_of_one_instant,
-                    a_cursor_that_no_page_gave_is_refused,
-                }
-                fairness {
-                    claims_of_one_go_round,
-                    a_claim_goes_round_while_there_is_room,
-                    a_huge_backlog_costs_another_lane_one_visit,
-                    a_hundred_backlogs_cost_another_lane_one_visit_each,
-                    a_full_lane_holds_nobody_up,
-                    a_lane_that_was_full_comes_behind_those_that_wait,
-                    a_lane_with_nothing_due_takes_no_turn,
-                }
-                waking {
-                    a_registration_rings,
-                    a_registration_elsewhere_rings,
-                    what_becomes_claimable_again_rings,
-                    a_place_in_a_full_lane_rings,
-                    an_attempt_by_hand_rings,
-                    a_dead_entry_that_begins_anew_rings,
-                    a_lease_by_hand_rings_for_its_expiry,
-                    what_waited_for_a_reservation_rings,
-                    a_claim_does_not_ring,
-                }
-            );
+            each_entry!($open);
+            all_lanes!($open);
 
             #[test]
             fn any_sequence_of_calls_does_what_the_model_predicts() {
                 model::holds($open, $cases);
             }
         }
+    };
+}
+
+/// What holds for each entry and each lane, also where lanes lie in several partitions.
+macro_rules! each_entry {
+    ($open:expr) => {
+        sentences!($open,
+            registering {
+                an_entry_is_found_as_it_was_registered,
+                any_content_survives,
+                registering_again_shows_what_is_there,
+                of_concurrent_registrations_one_creates,
+                what_was_never_registered_is_missing,
+                counts_follow_every_change,
+                a_working_schedule_says_so,
+            }
+            claiming {
+                due_exactly_now_is_claimed_and_a_millisecond_later_is_not,
+                within_a_lane_what_is_due_longest_comes_first_then_by_key,
+                a_claim_takes_as_many_as_were_asked_for,
+                everything_that_is_due_is_brought_once,
+                a_claim_says_when_there_is_next_something,
+                nothing_is_next_once_everything_has_ended,
+                a_lane_is_never_over_its_cap,
+                a_cap_below_a_visit_holds,
+                a_full_lane_goes_on_when_a_lease_is_settled,
+                an_expired_lease_makes_room_in_a_full_lane,
+                concurrent_claims_share_nothing,
+            }
+            leasing {
+                a_claimed_entry_belongs_to_one_lease,
+                a_lease_expires_after_its_time_and_not_before,
+                an_interruption_is_told_until_an_attempt_is_settled,
+                an_entry_to_verify_stays_so_until_an_attempt_is_settled,
+                a_renewed_lease_begins_anew,
+                a_lost_lease_is_not_renewed,
+                again_puts_it_back_with_new_progress,
+                release_puts_it_back_as_it_was,
+                recheck_puts_it_back_to_be_fenced,
+                a_settlement_after_the_lease_was_returned_changes_nothing,
+                a_lease_that_expired_unnoticed_still_settles,
+                settling_twice_changes_nothing_the_second_time,
+                a_settlement_needs_the_very_expiry,
+                leases_of_one_millisecond_are_told_apart,
+                of_concurrent_settlements_one_is_done,
+                another_instance_can_settle,
+                many_expired_leases_all_come_back,
+            }
+            by_hand {
+                an_entry_is_leased_by_hand_due_or_not,
+                a_lease_by_hand_disregards_the_cap_and_counts,
+                a_leased_entry_is_nobody_elses,
+                an_attempt_that_expired_is_returned_to_whoever_asks,
+                of_many_that_expired_any_can_be_leased,
+                a_lease_by_hand_that_expired_has_the_journal_fenced,
+                an_interruption_outlasts_a_lease_by_hand_that_expires,
+                a_lease_by_hand_that_expired_unnoticed_still_settles,
+                a_request_made_again_gets_its_lease_again,
+                a_request_made_again_too_late_finds_what_others_find,
+                what_has_ended_is_leased_where_it_is_remembered,
+                what_was_leased_early_waits_again_for_its_time,
+                of_concurrent_requests_one_gets_the_lease,
+                another_instance_can_settle_a_change,
+                a_retry_makes_a_waiting_entry_due_at_once,
+                a_retry_leaves_a_due_entry_where_it_is,
+            }
+            reserving {
+                what_is_not_here_is_reserved_if_the_journal_knows_it,
+                a_reserved_key_is_nobody_elses,
+                a_reservation_asked_for_again_is_given_again,
+                what_is_put_in_under_a_reservation_waits,
+                forget_drops_what_was_put_in,
+                put_replaces_what_was_put_in,
+                a_reservation_that_expired_unnoticed_still_settles,
+                a_reservation_is_ended_once_by_its_own_lease,
+                a_request_made_again_gets_what_was_put_in,
+                of_concurrent_requests_one_reserves,
+                of_concurrent_a_registration_waits_or_is_leased,
+                many_reservations_end_and_expire,
+            }
+            doubting {
+                what_waited_for_a_change_of_unknown_end_is_fenced,
+                what_comes_after_a_change_of_unknown_end_is_fenced,
+                what_is_fenced_once_is_not_fenced_again,
+                a_change_of_unknown_end_is_told_to_the_next_but_one,
+                a_change_of_known_end_ends_the_doubt,
+            }
+            restoring {
+                what_is_missing_is_put_back,
+                what_stands_elsewhere_is_moved,
+                what_is_moved_keeps_what_it_is_marked_with,
+                what_is_leased_or_right_is_left_alone,
+                any_number_is_restored,
+                what_is_put_back_comes_at_its_time,
+                what_is_put_back_waits_for_a_full_lane,
+                what_is_held_is_told_in_order,
+                a_scan_shows_everything_that_stays,
+                a_cursor_that_no_scan_gave_is_refused,
+                what_was_restored_rings,
+            }
+            ending {
+                with_a_journal_an_ended_entry_is_forgotten_at_once,
+                without_a_journal_an_ended_entry_is_remembered,
+                an_interruption_ends_with_the_entry,
+                a_delivered_or_cancelled_entry_is_forgotten_after_its_time,
+                many_ended_entries_are_forgotten_in_the_end,
+                a_dead_entry_is_kept_whole_until_somebody_decides,
+                a_dead_entry_begins_anew,
+                a_dead_entry_can_be_given_up,
+                an_ended_entry_that_was_leased_is_put_back_as_it_was,
+                what_is_leased_is_not_forgotten,
+                dead_pages_show_the_newest_first,
+                dead_pages_stay_in_place_while_entries_come_and_go,
+                dead_pages_show_all_of_one_instant,
+                a_cursor_that_no_page_gave_is_refused,
+            }
+            waking {
+                a_registration_rings,
+                a_registration_elsewhere_rings,
+                what_becomes_claimable_again_rings,
+                a_place_in_a_full_lane_rings,
+                an_attempt_by_hand_rings,
+                a_dead_entry_that_begins_anew_rings,
+                a_lease_by_hand_rings_for_its_expiry,
+                what_waited_for_a_reservation_rings,
+                a_claim_does_not_ring,
+            }
+        );
+    };
+}
+
+/// What holds between lanes, as long as they lie in one partition; and a registration that is late, which a
+/// directory refuses.
+macro_rules! all_lanes {
+    ($open:expr) => {
+        sentences!($open,
+            registering {
+                a_registration_that_comes_late_has_the_journal_asked,
+            }
+            claiming {
+                the_lane_that_is_due_longest_comes_first,
+            }
+            fairness {
+                claims_of_one_go_round,
+                a_claim_goes_round_while_there_is_room,
+                a_huge_backlog_costs_another_lane_one_visit,
+                a_hundred_backlogs_cost_another_lane_one_visit_each,
+                a_full_lane_holds_nobody_up,
+                a_lane_that_was_full_comes_behind_those_that_wait,
+                a_lane_with_nothing_due_takes_no_turn,
+            }
+        );
     };
 }
 
@@ -189,3 +211,13 @@ macro_rules! sentences {
 
 schedule_contract!(in_memory, memory::open, 256);
 schedule_contract!(in_redis, redis::open, 48);
+
+mod in_partitions {
+    use super::*;
+    each_entry!(partitions::with_a_journal);
+}
+
+mod with_a_directory {
+    use super::*;
+    each_entry!(partitions::with_a_directory);
+}

@@ -5,9 +5,11 @@ use super::redis::{command, options};
 use crate::support::redis::{connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
+use ringback::schedule::ScheduleError;
+use ringback::schedule::ScheduleLeases as _;
+use ringback::schedule::ScheduleMaintenance as _;
 use ringback::schedule::recoverable::{Found, Peeked, Reason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
-use ringback::schedule::{Schedule, ScheduleError};
 use std::sync::Arc;
 
 /// How long after its last claim an instance is taken to be alive, in milliseconds.

@@ -28,7 +28,7 @@ pub async fn open(limits: Limits) -> Fixture {
     open_with(&options(fresh_database(), limits), Box::new(())).await
 }
 
-async fn open_with(options: &Options, keeps_alive: Box<dyn Any + Send>) -> Fixture {
+pub async fn open_with(options: &Options, keeps_alive: Box<dyn Any + Send>) -> Fixture {
     let clock = ManualClock::at(START_MS);
     let instance = || {
         let schedule = RedisSchedule::open(options, Arc::new(clock.clone())).expect("a url");
@@ -123,7 +123,7 @@ async fn several_partitions_are_one_schedule() {
     let leases = fixture.claim_all(40).await;
     let flags = fixture
         .schedule
-        .in_flight(&[key("07"), key("none")])
+        .in_flight(&[place_in("lane-1", "07"), place("none")])
         .await
         .expect("answered");
     assert_eq!(flags, [true, false]);
@@ -236,10 +236,10 @@ async fn the_documented_rights_suffice() {
     let schedule = &fixture.schedule;
     schedule.renew(&leases[2]).await.expect("renewed");
     schedule.check().await.expect("it works");
-    schedule.in_flight(&[key("1")]).await.expect("answered");
+    schedule.in_flight(&[place("1")]).await.expect("answered");
     schedule.dead(None, 5).await.expect("a page");
     schedule.scan(None, 5).await.expect("a page");
-    schedule.holds(&[key("1")]).await.expect("answered");
+    schedule.holds(&[place("1")]).await.expect("answered");
     fixture.counts().await;
     fixture.find("shop-0005").await;
     fixture.turn_to(2 * REMEMBER_MS);

@@ -8,7 +8,8 @@ use ringback::domain::lane::Lane;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
 use ringback::schedule::{
-    Entry, Found, LeasedOne, Limits, PROMPT_MS, Registered, ScheduleCounts, Settled, Settlement,
+    Entry, FoundEntry, LeasedOne, Limits, PROMPT_MS, Registered, ScheduleCounts, Settled,
+    Settlement,
 };
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ pub async fn an_entry_is_found_as_it_was_registered(open: impl AsyncFn(Limits) -
         ..fixture_entry("shop", "1")
     };
     assert_eq!(fixture.register(entry.clone()).await, Registered::Created);
-    let found = Found {
+    let found = FoundEntry {
         entry,
         in_flight: false,
     };
@@ -82,7 +83,7 @@ pub async fn registering_again_shows_what_is_there(open: impl AsyncFn(Limits) ->
     let entry = fixture.put("shop", "1", 0).await;
     let mut second = entry_with_other_content();
     let existing = |in_flight| {
-        Registered::Existing(Box::new(Found {
+        Registered::Existing(Box::new(FoundEntry {
             entry: entry.clone(),
             in_flight,
         }))
@@ -134,7 +135,7 @@ pub async fn what_was_never_registered_is_missing(open: impl AsyncFn(Limits) -> 
     let settled = fixture.settle(&stranger, again(&stranger, 0)).await;
     assert_eq!(settled, Settled::Lost);
     assert_eq!(fixture.lane_in_flight("elsewhere").await, 0);
-    let keys = [key("2"), key("1"), key("3")];
+    let keys = ["2", "1", "3"].map(place);
     let flags = fixture.schedule.in_flight(&keys).await;
     assert_eq!(flags.expect("answered"), [false, true, false]);
     let none = fixture.schedule.in_flight(&[]).await.expect("answered");

@@ -6,9 +6,10 @@ use ringback::domain::key::Key;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::Notification;
 use ringback::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Entry, Found, Holding, LeasedOne, Limits, Registered, Reservation,
-    Settled, Settlement,
+    ARRIVAL_MS, CHANGE_LEASE_MS, Entry, FoundEntry, Holding, LeasedOne, Limits, Registered,
+    Reservation, Settled, Settlement,
 };
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How something gets in.
@@ -93,7 +94,7 @@ pub async fn a_reserved_key_is_nobody_elses(open: impl AsyncFn(Limits) -> Fixtur
         }
     }
     assert_eq!(fixture.find("1").await, None);
-    let keys = [key("1"), key("2")];
+    let keys = ["1", "2"].map(place);
     assert_eq!(
         fixture.schedule.holds(&keys).await.expect("answered"),
         [None, None]
@@ -135,7 +136,7 @@ pub async fn what_is_put_in_under_a_reservation_waits(open: impl AsyncFn(Limits)
         let lease = fixture.reserve("1").await;
         let entry = entry("shop", "1", 0);
         fixture.put_in(way, &entry).await;
-        let found = Found {
+        let found = FoundEntry {
             entry: to_verify(entry.clone()),
             in_flight: true,
         };
@@ -145,10 +146,14 @@ pub async fn what_is_put_in_under_a_reservation_waits(open: impl AsyncFn(Limits)
             progress: entry.progress,
             in_flight: true,
         };
-        let held = fixture.schedule.holds(&[key("1")]).await.expect("answered");
+        let held = fixture
+            .schedule
+            .holds(&[place("1")])
+            .await
+            .expect("answered");
         assert_eq!(held, [Some(holding)]);
-        let scanned = fixture.schedule.scan(None, 9).await.expect("a page");
-        assert_eq!(scanned.holdings, [(key("1"), holding)]);
+        let scanned = fixture.scan(9).await;
+        assert_eq!(scanned, BTreeMap::from([(key("1"), holding)]));
         let counts = fixture.counts().await;
         assert_eq!((counts.pending, counts.in_flight), (1, 1));
         assert_eq!(fixture.lane_in_flight("shop").await, 0, "nothing is sent");
@@ -202,7 +207,7 @@ pub async fn put_replaces_what_was_put_in(open: impl AsyncFn(Limits) -> Fixture)
         let by_hand = entry("shop", "1", 70);
         let put = Reservation::Put(Box::new(by_hand.clone()));
         fixture.end_with(&lease, put).await;
-        let found = Found {
+        let found = FoundEntry {
             entry: by_hand.clone(),
             in_flight: false,
         };
@@ -247,10 +252,10 @@ pub async fn a_reservation_is_ended_once_by_its_own_lease(open: impl AsyncFn(Lim
         (at_ms, (number + 1) % Expiry::NUMBERS),
         (0, 0),
     ] {
-        let forged = LeaseToken::granted(key("1"), Expiry { at_ms, number });
+        let forged = LeaseToken::granted(place("1"), Expiry { at_ms, number });
         fixture.check_lost(&forged).await;
     }
-    let stranger = LeaseToken::granted(key("2"), lease.expiry());
+    let stranger = LeaseToken::granted(place("2"), lease.expiry());
     fixture.check_lost(&stranger).await;
     let put = Reservation::Put(Box::new(entry.clone()));
     fixture.end_with(&lease, put).await;

@@ -1,7 +1,7 @@
 //! Looking many entries up, leafing through all, and putting entries back.
 
 use super::fixture::*;
-use ringback::domain::key::Key;
+use ringback::domain::lane::KeyInLane;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
 use ringback::schedule::{Entry, Holding, Limits, Scanned, ScheduleError, Settlement};
@@ -9,23 +9,9 @@ use std::collections::BTreeMap;
 
 impl Fixture {
     async fn holding(&self, id: &str) -> Option<Holding> {
-        let held = self.schedule.holds(&[key(id)]).await.expect("answered");
+        let held = self.schedule.holds(&[place(id)]).await.expect("answered");
         assert_eq!(held.len(), 1);
         held[0]
-    }
-
-    /// Everything, in pages of about `limit`.
-    async fn scan(&self, limit: usize) -> BTreeMap<Key, Holding> {
-        let (mut all, mut cursor) = (BTreeMap::new(), None);
-        loop {
-            let page = self.schedule.scan(cursor.as_deref(), limit).await;
-            let Scanned { holdings, next } = page.expect("answered");
-            all.extend(holdings);
-            if next.is_none() {
-                return all;
-            }
-            cursor = next;
-        }
     }
 }
 
@@ -159,11 +145,12 @@ pub async fn what_is_held_is_told_in_order(open: impl AsyncFn(Limits) -> Fixture
         fixture.put("shop", &number.to_string(), 7).await;
     }
     fixture.lease_by_hand("0").await;
-    let keys: Vec<Key> = (0..700).rev().map(|id: i32| key(&id.to_string())).collect();
+    let keys = (0..700).rev().map(|id: i32| place(&id.to_string()));
+    let keys: Vec<KeyInLane> = keys.collect();
     let held = fixture.schedule.holds(&keys).await.expect("answered");
     assert_eq!(held.len(), keys.len());
     for (key, held) in keys.iter().zip(held) {
-        let number: i32 = key.id().parse().expect("a number");
+        let number: i32 = key.key.id().parse().expect("a number");
         let expected = (number < 600).then(|| Holding {
             in_flight: number == 0,
             ..waiting(due(7))
@@ -193,7 +180,7 @@ pub async fn a_scan_shows_everything_that_stays(open: impl AsyncFn(Limits) -> Fi
     loop {
         let page = fixture.schedule.scan(cursor.as_deref(), 50).await;
         let Scanned { holdings, next } = page.expect("answered");
-        seen.extend(holdings);
+        seen.extend(by_key(holdings));
         let gone = fixture.lease_by_hand(&format!("{turn:04}")).await;
         fixture.done(&gone, end(&gone, State::Delivered, 1)).await;
         fixture.put("new", &format!("new-{turn}"), 0).await;
@@ -206,7 +193,7 @@ pub async fn a_scan_shows_everything_that_stays(open: impl AsyncFn(Limits) -> Fi
     while cursor.is_some() {
         let page = fixture.schedule.scan(cursor.as_deref(), 50).await;
         let Scanned { holdings, next } = page.expect("answered");
-        seen.extend(holdings);
+        seen.extend(by_key(holdings));
         cursor = next;
     }
     for number in 8..600 {

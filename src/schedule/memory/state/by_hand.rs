@@ -14,7 +14,7 @@ impl MemoryState {
         request: &LeaseRequest,
         now_ms: i64,
     ) -> LeasedOne {
-        let key = &request.key;
+        let key = &request.entry.key;
         self.return_if_expired(key, now_ms);
         let Some(job) = self.jobs.get(key) else {
             return self.reserve(request, now_ms);
@@ -63,7 +63,7 @@ impl MemoryState {
 
     /// Leases a key of which nothing is here.
     fn reserve(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
-        let key = &request.key;
+        let key = &request.entry.key;
         let holder = Holder::Change(request.id());
         match (self.reserved.get(key), request.known) {
             (Some(out), _) if out.holder != holder => return LeasedOne::Changing,
@@ -86,7 +86,7 @@ impl MemoryState {
             counted: false,
         };
         self.reserved.insert(key.clone(), out);
-        LeasedOne::Reserved(LeaseToken::granted(key.clone(), expiry))
+        LeasedOne::Reserved(LeaseToken::granted(request.entry.clone(), expiry))
     }
 
     pub(in crate::schedule::memory) fn end_reservation(

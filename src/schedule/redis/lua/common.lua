@@ -15,6 +15,7 @@
 --       3 most leases out for one lane
 --       4 the instance that calls
 --       5 the highest write count of its own that it has seen
+-- `directory`, a HASH key -> the partition where its lane lies, is only used by directory.lua.
 -- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`,
 -- which are microseconds: the last three digits keep an order within the millisecond. Redis handles whole
 -- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a

@@ -4,32 +4,37 @@
 --        7 how long after it was accepted an entry is certainly new, ms; 0: not even then. Later, the
 --          journal must be asked before it is sent: another instance may have put it here, sent and
 --          forgotten it, or changed it by hand
+--        8 how long after it was accepted an entry may still be added, ms; '' for any time. The directory
+--          keeps its key free for it that long (directory.rs)
 --        then for each entry: key, lane, due, when it was accepted, envelope
--- Reply  now, writes, then for each entry: 0 if it was added, else the envelope that is here and
---        whether a lease on it is out (1 or 0)
+-- Reply  now, writes, then for each entry: 0 if it was added, -1 if it came too late, else the envelope that
+--        is here and whether it is leased (1 or 0)
 -- Keeps  what is put in under a lease waits for that lease.
 
 local lost = check_in()
 if lost then return lost end
 
 local before = earliest()
-local prompt = tonumber(ARGV[7])
+local prompt, arrival = tonumber(ARGV[7]), tonumber(ARGV[8])
 local reply, touched, keys = { NOW, WRITES }, {}, {}
-for i = 8, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
+for i = 9, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
 local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))
 
 for n, key in ipairs(keys) do
-  local i = 8 + (n - 1) * 5
+  local i = 9 + (n - 1) * 5
   local lane, due, accepted, envelope = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
   if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
   local lease = leases[n]
   if changing[n] and not lease and not readable(call('HGET', JOBS, key)) then
     envelope = marked(key, envelope, true)
   end
-  local added = not lease and call('HSETNX', JOBS, key, envelope) == 1
+  local late = arrival and NOW > accepted + arrival
+  local added = not late and not lease and call('HSETNX', JOBS, key, envelope) == 1
   local here = not added and call('HGET', JOBS, key)
-  if added or (not lease and not readable(here)) then
+  if late and not readable(here) then
+    reply[#reply + 1] = -1
+  elseif added or (not lease and not readable(here)) then
     if not added then
       call('HSET', JOBS, key, envelope)
       damaged()

@@ -68,7 +68,7 @@ impl Recoverable for RedisSchedule {
 
     async fn peek(&self) -> Result<Peeked, ScheduleError> {
         let mut all = Peeked::Whole;
-        for partition in &self.partitions {
+        for partition in self.partitions.iter() {
             let keys = &partition.context.keys;
             let read = async |command: &Cmd| {
                 Ok::<_, ScheduleError>(text(partition.reads.run(command).await?))
@@ -143,7 +143,7 @@ impl Recoverable for RedisSchedule {
     }
 
     async fn alive(&self) -> Result<(), ScheduleError> {
-        for partition in &self.partitions {
+        for partition in self.partitions.iter() {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.alive.call();
             command.arg(1).arg(keys.meta());
@@ -158,7 +158,7 @@ impl Recoverable for RedisSchedule {
     }
 
     async fn leave(&self) {
-        for partition in &self.partitions {
+        for partition in self.partitions.iter() {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.leave.call();
             command.arg(1).arg(keys.meta()).arg(writes.instance());

@@ -13,7 +13,7 @@ use predicted::{Asked, Holder, LANES, Predicted, lane, name, number_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ringback::domain::key::Key;
+use ringback::domain::lane::KeyInLane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
@@ -292,15 +292,17 @@ impl Model {
 
     fn request(&self, number: usize, knows: Knows) -> LeaseRequest {
         let id = name(number);
-        match knows {
-            Knows::Nothing => LeaseRequest::new(key(&id)),
+        let mut request = match knows {
+            Knows::Nothing => LeaseRequest::new(place(&id)),
             Knows::JustAccepted => accepted(&id, self.now_ms() - ARRIVAL_MS),
             Knows::LongAccepted => accepted(&id, self.now_ms() - ARRIVAL_MS - 1),
-        }
+        };
+        request.entry = place_in(LANES[lane(number)], &id);
+        request
     }
 
     async fn lease_one(&mut self, request: LeaseRequest) -> Checked {
-        let number = number_of(&request.key);
+        let number = number_of(&request.entry.key);
         let one = self.fixture.ask(&request).await;
         let expected = self.predicted.ask(&request);
         match (one, expected) {
@@ -314,7 +316,7 @@ impl Model {
                 self.lease(number, &lease, Holder::Hand(request.id()))
             }
             (LeasedOne::Reserved(token), Asked::Reserved) => {
-                prop_assert_eq!(token.key(), &request.key);
+                prop_assert_eq!(token.key(), &request.entry.key);
                 self.check_expiry(number, token.expiry(), CHANGE_LEASE_MS)?;
                 self.predicted.reserve(number, token.expiry(), request.id());
                 self.tokens.push(token);
@@ -372,8 +374,10 @@ impl Model {
     async fn check(&mut self) -> Checked {
         self.follow_turns();
         prop_assert_eq!(self.fixture.counts().await, self.predicted.counts());
-        let keys: Vec<Key> = (0..KEYS).map(|number| key(&name(number))).collect();
-        let flags = self.fixture.schedule.in_flight(&keys).await;
+        let entries: Vec<KeyInLane> = (0..KEYS)
+            .map(|number| place_in(LANES[lane(number)], &name(number)))
+            .collect();
+        let flags = self.fixture.schedule.in_flight(&entries).await;
         let leased: Vec<bool> = (0..KEYS)
             .map(|number| self.predicted.lease_on(number).is_some())
             .collect();

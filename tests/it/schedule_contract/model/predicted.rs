@@ -10,7 +10,7 @@ use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
 use ringback::schedule::{
-    ARRIVAL_MS, Entry, Found, Lease, LeaseRequest, Limits, PROMPT_MS, Registered, Reservation,
+    ARRIVAL_MS, Entry, FoundEntry, Lease, LeaseRequest, Limits, PROMPT_MS, Registered, Reservation,
     ScheduleCounts, Settled, Settlement,
 };
 
@@ -130,8 +130,8 @@ impl Predicted {
         entry(LANES[lane(number)], &name(number), due_ms)
     }
 
-    pub fn found(&self, number: usize) -> Option<Found> {
-        self.kept[number].as_ref().map(|kept| Found {
+    pub fn found(&self, number: usize) -> Option<FoundEntry> {
+        self.kept[number].as_ref().map(|kept| FoundEntry {
             entry: kept.entry.clone(),
             in_flight: kept.lease.is_some(),
         })
@@ -177,7 +177,7 @@ impl Predicted {
     }
 
     pub fn ask(&mut self, request: &LeaseRequest) -> Asked {
-        let number = number_of(&request.key);
+        let number = number_of(&request.entry.key);
         self.return_one(number);
         let lease = self.lease_on(number).map(|out| out.holder);
         match lease {

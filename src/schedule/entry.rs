@@ -1,0 +1,67 @@
+//! What a schedule holds of a notification, and where.
+
+use crate::domain::notification::Notification;
+use crate::domain::progress::Progress;
+use crate::domain::state::{Cause, State};
+use std::sync::Arc;
+
+/// What the schedule holds of one notification.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// What to deliver. Its body may be left to the journal, if there is one. Of an ended entry that
+    /// is only remembered, the body is empty.
+    pub notification: Arc<Notification>,
+    /// How far it has come.
+    pub progress: Progress,
+    /// Scheduled, or ended and remembered ([`super::Limits::remember_ms`]).
+    pub state: State,
+    /// Why it is dead, if it is.
+    pub cause: Option<Cause>,
+    /// When it ended, if it has, in milliseconds since 1970.
+    pub ended_ms: Option<i64>,
+    /// The journal must be asked before the next attempt: the schedule may have missed its end.
+    pub verify: bool,
+    /// A lease on it expired, so an attempt may have been made that nobody recorded: when that
+    /// lease was given, in milliseconds since 1970.
+    pub interrupted_ms: Option<i64>,
+    /// A lease for a change by hand expired, or what became of that change is not known: the journal
+    /// must be told to refuse it before anything is sent.
+    pub raise_fence: bool,
+}
+
+impl Entry {
+    /// A pending notification.
+    #[must_use]
+    pub fn scheduled(notification: Arc<Notification>, progress: Progress) -> Self {
+        Self {
+            notification,
+            progress,
+            state: State::Scheduled,
+            cause: None,
+            ended_ms: None,
+            verify: false,
+            interrupted_ms: None,
+            raise_fence: false,
+        }
+    }
+}
+
+/// An entry that was looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundEntry {
+    /// The entry.
+    pub entry: Entry,
+    /// Whether it is leased.
+    pub in_flight: bool,
+}
+
+/// What is known of an entry without its content.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holding {
+    /// Scheduled, or ended and remembered.
+    pub state: State,
+    /// How far it has come.
+    pub progress: Progress,
+    /// Whether it is leased.
+    pub in_flight: bool,
+}

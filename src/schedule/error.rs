@@ -1,0 +1,25 @@
+//! Why a schedule could not do what was asked.
+
+use thiserror::Error;
+
+/// Why the schedule could not do what was asked. Nothing of it may be taken for done.
+#[derive(Debug, Clone, Error)]
+pub enum ScheduleError {
+    /// It cannot be reached, is too slow or refuses; worth trying again. The call may have been
+    /// executed all the same.
+    #[error("the schedule is unavailable: {0}")]
+    Unavailable(String),
+    /// It has lost what it held, and nothing was done. It is being loaded from the journal, and can
+    /// be worked with again as soon as that has begun; worth trying again.
+    #[error("the schedule has lost what it held and is being rebuilt from the journal")]
+    Rebuilding,
+    /// It holds something that this version cannot read.
+    #[error("the schedule holds something unreadable: {0}")]
+    Corrupt(String),
+    /// It belongs to another journal.
+    #[error("{0}")]
+    Foreign(String),
+    /// The cursor is not one that [`Schedule::dead`] or [`Schedule::scan`] gave.
+    #[error("invalid cursor; use the `next_cursor` of a list")]
+    BadCursor,
+}

@@ -1,0 +1,116 @@
+//! What is asked about entries: each question goes to the partitions of its lanes.
+
+use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
+use super::reply::Item;
+use super::{RedisSchedule, dead};
+use crate::domain::key::Key;
+use crate::domain::lane::{KeyInLane, Lane};
+use crate::schedule::{
+    DeadPage, FoundEntry, Holding, ScheduleCounts, ScheduleError, ScheduleReads,
+};
+use async_trait::async_trait;
+use redis::Value;
+
+#[async_trait]
+impl ScheduleReads for RedisSchedule {
+    async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError> {
+        if let Some(directory) = &self.directory
+            && let Some(number) = directory.find(&self.partitions, key).await?
+        {
+            return self.partitions[number].find(key).await;
+        }
+        // The directory may have lost it.
+        for partition in self.partitions.iter() {
+            if let Some(found) = partition.find(key).await? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn holds(&self, entries: &[KeyInLane]) -> Result<Vec<Option<Holding>>, ScheduleError> {
+        let mut found = vec![None; entries.len()];
+        let lanes = entries.iter().map(|entry| &entry.lane);
+        let places = by_partition(lanes, self.partitions.len());
+        for (partition, places) in self.partitions.iter().zip(places) {
+            for places in places.chunks(MOST_LOOKED_UP) {
+                let context = &partition.context;
+                let mut command = context.call(&partition.holds);
+                for place in places {
+                    command.arg(entries[*place].key.as_str());
+                }
+                let mut reply = context
+                    .read(&partition.bulk, &partition.holds, &command)
+                    .await?;
+                for place in places {
+                    if let Item::Bytes(header) = reply.item()? {
+                        let key = entries[*place].key.as_str();
+                        found[*place] = holding(key, &header, &mut reply)?;
+                    }
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    async fn in_flight(&self, entries: &[KeyInLane]) -> Result<Vec<bool>, ScheduleError> {
+        let mut flags = vec![false; entries.len()];
+        let lanes = entries.iter().map(|entry| &entry.lane);
+        let places = by_partition(lanes, self.partitions.len());
+        for (partition, places) in self.partitions.iter().zip(places) {
+            if places.is_empty() {
+                continue;
+            }
+            let keys = places.iter().map(|place| entries[*place].key.as_str());
+            let keys: Vec<&str> = keys.collect();
+            for (place, flag) in places.iter().zip(partition.in_flight(&keys).await?) {
+                flags[*place] = flag;
+            }
+        }
+        Ok(flags)
+    }
+
+    async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError> {
+        dead::page(&self.partitions, cursor, limit).await
+    }
+
+    async fn counts(&self) -> Result<ScheduleCounts, ScheduleError> {
+        let mut counts = ScheduleCounts::default();
+        for partition in self.partitions.iter() {
+            let keys = &partition.context.keys;
+            let size = async |command: &str, key: &str| match partition
+                .reads
+                .run(redis::cmd(command).arg(key))
+                .await?
+            {
+                Value::Int(size) => Ok(u64::try_from(size).unwrap_or(0)),
+                _ => Err(ScheduleError::Corrupt(format!("{key} has another type"))),
+            };
+            let dead = size("ZCARD", keys.dead()).await?;
+            let ended = size("ZCARD", keys.ended()).await?;
+            counts.dead += dead;
+            counts.in_flight += size("ZCARD", keys.leases()).await?;
+            counts.pending += size("HLEN", keys.jobs())
+                .await?
+                .saturating_sub(dead + ended);
+        }
+        Ok(counts)
+    }
+
+    async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
+        let partition = self.partition(lane);
+        let leased = partition.context.keys.leased(lane);
+        let size = redis::cmd("ZCARD").arg(&leased).take();
+        match partition.reads.run(&size).await? {
+            Value::Int(many) => Ok(usize::try_from(many).unwrap_or(0)),
+            _ => Err(ScheduleError::Corrupt(format!("{leased} has another type"))),
+        }
+    }
+
+    async fn check(&self) -> Result<(), ScheduleError> {
+        for partition in self.partitions.iter() {
+            partition.check().await?;
+        }
+        Ok(())
+    }
+}

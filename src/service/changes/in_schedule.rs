@@ -1,0 +1,63 @@
+//! Changing a notification where there is no journal: the schedule is the record, and the settlement of the
+//! lease is the change.
+
+use super::{Asked, Tried, repeated};
+use crate::domain::change::Changed;
+use crate::domain::snapshot::Snapshot;
+use crate::schedule::{FoundEntry, Lease, Settled, Settlement};
+use crate::service::held::Held;
+use crate::service::timeouts::with_timeout;
+use crate::service::{Service, ServiceError, snapshot_of};
+
+impl Service {
+    /// Changes an entry under a lease, and settles the lease by that.
+    pub(super) async fn change_in_schedule(&self, asked: &Asked, held: Held) -> Tried {
+        match held {
+            Held::Entry(lease) => Tried::answered(self.settle_with_change(asked, *lease).await),
+            // Only what a journal knows is leased without an entry.
+            Held::Key(_) => {
+                self.release(held).await;
+                Tried::answered(Err(ServiceError::Missing))
+            }
+        }
+    }
+
+    async fn settle_with_change(
+        &self,
+        asked: &Asked,
+        lease: Lease,
+    ) -> Result<Snapshot, ServiceError> {
+        let now_ms = self.clock.now_ms();
+        let entry = lease.entry.clone();
+        let before = snapshot_of(FoundEntry {
+            entry,
+            in_flight: false,
+        });
+        let changed = asked
+            .change
+            .apply(&before.ladder, before.state, &before.progress, now_ms);
+        let Some(changed) = changed else {
+            self.release(Held::Entry(Box::new(lease))).await;
+            return repeated(asked.change, before);
+        };
+        let Changed {
+            state,
+            cause,
+            progress,
+            ended_ms,
+        } = changed;
+        let settlement = Settlement::to(state, cause, progress, ended_ms.unwrap_or(now_ms));
+        match with_timeout(self.schedule.settle(lease, settlement)).await? {
+            Settled::Done => Ok(Snapshot {
+                state,
+                cause,
+                progress,
+                ended_ms,
+                ..before
+            }),
+            // It took too long, and somebody else has it now; or this had been done, and the reply was
+            // lost.
+            Settled::Lost => Err(ServiceError::Unsettled),
+        }
+    }
+}
