@@ -1,8 +1,9 @@
 //! What the rows of a journal stand for: the same for every database. Each has its own statements, and
 //! selects the columns in the order in which they are read here.
 
+use super::pending::Bodies;
 use super::{
-    AllSetAside, Bodies, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
+    AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
 };
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
@@ -391,4 +392,16 @@ fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, Jou
 
 fn corrupt(what: &str, found: &dyn Display) -> JournalError {
     JournalError::Corrupt(format!("`{found}` is no {what}"))
+}
+
+/// The body of a notification that is to be kept. Only what was just accepted, or what a shared
+/// schedule held, is registered, and both have it.
+pub(super) fn body_of(notification: &Notification) -> &Bytes {
+    let body = notification.body.here();
+    body.expect("invariant: what is registered has its body at hand")
+}
+
+/// A bound of rows as SQL takes it.
+pub(super) fn limit_of(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
 }

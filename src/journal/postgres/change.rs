@@ -14,7 +14,7 @@ use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
-/// See [`crate::journal::Journal::change`].
+/// See [`crate::journal::JournalWrites::change`].
 pub(super) struct Change<'call> {
     pub(super) changing: &'call Changing,
     pub(super) instance: &'call Arc<str>,
@@ -51,7 +51,7 @@ impl Call for Change<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::fence`]. Made twice, it does no more than once.
+/// See [`crate::journal::JournalWrites::fence`]. Made twice, it does no more than once.
 pub(super) struct Fence<'call>(pub(super) &'call Key);
 
 #[async_trait]
@@ -76,7 +76,7 @@ impl Call for Fence<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::note`].
+/// See [`crate::journal::JournalMaintenance::note`].
 pub(super) struct Note<'call> {
     pub(super) notes: &'call [Noting],
     pub(super) instance: &'call Arc<str>,

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// enough for what changes a table in passing.
 const SHORT_WAIT: &str = "SET LOCAL lock_timeout = 1000";
 
-/// See [`crate::journal::Journal::check`].
+/// See [`crate::journal::JournalMaintenance::check`].
 pub(super) struct Check<'call> {
     pub(super) instance: &'call Arc<str>,
     /// Whether the write before failed: then as much is written as a large notification takes.

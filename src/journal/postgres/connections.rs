@@ -69,6 +69,9 @@ const SESSION: &str = "
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
 
+/// Begins a transaction in which everything is seen as of the same instant.
+pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+
 /// What a call does over its connection. It may be made more than once, unless it says by
 /// [`Failure::in_doubt`] that it must not.
 #[async_trait]

@@ -16,7 +16,7 @@ pub(super) const UNIQUE_VIOLATION: &str = "23505";
 
 /// Why a call was not answered, as far as it matters for what to do next.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::journal) enum Failure {
     /// The connection broke or the server is going away. Whether the call was executed is not
     /// known, and other connections are likely to be broken too.
     Lost(String),

@@ -5,20 +5,19 @@
 //! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
 //! a cursor, so that a filter which hardly anything passes cannot keep a connection busy.
 
-use super::connections::Call;
+use super::connections::{AS_OF_NOW, Call};
 use super::error::Failure;
 use super::load::{notification_of, stored_columns};
-use super::read::AS_OF_NOW;
 use super::register::ARRIVAL_BITS;
 use crate::domain::state::{Cause, State};
-use crate::journal::list::{Index, Plan, Stretch};
-use crate::journal::rows::{Fields, Ladders, Stored};
-use crate::journal::{Cursor, Filter, Order, Page, limit_of};
+use crate::journal::list_plan::{Index, Plan, Stretch};
+use crate::journal::rows::{Fields, Ladders, Stored, limit_of};
+use crate::journal::{Cursor, Filter, Order, Page};
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _};
 
-/// See [`crate::journal::Journal::list`].
+/// See [`crate::journal::JournalReads::list`].
 pub(super) struct List<'call> {
     pub(super) filter: &'call Filter,
     pub(super) order: Order,

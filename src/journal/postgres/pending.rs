@@ -4,8 +4,9 @@ use super::connections::Call;
 use super::error::Failure;
 use super::load::{notification_of, payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::rows::{Fields, Ladders};
-use crate::journal::{Bodies, Cursor, Pending, limit_of};
+use crate::journal::pending::Bodies;
+use crate::journal::rows::{Fields, Ladders, limit_of};
+use crate::journal::{Cursor, Pending};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row as _;
@@ -79,7 +80,7 @@ const BODIES: &str = "
         SELECT body FROM payloads WHERE notification = n.row_id OFFSET 0
     ) AS p";
 
-/// See [`crate::journal::Journal::bodies`].
+/// See [`crate::journal::JournalReads::bodies`].
 pub(super) struct FindBodies<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
@@ -96,7 +97,37 @@ impl Call for FindBodies<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::pending_page`].
+/// See [`crate::journal::JournalReads::pending`].
+pub(super) struct FindPending<'call>(pub(super) &'call Key);
+
+#[async_trait]
+impl Call for FindPending<'_> {
+    type Reply = Option<Pending>;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<Option<Pending>, Failure> {
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            stored_columns!(),
+            ", ",
+            payload_columns!("p"),
+            " FROM notifications AS n
+              JOIN statuses AS s ON s.notification = n.row_id
+              LEFT JOIN payloads AS p ON p.notification = n.row_id
+              WHERE n.topic = $1 AND n.id = $2 AND s.state = 'scheduled' AND NOT EXISTS (
+                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+              )"
+        ))
+        .bind(self.0.topic())
+        .bind(self.0.id())
+        .fetch_optional(connection)
+        .await?;
+        let pending =
+            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
+        Ok(pending.transpose()?)
+    }
+}
+
+/// See [`crate::journal::JournalMaintenance::pending_page`].
 pub(super) struct PendingPage {
     pub(super) cursor: Option<Cursor>,
     pub(super) limit: usize,

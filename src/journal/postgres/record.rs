@@ -17,7 +17,7 @@ use super::statements::{
 use crate::domain::key::Key;
 use crate::domain::state::{Cause, State};
 use crate::journal::effect::{self, Effect, Status};
-use crate::journal::recordings::{AttemptRow, Outcomes, Recordings};
+use crate::journal::recording_batch::{AttemptRow, Outcomes, Recordings};
 use crate::journal::{Recorded, Recording};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -87,7 +87,7 @@ const ADVANCE: &str = "
     )
     SELECT array_agg(place) FROM moved";
 
-/// See [`crate::journal::Journal::record`].
+/// See [`crate::journal::JournalWrites::record`].
 pub(super) struct Record<'batch> {
     pub(super) batch: &'batch [Recording],
     pub(super) instance: &'batch Arc<str>,

@@ -15,8 +15,8 @@ use super::statements::update_statuses;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::rows::headers_text;
-use crate::journal::{RegisterResult, Registering, body_of};
+use crate::journal::rows::{body_of, headers_text};
+use crate::journal::{RegisterResult, Registering};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -67,7 +67,7 @@ const REGISTER: &str = "
     )
     SELECT array_agg(place) FROM fresh";
 
-/// See [`crate::journal::Journal::register`].
+/// See [`crate::journal::JournalWrites::register`].
 pub(super) struct Register<'batch> {
     pub(super) batch: &'batch [Registering],
     pub(super) instance: &'batch Arc<str>,

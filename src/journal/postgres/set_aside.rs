@@ -4,9 +4,8 @@ use super::connections::Call;
 use super::error::Failure;
 use super::statements::storable;
 use crate::domain::key::Key;
-use crate::journal::rows::Fields;
-use crate::journal::rows::Released;
-use crate::journal::{AllSetAside, SettingAside, limit_of};
+use crate::journal::rows::{Fields, Released, limit_of};
+use crate::journal::{AllSetAside, SettingAside};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
@@ -31,7 +30,7 @@ macro_rules! pending_set_aside {
     };
 }
 
-/// See [`crate::journal::Journal::set_aside`]. Made twice, it does no more than once.
+/// See [`crate::journal::JournalWrites::set_aside`]. Made twice, it does no more than once.
 pub(super) struct SetOneAside<'call> {
     pub(super) setting: &'call SettingAside,
     pub(super) instance: &'call Arc<str>,
@@ -74,7 +73,7 @@ pub(super) async fn release(
     Ok(released.transpose()?)
 }
 
-/// See [`crate::journal::Journal::all_set_aside`].
+/// See [`crate::journal::JournalMaintenance::all_set_aside`].
 pub(super) struct All {
     pub(super) limit: usize,
 }

@@ -3,7 +3,7 @@
 use super::error::Failure;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
-use crate::journal::recordings::{AttemptName, AttemptRow};
+use crate::journal::recording_batch::{AttemptName, AttemptRow};
 use crate::journal::rows::Stored;
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};

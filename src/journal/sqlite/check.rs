@@ -1,13 +1,13 @@
 //! Whether the journal can be worked with: by registering and recording, and keeping neither.
 
 use super::error::Failure;
-use super::write;
 use super::writer::Writer;
+use super::writes;
 use crate::journal::rehearsal::{ROOM, Rehearsal};
 use std::slice::from_ref;
 use std::sync::Arc;
 
-/// See [`crate::journal::Journal::check`].
+/// See [`crate::journal::JournalMaintenance::check`].
 pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Failure> {
     let mut transaction = writer.begin().await?;
     // What is rolled back does not reach the disk, so what needs room there is written beside it.
@@ -24,8 +24,8 @@ pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Fa
     sqlx::query("SAVEPOINT rehearsal")
         .execute(&mut *connection)
         .await?;
-    let registered = write::register(connection, instance, from_ref(&registering)).await?;
-    let recorded = write::record(connection, instance, from_ref(&recording)).await?;
+    let registered = writes::register(connection, instance, from_ref(&registering)).await?;
+    let recorded = writes::record(connection, instance, from_ref(&recording)).await?;
     Rehearsal::judge(&registered, &recorded)?;
     sqlx::query("ROLLBACK TO rehearsal")
         .execute(&mut *connection)

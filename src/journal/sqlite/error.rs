@@ -18,7 +18,7 @@ const NOT_A_DATABASE: i64 = 26;
 /// Why a call failed, as its caller is told. A type of its own, so that `?` translates what sqlx says.
 #[derive(Debug, Error)]
 #[error(transparent)]
-pub(super) struct Failure(#[from] JournalError);
+pub(in crate::journal) struct Failure(#[from] JournalError);
 
 impl From<sqlx::Error> for Failure {
     fn from(error: sqlx::Error) -> Self {

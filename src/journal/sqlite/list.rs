@@ -9,9 +9,9 @@ use super::bulk::Statement;
 use super::error::Failure;
 use super::load::stored_columns;
 use crate::domain::state::Cause;
-use crate::journal::list::{Index, Plan, Stretch};
-use crate::journal::rows::{Fields, Ladders, Stored};
-use crate::journal::{Cursor, Filter, Order, Page, limit_of};
+use crate::journal::list_plan::{Index, Plan, Stretch};
+use crate::journal::rows::{Fields, Ladders, Stored, limit_of};
+use crate::journal::{Cursor, Filter, Order, Page};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 /// Gives a page for which at most `most_scanned` rows are looked up.
@@ -174,7 +174,7 @@ mod tests {
     use crate::domain::state::State;
     use crate::domain::webhook_id::WebhookId;
     use crate::journal::sqlite::SqliteJournal;
-    use crate::journal::{Actor, Journal, Registering};
+    use crate::journal::{Actor, JournalWrites as _, Registering};
     use sqlx::Row as _;
 
     async fn journal() -> (tempfile::TempDir, SqliteJournal) {

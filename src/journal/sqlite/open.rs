@@ -3,7 +3,7 @@
 use super::error::{failed, is_no_database};
 use super::writer::Writer;
 use super::{SqliteJournal, Writing};
-use crate::journal::{Journal as _, JournalError};
+use crate::journal::{JournalError, JournalMaintenance as _};
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,

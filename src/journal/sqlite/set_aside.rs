@@ -2,9 +2,8 @@
 
 use super::error::Failure;
 use crate::domain::key::Key;
-use crate::journal::rows::Fields;
-use crate::journal::rows::Released;
-use crate::journal::{AllSetAside, SettingAside, limit_of};
+use crate::journal::rows::{Fields, Released, limit_of};
+use crate::journal::{AllSetAside, SettingAside};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
@@ -21,7 +20,7 @@ macro_rules! pending_set_aside {
     };
 }
 
-/// See [`crate::journal::Journal::set_aside`].
+/// See [`crate::journal::JournalWrites::set_aside`].
 pub(super) async fn set_aside(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
@@ -57,7 +56,7 @@ pub(super) async fn release(
     Ok(released.transpose()?)
 }
 
-/// See [`crate::journal::Journal::all_set_aside`].
+/// See [`crate::journal::JournalMaintenance::all_set_aside`].
 pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, Failure> {
     let mut reading = readers.begin().await?;
     let total: i64 = sqlx::query_scalar(pending_set_aside!("count(*)", ""))

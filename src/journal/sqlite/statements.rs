@@ -5,10 +5,9 @@ use super::error::Failure;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::Cause;
-use crate::journal::body_of;
 use crate::journal::history::HistoryRow;
-use crate::journal::recordings::AttemptRow;
-use crate::journal::rows::{Stored, headers_text};
+use crate::journal::recording_batch::AttemptRow;
+use crate::journal::rows::{Stored, body_of, headers_text};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
 

@@ -1,14 +1,11 @@
-//! Reading one notification, and the pending ones in the order in which they fall due.
+//! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
 
 use super::error::Failure;
-use super::load::{self, payload_columns, stored_columns};
+use super::load::{payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::domain::snapshot::Snapshot;
-use crate::journal::rows::{Fields, Ladders};
-use crate::journal::{
-    Bodies, Cursor, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN,
-    Pending, Transition, history, limit_of,
-};
+use crate::journal::pending::Bodies;
+use crate::journal::rows::{Fields, Ladders, limit_of};
+use crate::journal::{Cursor, Pending};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
@@ -18,77 +15,7 @@ const STRETCH: usize = 64;
 /// A page of pending notifications ends once their bodies come to this much.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// One notification with its attempts, both as of the same instant.
-pub(super) async fn find(readers: &SqlitePool, key: &Key) -> Result<Option<Snapshot>, Failure> {
-    let mut reading = readers.begin().await?;
-    let mut known = load::load(&mut reading, &[key]).await?;
-    let Some(stored) = known.remove(key) else {
-        return Ok(None);
-    };
-    let attempts = sqlx::query(
-        "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason
-         FROM (SELECT * FROM attempts WHERE notification = ? ORDER BY row_id DESC LIMIT ?)
-         ORDER BY row_id",
-    )
-    .bind(stored.row_id)
-    .bind(limit_of(MOST_ATTEMPTS_SHOWN))
-    .fetch_all(&mut *reading)
-    .await?;
-    Ok(Some(Snapshot {
-        attempts: attempts
-            .iter()
-            .map(|row| Fields::of(row).attempt())
-            .collect::<Result<_, _>>()?,
-        ..stored.snapshot
-    }))
-}
-
-/// How these stand, in order.
-pub(super) async fn snapshots(
-    readers: &SqlitePool,
-    keys: &[Key],
-) -> Result<Vec<Option<Snapshot>>, Failure> {
-    let mut reading = readers.acquire().await?;
-    let wanted: Vec<&Key> = keys.iter().collect();
-    let known = load::load(&mut reading, &wanted).await?;
-    let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
-    Ok(keys.iter().map(stands).collect())
-}
-
-pub(super) async fn transitions(
-    readers: &SqlitePool,
-    key: &Key,
-) -> Result<Vec<Transition>, Failure> {
-    let mut reading = readers.begin().await?;
-    let own = sqlx::query(
-        "SELECT kind, at_ms, actor, instance, detail
-         FROM (SELECT * FROM transitions
-               WHERE notification = (SELECT row_id FROM notifications WHERE topic = ? AND id = ?)
-               ORDER BY row_id DESC LIMIT ?)
-         ORDER BY row_id",
-    )
-    .bind(key.topic())
-    .bind(key.id())
-    .bind(limit_of(MOST_TRANSITIONS_SHOWN))
-    .fetch_all(&mut *reading)
-    .await?;
-    let own = Fields::transitions(&own)?;
-    let Some(first) = own.first() else {
-        return Ok(own);
-    };
-    let rebuilds = sqlx::query(
-        "SELECT 'restored', at_ms, actor, instance, reason
-         FROM (SELECT * FROM rebuilds WHERE at_ms >= ? ORDER BY row_id DESC LIMIT ?)
-         ORDER BY row_id",
-    )
-    .bind(first.at_ms)
-    .bind(limit_of(MOST_TRANSITIONS_SHOWN))
-    .fetch_all(&mut *reading)
-    .await?;
-    let rebuilds = Fields::transitions(&rebuilds)?;
-    Ok(history::with_rebuilds(own, rebuilds))
-}
-
+/// One notification as the schedule needs it, if it is pending and not set aside.
 pub(super) async fn pending(readers: &SqlitePool, key: &Key) -> Result<Option<Pending>, Failure> {
     let found = sqlx::query(concat!(
         "SELECT ",
@@ -197,26 +124,4 @@ async fn pending_stretch(
         found.append(&mut later);
     }
     Ok(found)
-}
-
-pub(super) async fn counts(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
-    let found = sqlx::query("SELECT name, many FROM counts")
-        .fetch_all(connection)
-        .await?;
-    let mut counts = JournalCounts::default();
-    for row in &found {
-        let mut fields = Fields::of(row);
-        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
-        let many =
-            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))?;
-        match name {
-            "registered" => counts.registered = many,
-            "scheduled" => counts.scheduled = many,
-            "delivered" => counts.delivered = many,
-            "dead" => counts.dead = many,
-            "cancelled" => counts.cancelled = many,
-            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`")).into()),
-        }
-    }
-    Ok(counts)
 }

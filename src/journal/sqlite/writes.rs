@@ -1,5 +1,6 @@
 //! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
+use super::SqliteJournal;
 use super::error::Failure;
 use super::load::load;
 use super::set_aside;
@@ -12,15 +13,59 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::effect::{self, Line};
 use crate::journal::history::{self, HistoryRow};
-use crate::journal::recordings::{Outcomes, Recordings};
+use crate::journal::recording_batch::{Outcomes, Recordings};
 use crate::journal::rows::Stored;
 use crate::journal::{
-    ChangeResult, Changing, Noting, Recorded, Recording, RegisterResult, Registering,
+    ChangeResult, Changing, JournalError, JournalWrites, Noting, Recorded, Recording,
+    RegisterResult, Registering, SettingAside,
 };
+use async_trait::async_trait;
 use sqlx::SqliteConnection;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+
+#[async_trait]
+impl JournalWrites for SqliteJournal {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let replies = register(transaction.connection(), &self.instance, batch).await?;
+        transaction.commit().await?;
+        Ok(replies)
+    }
+
+    async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let replies = record(transaction.connection(), &self.instance, batch).await?;
+        transaction.commit().await?;
+        Ok(replies)
+    }
+
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let snapshot = fence(transaction.connection(), key).await?;
+        transaction.commit().await?;
+        Ok(snapshot)
+    }
+
+    async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let reply = change(transaction.connection(), &self.instance, &changing).await?;
+        match reply {
+            ChangeResult::Done(_) => transaction.commit().await?,
+            ChangeResult::Refused(_) | ChangeResult::Fenced(_) | ChangeResult::Missing => {
+                transaction.release().await?
+            }
+        }
+        Ok(reply)
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        set_aside::set_aside(transaction.connection(), &self.instance, setting).await?;
+        Ok(transaction.commit().await?)
+    }
+}
 
 /// Keeps a batch of notifications. Nobody else writes meanwhile, so what is not there when the
 /// batch is looked up is new.

@@ -1,24 +1,70 @@
-//! Reading one notification, and how many there are.
+//! Look-ups of single notifications.
 
-use super::connections::Call;
+use super::PostgresJournal;
+use super::connections::{AS_OF_NOW, Call};
 use super::error::Failure;
-use super::load::{load, payload_columns, stored_columns};
+use super::list;
+use super::load::load;
+use super::pending;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::rows::{Fields, Ladders};
+use crate::journal::list_plan::MOST_SCANNED;
+use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{
-    Bodies, JournalCounts, JournalError, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Pending,
-    Transition, history, limit_of,
+    Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
+    Page, Pending, Transition, history,
 };
 use async_trait::async_trait;
+use bytes::Bytes;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 
-/// Begins a transaction in which everything is seen as of the same instant.
-pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+#[async_trait]
+impl JournalReads for PostgresJournal {
+    fn id(&self) -> &str {
+        &self.id
+    }
 
-/// See [`crate::journal::Journal::find`].
+    async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        self.connections.read(&Find(key)).await
+    }
+
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        self.connections.read(&Snapshots(keys)).await
+    }
+
+    async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
+        self.connections.read(&Transitions(key)).await
+    }
+
+    async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
+        self.connections.read(&pending::FindPending(key)).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        self.connections.read(&pending::FindBodies(keys)).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<Page, JournalError> {
+        let call = list::List {
+            filter,
+            order,
+            cursor,
+            limit,
+            most_scanned: MOST_SCANNED,
+        };
+        self.connections.read(&call).await
+    }
+}
+
+/// See [`crate::journal::JournalReads::find`].
 pub(super) struct Find<'call>(pub(super) &'call Key);
 
 #[async_trait]
@@ -56,7 +102,7 @@ impl Call for Find<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::snapshots`].
+/// See [`crate::journal::JournalReads::snapshots`].
 pub(super) struct Snapshots<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
@@ -71,7 +117,7 @@ impl Call for Snapshots<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::transitions`].
+/// See [`crate::journal::JournalReads::transitions`].
 pub(super) struct Transitions<'call>(pub(super) &'call Key);
 
 #[async_trait]
@@ -154,65 +200,4 @@ async fn rebuilds(reading: &mut PgConnection, since_ms: i64) -> Result<Vec<Trans
     .fetch_all(reading)
     .await?;
     Ok(Fields::transitions(&found)?)
-}
-
-/// See [`crate::journal::Journal::pending`].
-pub(super) struct FindPending<'call>(pub(super) &'call Key);
-
-#[async_trait]
-impl Call for FindPending<'_> {
-    type Reply = Option<Pending>;
-
-    async fn make(&self, connection: &mut PgConnection) -> Result<Option<Pending>, Failure> {
-        let found = sqlx::query(concat!(
-            "SELECT ",
-            stored_columns!(),
-            ", ",
-            payload_columns!("p"),
-            " FROM notifications AS n
-              JOIN statuses AS s ON s.notification = n.row_id
-              LEFT JOIN payloads AS p ON p.notification = n.row_id
-              WHERE n.topic = $1 AND n.id = $2 AND s.state = 'scheduled' AND NOT EXISTS (
-                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
-              )"
-        ))
-        .bind(self.0.topic())
-        .bind(self.0.id())
-        .fetch_optional(connection)
-        .await?;
-        let pending =
-            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
-        Ok(pending.transpose()?)
-    }
-}
-
-/// See [`crate::journal::Journal::counts`].
-pub(super) struct Counts;
-
-#[async_trait]
-impl Call for Counts {
-    type Reply = JournalCounts;
-
-    async fn make(&self, connection: &mut PgConnection) -> Result<JournalCounts, Failure> {
-        let found = sqlx::query(
-            "SELECT
-                sum(registered)::BIGINT, sum(scheduled)::BIGINT, sum(delivered)::BIGINT,
-                sum(dead)::BIGINT, sum(cancelled)::BIGINT
-             FROM counts",
-        )
-        .fetch_one(connection)
-        .await?;
-        let mut fields = Fields::of(&found);
-        let mut next = || -> Result<u64, JournalError> {
-            let many: i64 = fields.take()?;
-            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))
-        };
-        Ok(JournalCounts {
-            registered: next()?,
-            scheduled: next()?,
-            delivered: next()?,
-            dead: next()?,
-            cancelled: next()?,
-        })
-    }
 }

@@ -1,10 +1,9 @@
 //! Reading every notification, for an audit.
 
-use super::connections::Call;
+use super::connections::{AS_OF_NOW, Call};
 use super::error::Failure;
-use super::read::{AS_OF_NOW, Counts};
-use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, limit_of};
+use crate::journal::rows::{Fields, limit_of};
+use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
@@ -38,7 +37,7 @@ const FAULTS: [(Fault, &str); 2] = [
     ),
 ];
 
-/// See [`crate::journal::Journal::examine`].
+/// See [`crate::journal::JournalMaintenance::examine`].
 pub(super) struct Examine {
     pub(super) limit: usize,
 }
@@ -92,4 +91,35 @@ async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
         registered: registered.unsigned_abs(),
         ..Fields::state_counts(&found)?
     })
+}
+
+/// See [`crate::journal::JournalMaintenance::counts`].
+pub(super) struct Counts;
+
+#[async_trait]
+impl Call for Counts {
+    type Reply = JournalCounts;
+
+    async fn make(&self, connection: &mut PgConnection) -> Result<JournalCounts, Failure> {
+        let found = sqlx::query(
+            "SELECT
+                sum(registered)::BIGINT, sum(scheduled)::BIGINT, sum(delivered)::BIGINT,
+                sum(dead)::BIGINT, sum(cancelled)::BIGINT
+             FROM counts",
+        )
+        .fetch_one(connection)
+        .await?;
+        let mut fields = Fields::of(&found);
+        let mut next = || -> Result<u64, JournalError> {
+            let many: i64 = fields.take()?;
+            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))
+        };
+        Ok(JournalCounts {
+            registered: next()?,
+            scheduled: next()?,
+            delivered: next()?,
+            dead: next()?,
+            cancelled: next()?,
+        })
+    }
 }

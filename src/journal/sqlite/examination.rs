@@ -1,9 +1,8 @@
 //! Reading every notification, for an audit.
 
 use super::error::Failure;
-use super::read::counts;
-use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, limit_of};
+use crate::journal::rows::{Fields, limit_of};
+use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
@@ -60,4 +59,27 @@ async fn look_for(
         .fetch_all(connection)
         .await?;
     Ok(Fields::faults(&found, fault, limit, examined)?)
+}
+
+/// How many notifications are in which state, by the counters.
+pub(super) async fn counts(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
+    let found = sqlx::query("SELECT name, many FROM counts")
+        .fetch_all(connection)
+        .await?;
+    let mut counts = JournalCounts::default();
+    for row in &found {
+        let mut fields = Fields::of(row);
+        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
+        let many =
+            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))?;
+        match name {
+            "registered" => counts.registered = many,
+            "scheduled" => counts.scheduled = many,
+            "delivered" => counts.delivered = many,
+            "dead" => counts.dead = many,
+            "cancelled" => counts.cancelled = many,
+            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`")).into()),
+        }
+    }
+    Ok(counts)
 }

@@ -1,0 +1,80 @@
+//! Which index serves a list, and the stretch of it that a page is: decided alike for every database.
+//! Pure; the text of the SQL is each database's own.
+
+use super::{Cursor, Filter, Order};
+use crate::domain::state::State;
+
+/// Most rows looked at for one page.
+pub(super) const MOST_SCANNED: usize = 50_000;
+
+/// The index that a list follows: by the instant of registration or by that of the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Index {
+    Everything,
+    OfLane,
+    OfTopic,
+    OfState(State),
+    Ended,
+    EndedOfState(State),
+}
+
+/// A filter with the index that serves it best.
+pub(super) struct Plan<'filter> {
+    pub(super) filter: &'filter Filter,
+    /// The state that is asked for; a cause asks for the dead.
+    pub(super) state: Option<State>,
+    pub(super) order: Order,
+    pub(super) index: Index,
+}
+
+/// A stretch of a list: from below `upper` down to `lower` itself, as places in the index.
+#[derive(Clone, Copy)]
+pub(super) struct Stretch {
+    pub(super) upper: (i64, i64),
+    pub(super) lower: (i64, i64),
+}
+
+impl Stretch {
+    /// `first` gives the first place of an instant, `place` that of a cursor.
+    pub(super) fn of(
+        filter: &Filter,
+        cursor: Option<Cursor>,
+        first: impl Fn(i64) -> (i64, i64),
+        place: impl Fn(Cursor) -> (i64, i64),
+    ) -> Self {
+        let end = filter.to_ms.map_or((i64::MAX, i64::MAX), &first);
+        Self {
+            upper: cursor.map_or(end, |cursor| end.min(place(cursor))),
+            lower: filter.from_ms.map_or((i64::MIN, i64::MIN), &first),
+        }
+    }
+}
+
+impl<'filter> Plan<'filter> {
+    /// `None` if nothing can pass the filter.
+    pub(super) fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
+        use State::{Cancelled, Dead, Delivered, Scheduled};
+        let state = match (filter.state, filter.cause) {
+            (state, None) => state,
+            (None | Some(Dead), Some(_)) => Some(Dead),
+            (Some(Scheduled | Delivered | Cancelled), Some(_)) => return None,
+        };
+        let index = match (order, state) {
+            (Order::Ended, Some(Scheduled)) => return None,
+            (Order::Ended, Some(state @ (Dead | Cancelled))) => Index::EndedOfState(state),
+            (Order::Ended, Some(Delivered) | None) => Index::Ended,
+            (Order::Registered, Some(state @ (Dead | Cancelled))) => Index::OfState(state),
+            // What waits in a lane is among the newest of it; all that waits can be far more.
+            (Order::Registered, _) if filter.lane.is_some() => Index::OfLane,
+            (Order::Registered, Some(Scheduled)) => Index::OfState(Scheduled),
+            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => Index::OfTopic,
+            (Order::Registered, Some(Delivered) | None) => Index::Everything,
+        };
+        Some(Self {
+            filter,
+            state,
+            order,
+            index,
+        })
+    }
+}
