@@ -5,8 +5,8 @@
 
 use super::{
     AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, JournalMaintenance, JournalReads, JournalWrites, Noting, Order, Page, Pending,
-    Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, SettingAside,
+    JournalError, JournalMaintenance, JournalReads, JournalWrites, Noting, Order, Pending, Prune,
+    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, SettingAside, SnapshotPage,
     Transition,
 };
 use crate::domain::key::Key;
@@ -134,7 +134,7 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page, JournalError> {
+    ) -> Result<SnapshotPage, JournalError> {
         let calling = self.inner().list(filter, order, cursor, limit);
         self.around(JournalCall::List, calling).await
     }

@@ -12,7 +12,7 @@ use crate::domain::state::{Cause, State};
 
 /// A line for the history: its kind, and its cause or reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct HistoryLine {
     pub(super) kind: &'static str,
     pub(super) detail: String,
 }
@@ -23,7 +23,7 @@ pub(super) enum Effect {
     /// Nothing: the attempt was interrupted and takes no step.
     Unmoved,
     /// The notification has moved on; with a line for the history if it has ended.
-    Moved(Option<Line>),
+    Moved(Option<HistoryLine>),
     /// Nothing: the notification stands elsewhere.
     Stale,
 }
@@ -107,7 +107,7 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
         },
     }
     .without_retry_at_the_end();
-    let line = |kind, detail| Effect::Moved(Some(Line { kind, detail }));
+    let line = |kind, detail| Effect::Moved(Some(HistoryLine { kind, detail }));
     match decision.state {
         State::Scheduled => Effect::Moved(None),
         State::Delivered => line("delivered", String::new()),
@@ -139,7 +139,10 @@ pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
 
 /// Applies a change by hand to the notification as it stands, or says why not; with a line for the
 /// history. That raises the fence, so a change that is made twice is applied once.
-pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Result<Line, ChangeResult> {
+pub(super) fn change(
+    snapshot: &mut Snapshot,
+    changing: &Changing,
+) -> Result<HistoryLine, ChangeResult> {
     let changed = changing.change.apply(
         &snapshot.ladder,
         snapshot.state,
@@ -168,7 +171,7 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Result<Lin
     stand(snapshot, status.without_retry_at_the_end());
     // Whoever changes it by hand releases it too.
     snapshot.set_aside = None;
-    Ok(Line {
+    Ok(HistoryLine {
         kind: changing.change.transition(),
         detail: changing.reason.clone(),
     })

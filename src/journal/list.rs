@@ -40,7 +40,7 @@ pub struct Cursor {
 
 /// A page of a list, without attempts.
 #[derive(Debug, Clone, Default)]
-pub struct Page {
+pub struct SnapshotPage {
     /// The notifications.
     pub items: Vec<Snapshot>,
     /// Where the next page begins; `None` at the end.

@@ -9,7 +9,7 @@ pub(super) const MOST_SCANNED: usize = 50_000;
 
 /// The index that a list follows: by the instant of registration or by that of the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Index {
+pub(super) enum ListIndex {
     Everything,
     OfLane,
     OfTopic,
@@ -19,22 +19,22 @@ pub(super) enum Index {
 }
 
 /// A filter with the index that serves it best.
-pub(super) struct Plan<'filter> {
+pub(super) struct ListPlan<'filter> {
     pub(super) filter: &'filter Filter,
     /// The state that is asked for; a cause asks for the dead.
     pub(super) state: Option<State>,
     pub(super) order: Order,
-    pub(super) index: Index,
+    pub(super) index: ListIndex,
 }
 
 /// A stretch of a list: from below `upper` down to `lower` itself, as places in the index.
 #[derive(Clone, Copy)]
-pub(super) struct Stretch {
+pub(super) struct ListRange {
     pub(super) upper: (i64, i64),
     pub(super) lower: (i64, i64),
 }
 
-impl Stretch {
+impl ListRange {
     /// `first` gives the first place of an instant, `place` that of a cursor.
     pub(super) fn of(
         filter: &Filter,
@@ -50,7 +50,7 @@ impl Stretch {
     }
 }
 
-impl<'filter> Plan<'filter> {
+impl<'filter> ListPlan<'filter> {
     /// `None` if nothing can pass the filter.
     pub(super) fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
         use State::{Cancelled, Dead, Delivered, Scheduled};
@@ -61,14 +61,16 @@ impl<'filter> Plan<'filter> {
         };
         let index = match (order, state) {
             (Order::Ended, Some(Scheduled)) => return None,
-            (Order::Ended, Some(state @ (Dead | Cancelled))) => Index::EndedOfState(state),
-            (Order::Ended, Some(Delivered) | None) => Index::Ended,
-            (Order::Registered, Some(state @ (Dead | Cancelled))) => Index::OfState(state),
+            (Order::Ended, Some(state @ (Dead | Cancelled))) => ListIndex::EndedOfState(state),
+            (Order::Ended, Some(Delivered) | None) => ListIndex::Ended,
+            (Order::Registered, Some(state @ (Dead | Cancelled))) => ListIndex::OfState(state),
             // What waits in a lane is among the newest of it; all that waits can be far more.
-            (Order::Registered, _) if filter.lane.is_some() => Index::OfLane,
-            (Order::Registered, Some(Scheduled)) => Index::OfState(Scheduled),
-            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => Index::OfTopic,
-            (Order::Registered, Some(Delivered) | None) => Index::Everything,
+            (Order::Registered, _) if filter.lane.is_some() => ListIndex::OfLane,
+            (Order::Registered, Some(Scheduled)) => ListIndex::OfState(Scheduled),
+            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => {
+                ListIndex::OfTopic
+            }
+            (Order::Registered, Some(Delivered) | None) => ListIndex::Everything,
         };
         Some(Self {
             filter,

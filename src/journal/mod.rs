@@ -51,7 +51,7 @@ pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
-pub use list::{Cursor, Filter, Order, Page};
+pub use list::{Cursor, Filter, Order, SnapshotPage};
 pub use maintenance::JournalMaintenance;
 pub use pending::Pending;
 pub use pruning::{Prune, Pruned};

@@ -15,9 +15,9 @@ pub struct Pending {
 
 /// Whether pending notifications are read with their bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bodies {
+pub(super) enum PendingBodies {
     /// They are.
     Read,
     /// It is only read how long they are.
-    Left,
+    LengthOnly,
 }

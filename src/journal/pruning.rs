@@ -30,13 +30,13 @@ pub struct Pruned {
 #[async_trait]
 pub(super) trait PruningStore: Send {
     /// Why a statement failed.
-    type Failure: From<JournalError>;
+    type Error: From<JournalError>;
 
     /// What is kept under a name.
-    async fn recall(&mut self, name: &str) -> Result<Option<String>, Self::Failure>;
+    async fn recall(&mut self, name: &str) -> Result<Option<String>, Self::Error>;
 
     /// Keeps a value under a name.
-    async fn remember(&mut self, name: &str, value: &str) -> Result<(), Self::Failure>;
+    async fn remember(&mut self, name: &str, value: &str) -> Result<(), Self::Error>;
 
     /// The next notifications that ended before an instant, in the order of their ends, after a cursor.
     async fn ended(
@@ -44,17 +44,17 @@ pub(super) trait PruningStore: Send {
         after: Cursor,
         before_ms: i64,
         limit: usize,
-    ) -> Result<Vec<EndedRow>, Self::Failure>;
+    ) -> Result<Vec<EndedRow>, Self::Error>;
 
     /// The row numbers of dead letters that were parked before an instant. None of them is replayed
     /// before the transaction ends.
-    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Failure>;
+    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Error>;
 
     /// Deletes the bodies and headers of these notifications. Gives how many it deleted.
-    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Failure>;
+    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 
     /// Deletes these notifications with all that belongs to them. Gives how many it deleted.
-    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Self::Failure>;
+    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 }
 
 /// A notification that has ended.
@@ -79,7 +79,7 @@ pub(super) async fn prune<Store: PruningStore + ?Sized>(
     store: &mut Store,
     prune: &Prune,
     limit: usize,
-) -> Result<Pruned, Store::Failure> {
+) -> Result<Pruned, Store::Error> {
     let before_ms = prune.payloads_before_ms;
     let (payloads, more_payloads) = ended(store, "payloads_pruned", before_ms, limit).await?;
     let payloads = store.delete_payloads(&payloads).await?;
@@ -108,7 +108,7 @@ async fn ended<Store: PruningStore + ?Sized>(
     name: &str,
     before_ms: i64,
     limit: usize,
-) -> Result<(Vec<i64>, bool), Store::Failure> {
+) -> Result<(Vec<i64>, bool), Store::Error> {
     let after = match store.recall(name).await? {
         None => Cursor {
             at_ms: i64::MIN,

@@ -1,6 +1,6 @@
 //! What a journal is asked about single notifications, and the lists of them.
 
-use super::{Cursor, Filter, JournalError, Order, Page, Pending, Transition};
+use super::{Cursor, Filter, JournalError, Order, Pending, SnapshotPage, Transition};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
@@ -39,5 +39,5 @@ pub trait JournalReads: Send + Sync + 'static {
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page, JournalError>;
+    ) -> Result<SnapshotPage, JournalError>;
 }

@@ -41,11 +41,11 @@ pub struct Recorder {
     registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
-    bodies: Batcher<Wanted, Result<Option<Bytes>, JournalError>>,
+    bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
 }
 
 /// A body that is wanted.
-struct Wanted {
+struct WantedBody {
     key: Key,
     len: usize,
 }
@@ -66,9 +66,9 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.snapshots(all))
         });
-        let bodies = Batcher::start(BODIES, |wanted: &Wanted| wanted.len, {
+        let bodies = Batcher::start(BODIES, |wanted: &WantedBody| wanted.len, {
             let journal = journal.clone();
-            move |batch: Vec<Wanted>| {
+            move |batch: Vec<WantedBody>| {
                 let keys = batch.into_iter().map(|wanted| wanted.key).collect();
                 execute(journal.clone(), keys, |to, all| to.bodies(all))
             }
@@ -117,7 +117,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn body(&self, key: Key, len: usize) -> Result<Option<Bytes>, JournalError> {
-        ask(&self.bodies, Wanted { key, len }).await
+        ask(&self.bodies, WantedBody { key, len }).await
     }
 }
 
@@ -138,17 +138,18 @@ fn weigh_recording(recording: &Recording) -> usize {
 }
 
 /// What a batch is handed to.
-type Call<One, Reply> = for<'a> fn(
-    &'a dyn Journal,
-    &'a [One],
-) -> Pin<Box<dyn Future<Output = Replies<Reply>> + Send + 'a>>;
-type Replies<Reply> = Result<Vec<Reply>, JournalError>;
+type BatchCall<One, Reply> =
+    for<'a> fn(
+        &'a dyn Journal,
+        &'a [One],
+    ) -> Pin<Box<dyn Future<Output = BatchReplies<Reply>> + Send + 'a>>;
+type BatchReplies<Reply> = Result<Vec<Reply>, JournalError>;
 
 /// Executes a batch, one by one where it is spoilt.
 async fn execute<One, Reply>(
     journal: Arc<dyn Journal>,
     batch: Vec<One>,
-    call: Call<One, Reply>,
+    call: BatchCall<One, Reply>,
 ) -> Vec<Result<Reply, JournalError>> {
     let all = call(&*journal, &batch).await;
     if !is_spoilt(&all, batch.len()) {

@@ -3,7 +3,7 @@
 
 use super::effect::{self, Effect, Status};
 use super::history::HistoryRow;
-use super::rows::Stored;
+use super::rows::StoredNotification;
 use super::{Actor, Recorded, Recording};
 use crate::domain::attempt::Outcome;
 use crate::domain::key::Key;
@@ -17,10 +17,10 @@ pub(super) struct AttemptRow<'batch> {
 }
 
 /// What makes two attempts the same.
-pub(super) type AttemptName = (i64, u32, u32, i64, Outcome);
+pub(super) type AttemptIdentity = (i64, u32, u32, i64, Outcome);
 
 impl AttemptRow<'_> {
-    pub(super) fn name(&self) -> AttemptName {
+    pub(super) fn name(&self) -> AttemptIdentity {
         let attempt = &self.recording.attempt;
         (
             self.notification,
@@ -32,7 +32,7 @@ impl AttemptRow<'_> {
     }
 }
 
-impl Stored {
+impl StoredNotification {
     fn attempt<'batch>(&self, recording: &'batch Recording) -> AttemptRow<'batch> {
         AttemptRow {
             notification: self.row_id,
@@ -42,27 +42,27 @@ impl Stored {
 }
 
 /// The recordings of a batch that were applied until now.
-pub(super) struct Recordings<'batch> {
+pub(super) struct RecordingBatch<'batch> {
     instance: &'batch Arc<str>,
-    known: HashMap<Key, Stored>,
+    known: HashMap<Key, StoredNotification>,
     /// In the journal already, or to be kept.
-    kept: HashSet<AttemptName>,
+    kept: HashSet<AttemptIdentity>,
     moved: BTreeSet<i64>,
     attempts: Vec<AttemptRow<'batch>>,
     history: Vec<HistoryRow>,
 }
 
 /// What is to be written.
-pub(super) struct Outcomes<'batch> {
+pub(super) struct BatchWrites<'batch> {
     pub(super) attempts: Vec<AttemptRow<'batch>>,
     /// How those stand that have moved on, by their row numbers.
-    pub(super) moved: Vec<Stored>,
+    pub(super) moved: Vec<StoredNotification>,
     pub(super) history: Vec<HistoryRow>,
 }
 
-impl<'batch> Recordings<'batch> {
+impl<'batch> RecordingBatch<'batch> {
     /// `known` are the notifications that the batch is about, as they stand.
-    pub(super) fn of(known: HashMap<Key, Stored>, instance: &'batch Arc<str>) -> Self {
+    pub(super) fn of(known: HashMap<Key, StoredNotification>, instance: &'batch Arc<str>) -> Self {
         Self {
             instance,
             known,
@@ -91,7 +91,7 @@ impl<'batch> Recordings<'batch> {
     }
 
     /// Tells that the journal has these attempts already.
-    pub(super) fn are_kept(&mut self, names: impl IntoIterator<Item = AttemptName>) {
+    pub(super) fn are_kept(&mut self, names: impl IntoIterator<Item = AttemptIdentity>) {
         self.kept.extend(names);
     }
 
@@ -127,13 +127,13 @@ impl<'batch> Recordings<'batch> {
     }
 
     /// What all of the batch comes to.
-    pub(super) fn outcomes(self) -> Outcomes<'batch> {
+    pub(super) fn outcomes(self) -> BatchWrites<'batch> {
         let moved = self.known.into_values();
-        let mut moved: Vec<Stored> = moved
+        let mut moved: Vec<StoredNotification> = moved
             .filter(|stored| self.moved.contains(&stored.row_id))
             .collect();
         moved.sort_unstable_by_key(|stored| stored.row_id);
-        Outcomes {
+        BatchWrites {
             attempts: self.attempts,
             moved,
             history: self.history,

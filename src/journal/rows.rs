@@ -1,7 +1,7 @@
 //! What the rows of a journal stand for: the same for every database. Each has its own statements, and
 //! selects the columns in the order in which they are read here.
 
-use super::pending::Bodies;
+use super::pending::PendingBodies;
 use super::{
     AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
 };
@@ -39,7 +39,7 @@ pub(super) trait StoredRow: Row {
 
 /// A notification as it is kept.
 #[derive(Debug, Clone)]
-pub(super) struct Stored {
+pub(super) struct StoredNotification {
     pub(super) row_id: i64,
     pub(super) snapshot: Snapshot,
 }
@@ -112,7 +112,10 @@ where
     /// Reads the columns of a notification: `row_id, topic, id, webhook_id, lane, url, ladder,
     /// fingerprint, registered_ms, state, cause, series, step, attempts, first_due_ms, deadline_ms,
     /// due_ms, retry_at_ms, clamped, ended_ms, fence`.
-    pub(super) fn stored(&mut self, ladders: &mut Ladders) -> Result<Stored, JournalError> {
+    pub(super) fn stored(
+        &mut self,
+        ladders: &mut Ladders,
+    ) -> Result<StoredNotification, JournalError> {
         let row_id = self.take()?;
         let snapshot = Snapshot {
             key: self.key()?,
@@ -143,11 +146,13 @@ where
             set_aside: None,
             attempts: Vec::new(),
         };
-        Ok(Stored { row_id, snapshot })
+        Ok(StoredNotification { row_id, snapshot })
     }
 
     /// Reads rows with the columns of a notification, then `at_ms, reason` of what is set aside.
-    pub(super) fn by_key(rows: &'row [R]) -> Result<HashMap<Key, Stored>, JournalError> {
+    pub(super) fn by_key(
+        rows: &'row [R],
+    ) -> Result<HashMap<Key, StoredNotification>, JournalError> {
         let mut ladders = Ladders::default();
         let read = |row| {
             let mut fields = Self::of(row);
@@ -169,9 +174,9 @@ where
     pub(super) fn pending(
         &mut self,
         ladders: &mut Ladders,
-        bodies: Bodies,
+        bodies: PendingBodies,
     ) -> Result<Pending, JournalError> {
-        let Stored { snapshot, .. } = self.stored(ladders)?;
+        let StoredNotification { snapshot, .. } = self.stored(ladders)?;
         let ack = self.read("ack rule", |name| AckRule::by_name(name).ok())?;
         let content_type = self.text()?;
         let headers = match self.take::<Option<&str>>()? {
@@ -188,8 +193,8 @@ where
             }
         };
         let body = match bodies {
-            Bodies::Read => self.body()?.into(),
-            Bodies::Left => Body::InJournal(self.number("length")?),
+            PendingBodies::Read => self.body()?.into(),
+            PendingBodies::LengthOnly => Body::InJournal(self.number("length")?),
         };
         let progress = snapshot.progress;
         let notification = Notification {

@@ -4,10 +4,10 @@
 //! rights, a database that is read only and a full disk show here as they show in the work itself.
 //! What vacuuming, analysing and building an index concurrently lock does not stand in the way.
 
-use super::connections::Call;
-use super::error::Failure;
-use super::record::Record;
-use super::register::Register;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::record::RecordBatch;
+use super::register::RegisterBatch;
 use crate::journal::rehearsal::{ROOM, Rehearsal};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
@@ -27,10 +27,10 @@ pub(super) struct Check<'call> {
 }
 
 #[async_trait]
-impl Call for Check<'_> {
+impl PostgresCall for Check<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let instance = self.instance;
         let Rehearsal {
             registering,
@@ -41,9 +41,11 @@ impl Call for Check<'_> {
         // A transaction in a transaction is a savepoint.
         let mut rehearsal = transaction.begin().await?;
         let batch = from_ref(&registering);
-        let registered = Register { batch, instance }.make(&mut rehearsal).await?;
+        let registered = RegisterBatch { batch, instance }
+            .run(&mut rehearsal)
+            .await?;
         let batch = from_ref(&recording);
-        let recorded = Record { batch, instance }.make(&mut rehearsal).await?;
+        let recorded = RecordBatch { batch, instance }.run(&mut rehearsal).await?;
         Rehearsal::judge(&registered, &recorded)?;
         rehearsal.rollback().await?;
         // Something has to be committed: a transaction that keeps nothing is not written to disk.

@@ -11,7 +11,7 @@
 //! been executed or not, and whoever repeats it gets the same in the end: that is what the
 //! contract of a journal says of registering and recording.
 
-use super::error::Failure;
+use super::error::PostgresFailure;
 use crate::journal::JournalError;
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
@@ -73,27 +73,27 @@ const SESSION: &str = "
 pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
 /// What a call does over its connection. It may be made more than once, unless it says by
-/// [`Failure::in_doubt`] that it must not.
+/// [`PostgresFailure::in_doubt`] that it must not.
 #[async_trait]
-pub(super) trait Call: Sync {
+pub(super) trait PostgresCall: Sync {
     /// Its answer.
     type Reply: Send;
 
     /// Runs it.
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure>;
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure>;
 }
 
 /// The connections of one journal.
 pub(super) struct Connections {
     options: PgConnectOptions,
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
     writers: Semaphore,
     readers: Semaphore,
 }
 
 #[derive(Default)]
-struct Idle {
-    connections: Vec<Opened>,
+struct IdleConnections {
+    connections: Vec<PooledConnection>,
     /// How often connections were found broken: those that were opened before are not kept.
     breaks: u64,
     last_write_failed: bool,
@@ -101,7 +101,7 @@ struct Idle {
 }
 
 /// A connection with what is known of it.
-struct Opened {
+struct PooledConnection {
     connection: PgConnection,
     planned: Instant,
     idle_since: Instant,
@@ -123,15 +123,15 @@ impl Connections {
     }
 
     /// Makes a call that writes.
-    pub(super) async fn write<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
-        let reply = self.make(call, &self.writers, LONGEST_WRITE).await;
+    pub(super) async fn write<C: PostgresCall>(&self, call: &C) -> Result<C::Reply, JournalError> {
+        let reply = self.run(call, &self.writers, LONGEST_WRITE).await;
         self.lock().last_write_failed = reply.is_err();
         reply
     }
 
     /// Makes a call that only reads.
-    pub(super) async fn read<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
-        self.make(call, &self.readers, LONGEST_READ).await
+    pub(super) async fn read<C: PostgresCall>(&self, call: &C) -> Result<C::Reply, JournalError> {
+        self.run(call, &self.readers, LONGEST_READ).await
     }
 
     /// Whether the last write failed.
@@ -140,12 +140,12 @@ impl Connections {
     }
 
     /// Makes a call that only reads, and takes as long as it must.
-    pub(super) async fn read_at_length<C: Call>(
+    pub(super) async fn read_at_length<C: PostgresCall>(
         &self,
         call: &C,
         limit: Duration,
     ) -> Result<C::Reply, JournalError> {
-        self.make(call, &self.readers, limit).await
+        self.run(call, &self.readers, limit).await
     }
 
     /// Waits for the calls in flight and closes all connections.
@@ -161,12 +161,12 @@ impl Connections {
         // Whoever is still busy afterwards finds its connection closed by dropping it.
         let _ = timeout(LONGEST_WRITE, all).await;
         let idle = std::mem::take(&mut self.lock().connections);
-        for opened in idle {
-            let _ = timeout(LONGEST_CONNECTING, opened.connection.close()).await;
+        for pooled in idle {
+            let _ = timeout(LONGEST_CONNECTING, pooled.connection.close()).await;
         }
     }
 
-    async fn make<C: Call>(
+    async fn run<C: PostgresCall>(
         &self,
         call: &C,
         places: &Semaphore,
@@ -176,10 +176,10 @@ impl Connections {
         let mut lost_before = false;
         let mut tries = 1;
         loop {
-            let (mut opened, breaks, is_new) = self.take().await?;
-            let failure = match timeout(limit, opened.make(call)).await {
+            let (mut pooled, breaks, is_new) = self.take().await?;
+            let failure = match timeout(limit, pooled.run(call)).await {
                 Ok(Ok(reply)) => {
-                    self.put_back(opened, breaks);
+                    self.put_back(pooled, breaks);
                     return Ok(reply);
                 }
                 Ok(Err(failure)) => failure,
@@ -190,19 +190,19 @@ impl Connections {
                 }
             };
             match failure {
-                Failure::Lost(cause) => {
+                PostgresFailure::Lost(cause) => {
                     self.broken(breaks);
                     if lost_before || is_new {
                         return Err(unavailable(cause));
                     }
                     lost_before = true;
                 }
-                Failure::Conflict(cause) => {
+                PostgresFailure::Conflict(cause) => {
                     if tries == MOST_TRIES {
                         return Err(unavailable(cause));
                     }
                 }
-                Failure::Final(error) => return Err(error),
+                PostgresFailure::Final(error) => return Err(error),
             }
             tries += 1;
         }
@@ -220,34 +220,34 @@ impl Connections {
     }
 
     /// An idle connection, else a new one; whether it is new.
-    async fn take(&self) -> Result<(Opened, u64, bool), JournalError> {
+    async fn take(&self) -> Result<(PooledConnection, u64, bool), JournalError> {
         let (taken, breaks) = {
             let mut idle = self.lock();
             if idle.closed {
                 return Err(closed());
             }
             idle.connections
-                .retain(|opened| opened.idle_since.elapsed() < LONGEST_IDLE);
+                .retain(|pooled| pooled.idle_since.elapsed() < LONGEST_IDLE);
             (idle.connections.pop(), idle.breaks)
         };
         match taken {
-            Some(opened) => Ok((opened, breaks, false)),
+            Some(pooled) => Ok((pooled, breaks, false)),
             None => {
-                let opened = Opened {
+                let pooled = PooledConnection {
                     connection: connect(&self.options).await?,
                     planned: Instant::now(),
                     idle_since: Instant::now(),
                 };
-                Ok((opened, breaks, true))
+                Ok((pooled, breaks, true))
             }
         }
     }
 
-    fn put_back(&self, mut opened: Opened, breaks: u64) {
-        opened.idle_since = Instant::now();
+    fn put_back(&self, mut pooled: PooledConnection, breaks: u64) {
+        pooled.idle_since = Instant::now();
         let mut idle = self.lock();
         if !idle.closed && idle.breaks == breaks {
-            idle.connections.push(opened);
+            idle.connections.push(pooled);
         }
     }
 
@@ -261,18 +261,18 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Idle> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Opened {
-    async fn make<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
+impl PooledConnection {
+    async fn run<C: PostgresCall>(&mut self, call: &C) -> Result<C::Reply, PostgresFailure> {
         if self.planned.elapsed() > LONGEST_PLANNED {
             self.connection.execute("DISCARD PLANS").await?;
             self.planned = Instant::now();
         }
-        call.make(&mut self.connection).await
+        call.run(&mut self.connection).await
     }
 }
 
@@ -284,7 +284,7 @@ pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, 
         Ok::<_, sqlx::Error>(connection)
     };
     match timeout(LONGEST_CONNECTING, connecting).await {
-        Ok(connected) => connected.map_err(|error| Failure::from(error).into()),
+        Ok(connected) => connected.map_err(|error| PostgresFailure::from(error).into()),
         Err(_) => Err(unavailable(format!(
             "no connection within {LONGEST_CONNECTING:?}"
         ))),

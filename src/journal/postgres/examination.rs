@@ -1,7 +1,7 @@
 //! Reading every notification, for an audit.
 
-use super::connections::{AS_OF_NOW, Call};
-use super::error::Failure;
+use super::connections::{AS_OF_NOW, PostgresCall};
+use super::error::PostgresFailure;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use async_trait::async_trait;
@@ -43,14 +43,14 @@ pub(super) struct Examine {
 }
 
 #[async_trait]
-impl Call for Examine {
+impl PostgresCall for Examine {
     type Reply = Examined;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Examined, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Examined, PostgresFailure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
         reading.execute(AT_LENGTH).await?;
         let mut examined = Examined {
-            counters: Counts.make(&mut reading).await?,
+            counters: ReadCounts.run(&mut reading).await?,
             rows: count(&mut reading).await?,
             ..Examined::default()
         };
@@ -70,7 +70,7 @@ impl Examine {
         fault: Fault,
         sql: &'static str,
         examined: &mut Examined,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), PostgresFailure> {
         // One at least, since its row tells how many there are.
         let found = sqlx::query(sql)
             .bind(limit_of(self.limit.max(1)))
@@ -80,7 +80,7 @@ impl Examine {
     }
 }
 
-async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
+async fn count(reading: &mut PgConnection) -> Result<JournalCounts, PostgresFailure> {
     let registered: i64 = sqlx::query_scalar("SELECT count(*) FROM notifications")
         .fetch_one(&mut *reading)
         .await?;
@@ -94,13 +94,13 @@ async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
 }
 
 /// See [`crate::journal::JournalMaintenance::counts`].
-pub(super) struct Counts;
+pub(super) struct ReadCounts;
 
 #[async_trait]
-impl Call for Counts {
+impl PostgresCall for ReadCounts {
     type Reply = JournalCounts;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<JournalCounts, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<JournalCounts, PostgresFailure> {
         let found = sqlx::query(
             "SELECT
                 sum(registered)::BIGINT, sum(scheduled)::BIGINT, sum(delivered)::BIGINT,

@@ -5,20 +5,20 @@
 //! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
 //! a cursor, so that a filter which hardly anything passes cannot keep a connection busy.
 
-use super::connections::{AS_OF_NOW, Call};
-use super::error::Failure;
+use super::connections::{AS_OF_NOW, PostgresCall};
+use super::error::PostgresFailure;
 use super::load::{notification_of, stored_columns};
 use super::register::ARRIVAL_BITS;
 use crate::domain::state::{Cause, State};
-use crate::journal::list_plan::{Index, Plan, Stretch};
-use crate::journal::rows::{Fields, Ladders, Stored, limit_of};
-use crate::journal::{Cursor, Filter, Order, Page};
+use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
+use crate::journal::rows::{Fields, Ladders, StoredNotification, limit_of};
+use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use async_trait::async_trait;
 use sqlx::postgres::{PgArguments, PgConnection};
 use sqlx::{AssertSqlSafe, Connection as _, Postgres, Row as _};
 
 /// See [`crate::journal::JournalReads::list`].
-pub(super) struct List<'call> {
+pub(super) struct FindListPage<'call> {
     pub(super) filter: &'call Filter,
     pub(super) order: Order,
     pub(super) cursor: Option<Cursor>,
@@ -27,12 +27,12 @@ pub(super) struct List<'call> {
 }
 
 #[async_trait]
-impl Call for List<'_> {
-    type Reply = Page;
+impl PostgresCall for FindListPage<'_> {
+    type Reply = SnapshotPage;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Page, Failure> {
-        let Some(plan) = Plan::of(self.filter, self.order) else {
-            return Ok(Page::default());
+    async fn run(&self, connection: &mut PgConnection) -> Result<SnapshotPage, PostgresFailure> {
+        let Some(plan) = ListPlan::of(self.filter, self.order) else {
+            return Ok(SnapshotPage::default());
         };
         let stretch = stretch_of(self.filter, self.order, self.cursor);
         let limit = self.limit.max(1);
@@ -50,7 +50,7 @@ impl Call for List<'_> {
             let at_ms: i64 = row.try_get("at_ms")?;
             next = Some(Cursor { at_ms, row: row_id });
             match Fields::of(row).stored(&mut ladders) {
-                Ok(Stored { snapshot, .. }) => items.push(snapshot),
+                Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
                     tracing::error!(row_id, %error, "a notification cannot be read; repair its row");
                 }
@@ -75,11 +75,11 @@ impl Call for List<'_> {
             };
         }
         reading.rollback().await?;
-        Ok(Page { items, next })
+        Ok(SnapshotPage { items, next })
     }
 }
 
-fn stretch_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> Stretch {
+fn stretch_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange {
     let first = |at_ms: i64| match order {
         Order::Ended => (at_ms, i64::MIN),
         Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
@@ -88,13 +88,13 @@ fn stretch_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> Stretch 
         Order::Ended => (cursor.at_ms, cursor.row),
         Order::Registered => (0, cursor.row),
     };
-    Stretch::of(filter, cursor, first, place)
+    ListRange::of(filter, cursor, first, place)
 }
 
 /// What a filter asks for beyond the index is the same text for all filters: a connection keeps
 /// a bounded number of statements. The order of the tables is given, and each order of rows is
 /// that of one index: sorting is what sessions are told to avoid.
-fn page_sql(plan: &Plan<'_>) -> String {
+fn page_sql(plan: &ListPlan<'_>) -> String {
     let (driver, other) = if is_of_notifications(plan) {
         let other = "(SELECT * FROM statuses WHERE notification = n.row_id OFFSET 0) AS s";
         ("notifications AS n", other)
@@ -103,8 +103,10 @@ fn page_sql(plan: &Plan<'_>) -> String {
     };
     let alias = if is_of_notifications(plan) { "n" } else { "s" };
     let at_ms = match plan.index {
-        Index::Everything | Index::OfLane | Index::OfTopic | Index::OfState(_) => "n.registered_ms",
-        Index::Ended | Index::EndedOfState(_) => "s.ended_ms",
+        ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic | ListIndex::OfState(_) => {
+            "n.registered_ms"
+        }
+        ListIndex::Ended | ListIndex::EndedOfState(_) => "s.ended_ms",
     };
     let (stretch, order) = stretch_sql(plan);
     format!(
@@ -122,28 +124,30 @@ fn page_sql(plan: &Plan<'_>) -> String {
 }
 
 /// Finds the last row that a page may look up.
-fn floor_sql(plan: &Plan<'_>) -> String {
+fn floor_sql(plan: &ListPlan<'_>) -> String {
     let (columns, table) = match plan.index {
-        Index::Everything | Index::OfLane | Index::OfTopic => {
+        ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic => {
             ("0::BIGINT, n.row_id", "notifications AS n")
         }
-        Index::OfState(_) => ("0::BIGINT, s.notification", "statuses AS s"),
-        Index::Ended | Index::EndedOfState(_) => ("s.ended_ms, s.notification", "statuses AS s"),
+        ListIndex::OfState(_) => ("0::BIGINT, s.notification", "statuses AS s"),
+        ListIndex::Ended | ListIndex::EndedOfState(_) => {
+            ("s.ended_ms, s.notification", "statuses AS s")
+        }
     };
     let (stretch, order) = stretch_sql(plan);
     format!("SELECT {columns} FROM {table} WHERE {stretch} ORDER BY {order} LIMIT 1 OFFSET $9")
 }
 
-fn is_of_notifications(plan: &Plan<'_>) -> bool {
+fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
     match plan.index {
-        Index::Everything | Index::OfLane | Index::OfTopic => true,
-        Index::OfState(_) | Index::Ended | Index::EndedOfState(_) => false,
+        ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic => true,
+        ListIndex::OfState(_) | ListIndex::Ended | ListIndex::EndedOfState(_) => false,
     }
 }
 
 /// The condition for a row to be in the stretch, and the order of the rows. What an index leaves
 /// out is spelt out as in its definition.
-fn stretch_sql(plan: &Plan<'_>) -> (String, &'static str) {
+fn stretch_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     // A lane or a topic is compared as a part of the place and not by itself: then no other
     // index gives that order.
     let by_row = |row: &str, order| (format!("{row} < $6 AND {row} >= $8"), order);
@@ -157,18 +161,18 @@ fn stretch_sql(plan: &Plan<'_>) -> (String, &'static str) {
         AND (s.ended_ms, s.notification) >= ($7, $8)";
     let end_order = "s.ended_ms DESC, s.notification DESC";
     match plan.index {
-        Index::Everything => by_row("n.row_id", "n.row_id DESC"),
-        Index::OfLane => within("n.lane", "n.lane DESC, n.row_id DESC"),
-        Index::OfTopic => within(
+        ListIndex::Everything => by_row("n.row_id", "n.row_id DESC"),
+        ListIndex::OfLane => within("n.lane", "n.lane DESC, n.row_id DESC"),
+        ListIndex::OfTopic => within(
             "n.topic COLLATE \"POSIX\"",
             "n.topic COLLATE \"POSIX\" DESC, n.row_id DESC",
         ),
-        Index::OfState(state) => {
+        ListIndex::OfState(state) => {
             let (stretch, order) = by_row("s.notification", "s.notification DESC");
             (format!("s.state = '{state}' AND {stretch}"), order)
         }
-        Index::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
-        Index::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
+        ListIndex::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
+        ListIndex::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
     }
 }
 
@@ -176,8 +180,8 @@ fn stretch_sql(plan: &Plan<'_>) -> (String, &'static str) {
 /// alone; what comes from outside is bound.
 fn bound(
     sql: String,
-    plan: &Plan<'_>,
-    stretch: Stretch,
+    plan: &ListPlan<'_>,
+    stretch: ListRange,
     rows: (usize, usize),
 ) -> sqlx::query::Query<'static, Postgres, PgArguments> {
     sqlx::query(AssertSqlSafe(sql))

@@ -3,8 +3,8 @@
 use super::PostgresJournal;
 use super::change;
 use super::check;
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::examination;
 use super::meta;
 use super::pending;
@@ -12,7 +12,7 @@ use super::pruning;
 use super::set_aside;
 use super::statements::storable;
 use crate::domain::key::Key;
-use crate::journal::pending::Bodies;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
@@ -29,7 +29,9 @@ const LONGEST_EXAMINING: Duration = Duration::from_secs(3_600);
 #[async_trait]
 impl JournalMaintenance for PostgresJournal {
     async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
-        self.connections.read(&set_aside::All { limit }).await
+        self.connections
+            .read(&set_aside::FindSetAside { limit })
+            .await
     }
 
     async fn pending_page(
@@ -37,8 +39,8 @@ impl JournalMaintenance for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = Bodies::Read;
-        let call = pending::PendingPage {
+        let bodies = PendingBodies::Read;
+        let call = pending::FindPendingPage {
             cursor,
             limit,
             bodies,
@@ -51,8 +53,8 @@ impl JournalMaintenance for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        let bodies = Bodies::Left;
-        let call = pending::PendingPage {
+        let bodies = PendingBodies::LengthOnly;
+        let call = pending::FindPendingPage {
             cursor,
             limit,
             bodies,
@@ -67,7 +69,7 @@ impl JournalMaintenance for PostgresJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
-        let call = Changes {
+        let call = FindChanges {
             from_ms,
             until_ms,
             cursor,
@@ -78,23 +80,23 @@ impl JournalMaintenance for PostgresJournal {
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
         let instance = &self.instance;
-        let call = change::Note { notes, instance };
+        let call = change::AddNotes { notes, instance };
         self.connections.write(&call).await
     }
 
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
         let instance = &self.instance;
-        let call = Rebuilding { rebuild, instance };
+        let call = NoteRebuild { rebuild, instance };
         self.connections.write(&call).await
     }
 
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
-        let call = pruning::Pruning { prune, limit };
+        let call = pruning::PruneOldest { prune, limit };
         self.connections.write(&call).await
     }
 
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
-        let call = Duty {
+        let call = TakeDuty {
             name,
             holder: &self.holder,
             ttl_ms,
@@ -103,16 +105,16 @@ impl JournalMaintenance for PostgresJournal {
     }
 
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
-        self.connections.read(&meta::Recall(name)).await
+        self.connections.read(&meta::RecallValue(name)).await
     }
 
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
-        let call = meta::Remember { name, value };
+        let call = meta::RememberValue { name, value };
         self.connections.write(&call).await
     }
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {
-        self.connections.read(&examination::Counts).await
+        self.connections.read(&examination::ReadCounts).await
     }
 
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
@@ -131,7 +133,7 @@ impl JournalMaintenance for PostgresJournal {
     }
 
     async fn close(&self) {
-        let resigning = Resign(&self.holder);
+        let resigning = ResignDuties(&self.holder);
         if let Err(error) = self.connections.write(&resigning).await {
             tracing::debug!(%error, "duties are not given back; they run out by themselves");
         }
@@ -141,7 +143,7 @@ impl JournalMaintenance for PostgresJournal {
 }
 
 /// See [`crate::journal::JournalMaintenance::changes`].
-pub(super) struct Changes {
+pub(super) struct FindChanges {
     pub(super) from_ms: i64,
     pub(super) until_ms: i64,
     pub(super) cursor: Option<Cursor>,
@@ -149,10 +151,10 @@ pub(super) struct Changes {
 }
 
 #[async_trait]
-impl Call for Changes {
+impl PostgresCall for FindChanges {
     type Reply = (Vec<Key>, Option<Cursor>);
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let after = self.cursor.unwrap_or(Cursor {
             at_ms: self.from_ms,
             row: i64::MIN,
@@ -175,16 +177,16 @@ impl Call for Changes {
 }
 
 /// See [`crate::journal::JournalMaintenance::rebuilding`].
-pub(super) struct Rebuilding<'call> {
+pub(super) struct NoteRebuild<'call> {
     pub(super) rebuild: &'call Rebuild,
     pub(super) instance: &'call Arc<str>,
 }
 
 #[async_trait]
-impl Call for Rebuilding<'_> {
+impl PostgresCall for NoteRebuild<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let kept = sqlx::query(
             "INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES ($1, $2, $3, $4)",
         )
@@ -194,23 +196,23 @@ impl Call for Rebuilding<'_> {
         .bind(storable(&self.rebuild.reason))
         .execute(connection)
         .await;
-        kept.map_err(|error| Failure::from(error).in_doubt())?;
+        kept.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(())
     }
 }
 
 /// See [`crate::journal::JournalMaintenance::duty`].
-pub(super) struct Duty<'call> {
+pub(super) struct TakeDuty<'call> {
     pub(super) name: &'call str,
     pub(super) holder: &'call str,
     pub(super) ttl_ms: i64,
 }
 
 #[async_trait]
-impl Call for Duty<'_> {
+impl PostgresCall for TakeDuty<'_> {
     type Reply = bool;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<bool, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
         let taken = sqlx::query(
             "WITH clock AS (
                 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT AS now_ms
@@ -231,13 +233,13 @@ impl Call for Duty<'_> {
 }
 
 /// Gives all duties of this holder back.
-pub(super) struct Resign<'call>(pub(super) &'call str);
+pub(super) struct ResignDuties<'call>(pub(super) &'call str);
 
 #[async_trait]
-impl Call for Resign<'_> {
+impl PostgresCall for ResignDuties<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         sqlx::query("DELETE FROM duties WHERE holder = $1")
             .bind(self.0)
             .execute(connection)

@@ -2,7 +2,7 @@
 
 use super::PostgresJournal;
 use super::connections::{Connections, connect};
-use super::error::{Failure, LOCK_NOT_AVAILABLE, code};
+use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use super::schema::{self, Schema};
 use crate::journal::JournalError;
 use sqlx::ConnectOptions as _;
@@ -87,7 +87,7 @@ impl PostgresJournal {
                  servers that share a journal share a Redis too"
                     .into(),
             )),
-            _ => at(Failure::from(error).into()),
+            _ => at(PostgresFailure::from(error).into()),
         })?;
         *self.held.lock().await = Some(connection);
         Ok(())
@@ -165,7 +165,7 @@ async fn identify(connection: &mut PgConnection) -> Result<String, JournalError>
     let known = sqlx::query_scalar(read)
         .fetch_optional(&mut *connection)
         .await
-        .map_err(Failure::from)?;
+        .map_err(PostgresFailure::from)?;
     if let Some(id) = known {
         return Ok(id);
     }
@@ -173,9 +173,9 @@ async fn identify(connection: &mut PgConnection) -> Result<String, JournalError>
         .bind(Uuid::now_v7().to_string())
         .execute(&mut *connection)
         .await
-        .map_err(Failure::from)?;
+        .map_err(PostgresFailure::from)?;
     let id = sqlx::query_scalar(read).fetch_one(connection).await;
-    Ok(id.map_err(Failure::from)?)
+    Ok(id.map_err(PostgresFailure::from)?)
 }
 
 #[cfg(test)]

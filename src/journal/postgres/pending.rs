@@ -1,10 +1,10 @@
 //! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::load::{notification_of, payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::pending::Bodies;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::{Fields, Ladders, limit_of};
 use crate::journal::{Cursor, Pending};
 use async_trait::async_trait;
@@ -84,10 +84,10 @@ const BODIES: &str = "
 pub(super) struct FindBodies<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
-impl Call for FindBodies<'_> {
+impl PostgresCall for FindBodies<'_> {
     type Reply = Vec<Option<Bytes>>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let found = sqlx::query(BODIES)
             .bind(self.0.iter().map(Key::topic).bind_iter())
             .bind(self.0.iter().map(Key::id).bind_iter())
@@ -101,10 +101,10 @@ impl Call for FindBodies<'_> {
 pub(super) struct FindPending<'call>(pub(super) &'call Key);
 
 #[async_trait]
-impl Call for FindPending<'_> {
+impl PostgresCall for FindPending<'_> {
     type Reply = Option<Pending>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Option<Pending>, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Option<Pending>, PostgresFailure> {
         let found = sqlx::query(concat!(
             "SELECT ",
             stored_columns!(),
@@ -122,38 +122,38 @@ impl Call for FindPending<'_> {
         .fetch_optional(connection)
         .await?;
         let pending =
-            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
+            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), PendingBodies::Read));
         Ok(pending.transpose()?)
     }
 }
 
 /// See [`crate::journal::JournalMaintenance::pending_page`].
-pub(super) struct PendingPage {
+pub(super) struct FindPendingPage {
     pub(super) cursor: Option<Cursor>,
     pub(super) limit: usize,
-    pub(super) bodies: Bodies,
+    pub(super) bodies: PendingBodies,
 }
 
 #[async_trait]
-impl Call for PendingPage {
+impl PostgresCall for FindPendingPage {
     type Reply = (Vec<Pending>, Option<Cursor>);
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let after = self.cursor.unwrap_or(Cursor {
             at_ms: i64::MIN,
             row: i64::MIN,
         });
         let page = match self.bodies {
-            Bodies::Read => sqlx::query(PAGE),
-            Bodies::Left => sqlx::query(PAGE_WITHOUT_BODIES),
+            PendingBodies::Read => sqlx::query(PAGE),
+            PendingBodies::LengthOnly => sqlx::query(PAGE_WITHOUT_BODIES),
         };
         let page = page
             .bind(after.at_ms)
             .bind(after.row)
             .bind(limit_of(self.limit));
         let page = match self.bodies {
-            Bodies::Read => page.bind(PAGE_BYTES),
-            Bodies::Left => page,
+            PendingBodies::Read => page.bind(PAGE_BYTES),
+            PendingBodies::LengthOnly => page,
         };
         let found = page.fetch_all(connection).await?;
         let mut ladders = Ladders::default();

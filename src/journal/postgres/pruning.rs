@@ -1,7 +1,7 @@
 //! The statements that forget what is old.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
 use crate::journal::rows::limit_of;
@@ -13,16 +13,16 @@ use sqlx::postgres::PgConnection;
 const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
 
 /// See [`crate::journal::JournalMaintenance::prune`].
-pub(super) struct Pruning<'call> {
+pub(super) struct PruneOldest<'call> {
     pub(super) prune: &'call Prune,
     pub(super) limit: usize,
 }
 
 #[async_trait]
-impl Call for Pruning<'_> {
+impl PostgresCall for PruneOldest<'_> {
     type Reply = Pruned;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Pruned, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Pruned, PostgresFailure> {
         let mut transaction = connection.begin().await?;
         let pruned = prune(&mut *transaction, self.prune, self.limit).await?;
         transaction.commit().await?;
@@ -32,13 +32,13 @@ impl Call for Pruning<'_> {
 
 #[async_trait]
 impl PruningStore for PgConnection {
-    type Failure = Failure;
+    type Error = PostgresFailure;
 
-    async fn recall(&mut self, name: &str) -> Result<Option<String>, Failure> {
+    async fn recall(&mut self, name: &str) -> Result<Option<String>, PostgresFailure> {
         recall(self, name).await
     }
 
-    async fn remember(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    async fn remember(&mut self, name: &str, value: &str) -> Result<(), PostgresFailure> {
         remember(self, name, value).await
     }
 
@@ -47,7 +47,7 @@ impl PruningStore for PgConnection {
         after: Cursor,
         before_ms: i64,
         limit: usize,
-    ) -> Result<Vec<EndedRow>, Failure> {
+    ) -> Result<Vec<EndedRow>, PostgresFailure> {
         let found: Vec<(i64, i64, bool)> = sqlx::query_as(
             "SELECT ended_ms, notification, state = 'dead' FROM statuses
              WHERE ended_ms IS NOT NULL AND (ended_ms, notification) > ($1, $2) AND ended_ms < $3
@@ -62,7 +62,7 @@ impl PruningStore for PgConnection {
         Ok(found.into_iter().map(EndedRow::from).collect())
     }
 
-    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Failure> {
+    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, PostgresFailure> {
         let found = sqlx::query_scalar(
             "SELECT notification FROM statuses WHERE state = 'dead' AND ended_ms < $1
              ORDER BY ended_ms, notification LIMIT $2
@@ -75,11 +75,11 @@ impl PruningStore for PgConnection {
         Ok(found)
     }
 
-    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Failure> {
+    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         delete(self, DELETE_PAYLOADS, rows).await
     }
 
-    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Failure> {
+    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         for statement in [
             DELETE_PAYLOADS,
             // A key that is registered again must not begin set aside.
@@ -100,7 +100,7 @@ async fn delete(
     connection: &mut PgConnection,
     statement: &'static str,
     rows: &[i64],
-) -> Result<u64, Failure> {
+) -> Result<u64, PostgresFailure> {
     if rows.is_empty() {
         return Ok(0);
     }

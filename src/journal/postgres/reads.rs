@@ -1,8 +1,8 @@
 //! Look-ups of single notifications.
 
 use super::PostgresJournal;
-use super::connections::{AS_OF_NOW, Call};
-use super::error::Failure;
+use super::connections::{AS_OF_NOW, PostgresCall};
+use super::error::PostgresFailure;
 use super::list;
 use super::load::load;
 use super::pending;
@@ -13,7 +13,7 @@ use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{
     Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
-    Page, Pending, Transition, history,
+    Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,15 +27,15 @@ impl JournalReads for PostgresJournal {
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
-        self.connections.read(&Find(key)).await
+        self.connections.read(&FindOne(key)).await
     }
 
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
-        self.connections.read(&Snapshots(keys)).await
+        self.connections.read(&FindSnapshots(keys)).await
     }
 
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
-        self.connections.read(&Transitions(key)).await
+        self.connections.read(&FindTransitions(key)).await
     }
 
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
@@ -52,8 +52,8 @@ impl JournalReads for PostgresJournal {
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page, JournalError> {
-        let call = list::List {
+    ) -> Result<SnapshotPage, JournalError> {
+        let call = list::FindListPage {
             filter,
             order,
             cursor,
@@ -65,13 +65,16 @@ impl JournalReads for PostgresJournal {
 }
 
 /// See [`crate::journal::JournalReads::find`].
-pub(super) struct Find<'call>(pub(super) &'call Key);
+pub(super) struct FindOne<'call>(pub(super) &'call Key);
 
 #[async_trait]
-impl Call for Find<'_> {
+impl PostgresCall for FindOne<'_> {
     type Reply = Option<Snapshot>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Option<Snapshot>, Failure> {
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Option<Snapshot>, PostgresFailure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let stored = load(&mut reading, &[self.0]).await?.remove(self.0);
         let mut found = None;
@@ -103,13 +106,13 @@ impl Call for Find<'_> {
 }
 
 /// See [`crate::journal::JournalReads::snapshots`].
-pub(super) struct Snapshots<'call>(pub(super) &'call [Key]);
+pub(super) struct FindSnapshots<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
-impl Call for Snapshots<'_> {
+impl PostgresCall for FindSnapshots<'_> {
     type Reply = Vec<Option<Snapshot>>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let keys: Vec<&Key> = self.0.iter().collect();
         let known = load(connection, &keys).await?;
         let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
@@ -118,13 +121,13 @@ impl Call for Snapshots<'_> {
 }
 
 /// See [`crate::journal::JournalReads::transitions`].
-pub(super) struct Transitions<'call>(pub(super) &'call Key);
+pub(super) struct FindTransitions<'call>(pub(super) &'call Key);
 
 #[async_trait]
-impl Call for Transitions<'_> {
+impl PostgresCall for FindTransitions<'_> {
     type Reply = Vec<Transition>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<Transition>, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Transition>, PostgresFailure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let lines = own_lines(&mut reading, self.0).await?;
         let lines = match lines.first() {
@@ -141,7 +144,10 @@ impl Call for Transitions<'_> {
 
 /// The lines that are kept, between the first and the last one that are not: that it was registered
 /// and that it was delivered stand elsewhere.
-async fn own_lines(reading: &mut PgConnection, key: &Key) -> Result<Vec<Transition>, Failure> {
+async fn own_lines(
+    reading: &mut PgConnection,
+    key: &Key,
+) -> Result<Vec<Transition>, PostgresFailure> {
     let Some(stored) = load(reading, &[key]).await?.remove(key) else {
         return Ok(Vec::new());
     };
@@ -187,7 +193,10 @@ async fn own_lines(reading: &mut PgConnection, key: &Key) -> Result<Vec<Transiti
     Ok(lines.split_off(more))
 }
 
-async fn rebuilds(reading: &mut PgConnection, since_ms: i64) -> Result<Vec<Transition>, Failure> {
+async fn rebuilds(
+    reading: &mut PgConnection,
+    since_ms: i64,
+) -> Result<Vec<Transition>, PostgresFailure> {
     let found = sqlx::query(
         "SELECT 'restored', at_ms, actor, instance, reason
          FROM (

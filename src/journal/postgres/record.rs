@@ -8,8 +8,8 @@
 //! A batch may so be executed in two transactions. If the second one fails, the call fails
 //! although a part of it was kept; repeated, that part is found to be kept already.
 
-use super::connections::Call;
-use super::error::{Failure, UNIQUE_VIOLATION, code};
+use super::connections::PostgresCall;
+use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::load::lock;
 use super::statements::{
     insert_attempts, insert_history, integer, kept_attempts, storable, update_statuses,
@@ -17,7 +17,7 @@ use super::statements::{
 use crate::domain::key::Key;
 use crate::domain::state::{Cause, State};
 use crate::journal::effect::{self, Effect, Status};
-use crate::journal::recording_batch::{AttemptRow, Outcomes, Recordings};
+use crate::journal::recording_batch::{AttemptRow, BatchWrites, RecordingBatch};
 use crate::journal::{Recorded, Recording};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -88,7 +88,7 @@ const ADVANCE: &str = "
     SELECT array_agg(place) FROM moved";
 
 /// See [`crate::journal::JournalWrites::record`].
-pub(super) struct Record<'batch> {
+pub(super) struct RecordBatch<'batch> {
     pub(super) batch: &'batch [Recording],
     pub(super) instance: &'batch Arc<str>,
 }
@@ -100,10 +100,10 @@ struct Advance {
 }
 
 #[async_trait]
-impl Call for Record<'_> {
+impl PostgresCall for RecordBatch<'_> {
     type Reply = Vec<Recorded>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<Recorded>, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Recorded>, PostgresFailure> {
         let mut replies = vec![None; self.batch.len()];
         for place in self.advance(connection, &self.easy()).await? {
             if let Some(reply) = replies.get_mut(place) {
@@ -123,7 +123,7 @@ impl Call for Record<'_> {
     }
 }
 
-impl Record<'_> {
+impl RecordBatch<'_> {
     /// Which recordings move a notification that stands where they began. Of several for one
     /// notification only the first: the others depend on it.
     fn easy(&self) -> Vec<Advance> {
@@ -158,7 +158,7 @@ impl Record<'_> {
         &self,
         connection: &mut PgConnection,
         easy: &[Advance],
-    ) -> Result<Vec<usize>, Failure> {
+    ) -> Result<Vec<usize>, PostgresFailure> {
         if easy.is_empty() {
             return Ok(Vec::new());
         }
@@ -226,11 +226,11 @@ impl Record<'_> {
         &self,
         connection: &mut PgConnection,
         places: &[usize],
-    ) -> Result<Vec<(usize, Recorded)>, Failure> {
+    ) -> Result<Vec<(usize, Recorded)>, PostgresFailure> {
         let mut transaction = connection.begin().await?;
         let keys: Vec<&Key> = places.iter().map(|place| &self.batch[*place].key).collect();
         let known = lock(&mut transaction, &keys).await?;
-        let mut recordings = Recordings::of(known, self.instance);
+        let mut recordings = RecordingBatch::of(known, self.instance);
         let rows: Vec<AttemptRow<'_>> = places
             .iter()
             .filter_map(|place| recordings.attempt(&self.batch[*place]))
@@ -240,7 +240,7 @@ impl Record<'_> {
             .iter()
             .map(|place| (*place, recordings.apply(&self.batch[*place])))
             .collect();
-        let Outcomes {
+        let BatchWrites {
             attempts,
             moved,
             mut history,

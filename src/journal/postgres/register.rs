@@ -8,8 +8,8 @@
 //! so that two instances that register the same ones wait for each other and do not lock each other
 //! out.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::load::{load, lock};
 use super::statements::update_statuses;
 use crate::domain::key::Key;
@@ -68,16 +68,19 @@ const REGISTER: &str = "
     SELECT array_agg(place) FROM fresh";
 
 /// See [`crate::journal::JournalWrites::register`].
-pub(super) struct Register<'batch> {
+pub(super) struct RegisterBatch<'batch> {
     pub(super) batch: &'batch [Registering],
     pub(super) instance: &'batch Arc<str>,
 }
 
 #[async_trait]
-impl Call for Register<'_> {
+impl PostgresCall for RegisterBatch<'_> {
     type Reply = Vec<RegisterResult>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<RegisterResult>, Failure> {
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut seen = HashSet::with_capacity(self.batch.len());
         let first: Vec<usize> = (0..self.batch.len())
             .filter(|place| seen.insert(&self.batch[*place].notification.key))
@@ -115,13 +118,13 @@ fn is_at_its_start(one: &Registering) -> bool {
         && !clamped
 }
 
-impl Register<'_> {
+impl RegisterBatch<'_> {
     /// Likewise where some have come further already.
     async fn insert_where_they_stand(
         &self,
         connection: &mut PgConnection,
         places: &[usize],
-    ) -> Result<HashSet<usize>, Failure> {
+    ) -> Result<HashSet<usize>, PostgresFailure> {
         let mut transaction = connection.begin().await?;
         let created = self.insert(&mut transaction, places).await?;
         let new: Vec<&Registering> = created.iter().map(|place| &self.batch[*place]).collect();
@@ -144,7 +147,7 @@ impl Register<'_> {
         &self,
         connection: &mut PgConnection,
         places: &[usize],
-    ) -> Result<HashSet<usize>, Failure> {
+    ) -> Result<HashSet<usize>, PostgresFailure> {
         macro_rules! each {
             ($one:ident => $value:expr) => {
                 places
@@ -192,7 +195,7 @@ impl Register<'_> {
         &self,
         connection: &mut PgConnection,
         created: &HashSet<usize>,
-    ) -> Result<Vec<RegisterResult>, Failure> {
+    ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut known: HashMap<Key, Snapshot> = HashMap::new();
         for place in created {
             let one = &self.batch[*place];
@@ -214,7 +217,7 @@ impl Register<'_> {
             match known.get(&one.notification.key) {
                 Some(snapshot) => Ok(RegisterResult::Existing(Box::new(snapshot.clone()))),
                 // It was pruned a moment ago: so it can be registered.
-                None => Err(Failure::Conflict(format!(
+                None => Err(PostgresFailure::Conflict(format!(
                     "{} has gone",
                     one.notification.key
                 ))),

@@ -1,10 +1,10 @@
 //! The statements that write what was decided here, each over any number of rows.
 
-use super::error::Failure;
+use super::error::PostgresFailure;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
-use crate::journal::recording_batch::{AttemptName, AttemptRow};
-use crate::journal::rows::Stored;
+use crate::journal::recording_batch::{AttemptIdentity, AttemptRow};
+use crate::journal::rows::StoredNotification;
 use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::borrow::Cow;
@@ -22,7 +22,7 @@ macro_rules! each {
 pub(super) async fn kept_attempts(
     connection: &mut PgConnection,
     rows: &[AttemptRow<'_>],
-) -> Result<HashSet<AttemptName>, Failure> {
+) -> Result<HashSet<AttemptIdentity>, PostgresFailure> {
     if rows.is_empty() {
         return Ok(HashSet::new());
     }
@@ -62,7 +62,7 @@ pub(super) async fn insert_attempts(
     connection: &mut PgConnection,
     rows: &[AttemptRow<'_>],
     instance: &Arc<str>,
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -96,8 +96,8 @@ pub(super) async fn insert_attempts(
 /// Writes down where notifications stand now.
 pub(super) async fn update_statuses(
     connection: &mut PgConnection,
-    rows: &[Stored],
-) -> Result<(), Failure> {
+    rows: &[StoredNotification],
+) -> Result<(), PostgresFailure> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -147,7 +147,7 @@ pub(super) async fn update_statuses(
 pub(super) async fn insert_history(
     connection: &mut PgConnection,
     rows: &[HistoryRow],
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     if rows.is_empty() {
         return Ok(());
     }

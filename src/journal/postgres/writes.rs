@@ -17,22 +17,22 @@ use async_trait::async_trait;
 impl JournalWrites for PostgresJournal {
     async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         let instance = &self.instance;
-        let call = register::Register { batch, instance };
+        let call = register::RegisterBatch { batch, instance };
         self.connections.write(&call).await
     }
 
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
         let instance = &self.instance;
-        let call = record::Record { batch, instance };
+        let call = record::RecordBatch { batch, instance };
         self.connections.write(&call).await
     }
 
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
-        self.connections.write(&change::Fence(key)).await
+        self.connections.write(&change::RaiseFence(key)).await
     }
 
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
-        let call = change::Change {
+        let call = change::ApplyChange {
             changing: &changing,
             instance: &self.instance,
         };

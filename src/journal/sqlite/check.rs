@@ -1,6 +1,6 @@
 //! Whether the journal can be worked with: by registering and recording, and keeping neither.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::writer::Writer;
 use super::writes;
 use crate::journal::rehearsal::{ROOM, Rehearsal};
@@ -8,7 +8,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 
 /// See [`crate::journal::JournalMaintenance::check`].
-pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Failure> {
+pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), SqliteFailure> {
     let mut transaction = writer.begin().await?;
     // What is rolled back does not reach the disk, so what needs room there is written beside it.
     let room = if transaction.is_after_failure() {

@@ -1,13 +1,13 @@
 //! Reading every notification, for an audit.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
 /// server it holds nobody up, but the log grows for as long as it takes.
-pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, Failure> {
+pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut examined = Examined {
         counters: counts(&mut reading).await?,
@@ -39,7 +39,7 @@ const FAULTS: [(Fault, &str); 2] = [
     ),
 ];
 
-async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
+async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, SqliteFailure> {
     let found = sqlx::query("SELECT state, count(*) FROM notifications GROUP BY state")
         .fetch_all(connection)
         .await?;
@@ -52,7 +52,7 @@ async fn look_for(
     sql: &'static str,
     limit: usize,
     examined: &mut Examined,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     // One at least, since its row tells how many there are.
     let found = sqlx::query(sql)
         .bind(limit_of(limit.max(1)))
@@ -62,7 +62,9 @@ async fn look_for(
 }
 
 /// How many notifications are in which state, by the counters.
-pub(super) async fn counts(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
+pub(super) async fn counts(
+    connection: &mut SqliteConnection,
+) -> Result<JournalCounts, SqliteFailure> {
     let found = sqlx::query("SELECT name, many FROM counts")
         .fetch_all(connection)
         .await?;

@@ -6,12 +6,12 @@
 //! a cursor, so that a filter which hardly anything passes cannot keep a reader busy.
 
 use super::bulk::Statement;
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::load::stored_columns;
 use crate::domain::state::Cause;
-use crate::journal::list_plan::{Index, Plan, Stretch};
-use crate::journal::rows::{Fields, Ladders, Stored, limit_of};
-use crate::journal::{Cursor, Filter, Order, Page};
+use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
+use crate::journal::rows::{Fields, Ladders, StoredNotification, limit_of};
+use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 /// Gives a page for which at most `most_scanned` rows are looked up.
@@ -22,9 +22,9 @@ pub(super) async fn list(
     cursor: Option<Cursor>,
     limit: usize,
     most_scanned: usize,
-) -> Result<Page, Failure> {
-    let Some(plan) = Plan::of(filter, order) else {
-        return Ok(Page::default());
+) -> Result<SnapshotPage, SqliteFailure> {
+    let Some(plan) = ListPlan::of(filter, order) else {
+        return Ok(SnapshotPage::default());
     };
     let mut stretch = stretch_of(filter, cursor);
     let limit = limit.max(1);
@@ -46,7 +46,7 @@ pub(super) async fn list(
         .await?;
     let more = found.len() > limit;
     let mut ladders = Ladders::default();
-    let page: Vec<Stored> = found
+    let page: Vec<StoredNotification> = found
         .iter()
         .take(limit)
         .map(|row| Fields::of(row).stored(&mut ladders))
@@ -61,19 +61,19 @@ pub(super) async fn list(
         }),
         _ => floor,
     };
-    Ok(Page {
+    Ok(SnapshotPage {
         items: page.into_iter().map(|stored| stored.snapshot).collect(),
         next,
     })
 }
 
-fn stretch_of(filter: &Filter, cursor: Option<Cursor>) -> Stretch {
+fn stretch_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
     let first = |at_ms| (at_ms, i64::MIN);
-    Stretch::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
+    ListRange::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
 }
 
 /// Whether the index covers the whole filter, so that every row of the stretch is an item.
-fn is_exact(plan: &Plan<'_>) -> bool {
+fn is_exact(plan: &ListPlan<'_>) -> bool {
     conditions(plan, Parts::All) == conditions(plan, Parts::Covered) && plan.filter.cause.is_none()
 }
 
@@ -85,7 +85,7 @@ enum Parts {
     Covered,
 }
 
-fn page_sql(plan: &Plan<'_>) -> String {
+fn page_sql(plan: &ListPlan<'_>) -> String {
     let conditions = conditions(plan, Parts::All);
     let cause = plan.filter.cause.map_or("", |_| " AND n.cause = ?3");
     let conditions = format!("{conditions}{cause}");
@@ -93,7 +93,7 @@ fn page_sql(plan: &Plan<'_>) -> String {
 }
 
 /// Finds the last row that a page may look up, in the index alone.
-fn floor_sql(plan: &Plan<'_>) -> String {
+fn floor_sql(plan: &ListPlan<'_>) -> String {
     let conditions = conditions(plan, Parts::Covered);
     let columns = format!("n.{}, n.row_id", at_of(plan));
     sql(plan, &columns, &conditions, "LIMIT 1 OFFSET ?8")
@@ -101,7 +101,7 @@ fn floor_sql(plan: &Plan<'_>) -> String {
 
 /// Every index is named: SQLite's own choice may sort millions of rows, since it knows nothing
 /// of how many there are of each kind.
-fn sql(plan: &Plan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
+fn sql(plan: &ListPlan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
     let (at, index) = (at_of(plan), index_of(plan));
     format!(
         "SELECT {columns} FROM notifications AS n INDEXED BY {index}
@@ -110,38 +110,41 @@ fn sql(plan: &Plan<'_>, columns: &str, conditions: &str, limit: &str) -> String 
     )
 }
 
-fn conditions(plan: &Plan<'_>, parts: Parts) -> String {
+fn conditions(plan: &ListPlan<'_>, parts: Parts) -> String {
     let mut conditions = String::new();
     // What an index leaves out is spelt out as in its definition, or SQLite would not use it.
-    if plan.index == Index::Ended {
+    if plan.index == ListIndex::Ended {
         conditions.push_str(" AND n.ended_ms IS NOT NULL");
     }
-    let of_state = matches!(plan.index, Index::OfState(_) | Index::EndedOfState(_));
+    let of_state = matches!(
+        plan.index,
+        ListIndex::OfState(_) | ListIndex::EndedOfState(_)
+    );
     let is_spelt = |covered: bool| covered || parts == Parts::All;
     if let Some(state) = plan.state.filter(|_| is_spelt(of_state)) {
         conditions.push_str(&format!(" AND n.state = '{state}'"));
     }
-    if plan.filter.lane.is_some() && is_spelt(plan.index == Index::OfLane) {
+    if plan.filter.lane.is_some() && is_spelt(plan.index == ListIndex::OfLane) {
         conditions.push_str(" AND n.lane = ?1");
     }
-    if plan.filter.topic.is_some() && is_spelt(plan.index == Index::OfTopic) {
+    if plan.filter.topic.is_some() && is_spelt(plan.index == ListIndex::OfTopic) {
         conditions.push_str(" AND n.topic = ?2");
     }
     conditions
 }
 
-fn index_of(plan: &Plan<'_>) -> String {
+fn index_of(plan: &ListPlan<'_>) -> String {
     match plan.index {
-        Index::Everything => "registered".to_string(),
-        Index::OfLane => "registered_by_lane".to_string(),
-        Index::OfTopic => "registered_by_topic".to_string(),
-        Index::OfState(state) => format!("registered_{state}"),
-        Index::Ended => "ended".to_string(),
-        Index::EndedOfState(state) => format!("ended_{state}"),
+        ListIndex::Everything => "registered".to_string(),
+        ListIndex::OfLane => "registered_by_lane".to_string(),
+        ListIndex::OfTopic => "registered_by_topic".to_string(),
+        ListIndex::OfState(state) => format!("registered_{state}"),
+        ListIndex::Ended => "ended".to_string(),
+        ListIndex::EndedOfState(state) => format!("ended_{state}"),
     }
 }
 
-fn at_of(plan: &Plan<'_>) -> &'static str {
+fn at_of(plan: &ListPlan<'_>) -> &'static str {
     match plan.order {
         Order::Registered => "registered_ms",
         Order::Ended => "ended_ms",
@@ -150,7 +153,7 @@ fn at_of(plan: &Plan<'_>) -> &'static str {
 
 /// The statement with the eight values that it may refer to. Its text is put together from constants
 /// alone; what comes from outside is bound.
-fn bound(sql: String, plan: &Plan<'_>, stretch: Stretch, rows: usize) -> Statement {
+fn bound(sql: String, plan: &ListPlan<'_>, stretch: ListRange, rows: usize) -> Statement {
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.as_deref())
         .bind(plan.filter.topic.as_deref())
@@ -207,7 +210,7 @@ mod tests {
         let (_directory, journal) = journal().await;
         for filter in filters() {
             for order in [Order::Registered, Order::Ended] {
-                let Some(plan) = Plan::of(&filter, order) else {
+                let Some(plan) = ListPlan::of(&filter, order) else {
                     continue;
                 };
                 for sql in [page_sql(&plan), floor_sql(&plan)] {

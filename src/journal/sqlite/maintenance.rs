@@ -1,7 +1,7 @@
 //! What maintenance asks for: what follows stands here, the larger parts in files of their own.
 
 use super::check;
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::examination;
 use super::meta;
 use super::pending;
@@ -10,7 +10,7 @@ use super::set_aside;
 use super::writes;
 use super::{SqliteJournal, Writing};
 use crate::domain::key::Key;
-use crate::journal::pending::Bodies;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
@@ -31,7 +31,7 @@ impl JournalMaintenance for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        Ok(pending::pending_page(&self.readers, cursor, limit, Bodies::Read).await?)
+        Ok(pending::pending_page(&self.readers, cursor, limit, PendingBodies::Read).await?)
     }
 
     async fn pending_page_without_bodies(
@@ -39,7 +39,7 @@ impl JournalMaintenance for SqliteJournal {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
-        Ok(pending::pending_page(&self.readers, cursor, limit, Bodies::Left).await?)
+        Ok(pending::pending_page(&self.readers, cursor, limit, PendingBodies::LengthOnly).await?)
     }
 
     async fn changes(
@@ -77,7 +77,7 @@ impl JournalMaintenance for SqliteJournal {
     }
 
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
-        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(meta::recall(&mut reading, name).await?)
     }
 
@@ -88,7 +88,7 @@ impl JournalMaintenance for SqliteJournal {
     }
 
     async fn counts(&self) -> Result<JournalCounts, JournalError> {
-        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(examination::counts(&mut reading).await?)
     }
 
@@ -122,7 +122,7 @@ pub(super) async fn changes(
     until_ms: i64,
     cursor: Option<Cursor>,
     limit: usize,
-) -> Result<(Vec<Key>, Option<Cursor>), Failure> {
+) -> Result<(Vec<Key>, Option<Cursor>), SqliteFailure> {
     let after = cursor.unwrap_or(Cursor {
         at_ms: from_ms,
         row: i64::MIN,
@@ -149,7 +149,7 @@ pub(super) async fn rebuilding(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     rebuild: &Rebuild,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     sqlx::query("INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES (?, ?, ?, ?)")
         .bind(rebuild.at_ms)
         .bind(rebuild.actor.0.clone())

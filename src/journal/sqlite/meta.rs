@@ -1,13 +1,13 @@
 //! Small values under a name: where maintenance has got to.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use sqlx::SqliteConnection;
 
 /// What is kept under a name.
 pub(super) async fn recall(
     connection: &mut SqliteConnection,
     name: &str,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<String>, SqliteFailure> {
     let value = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'kept:' || ?")
         .bind(name)
         .fetch_optional(connection)
@@ -20,7 +20,7 @@ pub(super) async fn remember(
     connection: &mut SqliteConnection,
     name: &str,
     value: &str,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     sqlx::query(
         "INSERT INTO meta (name, value) VALUES ('kept:' || ?, ?)
          ON CONFLICT (name) DO UPDATE SET value = excluded.value",

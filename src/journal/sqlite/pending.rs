@@ -1,9 +1,9 @@
 //! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::load::{payload_columns, stored_columns};
 use crate::domain::key::Key;
-use crate::journal::pending::Bodies;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::{Fields, Ladders, limit_of};
 use crate::journal::{Cursor, Pending};
 use sqlx::sqlite::SqliteRow;
@@ -16,7 +16,10 @@ const STRETCH: usize = 64;
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
 /// One notification as the schedule needs it, if it is pending and not set aside.
-pub(super) async fn pending(readers: &SqlitePool, key: &Key) -> Result<Option<Pending>, Failure> {
+pub(super) async fn pending(
+    readers: &SqlitePool,
+    key: &Key,
+) -> Result<Option<Pending>, SqliteFailure> {
     let found = sqlx::query(concat!(
         "SELECT ",
         stored_columns!(),
@@ -30,7 +33,8 @@ pub(super) async fn pending(readers: &SqlitePool, key: &Key) -> Result<Option<Pe
     .bind(key.id())
     .fetch_optional(readers)
     .await?;
-    let pending = found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), Bodies::Read));
+    let pending =
+        found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), PendingBodies::Read));
     Ok(pending.transpose()?)
 }
 
@@ -39,8 +43,8 @@ pub(super) async fn pending_page(
     readers: &SqlitePool,
     mut cursor: Option<Cursor>,
     limit: usize,
-    bodies: Bodies,
-) -> Result<(Vec<Pending>, Option<Cursor>), Failure> {
+    bodies: PendingBodies,
+) -> Result<(Vec<Pending>, Option<Cursor>), SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut ladders = Ladders::default();
     let mut page = Vec::new();
@@ -100,11 +104,11 @@ async fn pending_stretch(
     connection: &mut SqliteConnection,
     cursor: Option<Cursor>,
     wanted: usize,
-    bodies: Bodies,
-) -> Result<Vec<SqliteRow>, Failure> {
+    bodies: PendingBodies,
+) -> Result<Vec<SqliteRow>, SqliteFailure> {
     let (due_with, due_after) = match bodies {
-        Bodies::Read => (DUE_WITH, DUE_AFTER),
-        Bodies::Left => (DUE_WITH_LEFT, DUE_AFTER_LEFT),
+        PendingBodies::Read => (DUE_WITH, DUE_AFTER),
+        PendingBodies::LengthOnly => (DUE_WITH_LEFT, DUE_AFTER_LEFT),
     };
     let mut found = Vec::new();
     if let Some(cursor) = cursor {

@@ -1,6 +1,6 @@
 //! The statements that forget what is old.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{self, EndedRow, PruningStore};
 use crate::journal::rows::limit_of;
@@ -16,7 +16,7 @@ pub(super) async fn prune(
     connection: &mut SqliteConnection,
     prune: &Prune,
     limit: usize,
-) -> Result<Pruned, Failure> {
+) -> Result<Pruned, SqliteFailure> {
     let pruned = pruning::prune(connection, prune, limit).await?;
     if pruned.payloads + pruned.records > 0 {
         sqlx::query(GIVE_PAGES_BACK).execute(connection).await?;
@@ -26,13 +26,13 @@ pub(super) async fn prune(
 
 #[async_trait]
 impl PruningStore for SqliteConnection {
-    type Failure = Failure;
+    type Error = SqliteFailure;
 
-    async fn recall(&mut self, name: &str) -> Result<Option<String>, Failure> {
+    async fn recall(&mut self, name: &str) -> Result<Option<String>, SqliteFailure> {
         recall(self, name).await
     }
 
-    async fn remember(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+    async fn remember(&mut self, name: &str, value: &str) -> Result<(), SqliteFailure> {
         remember(self, name, value).await
     }
 
@@ -41,7 +41,7 @@ impl PruningStore for SqliteConnection {
         after: Cursor,
         before_ms: i64,
         limit: usize,
-    ) -> Result<Vec<EndedRow>, Failure> {
+    ) -> Result<Vec<EndedRow>, SqliteFailure> {
         let found: Vec<(i64, i64, bool)> = sqlx::query_as(
             "SELECT ended_ms, row_id, state = 'dead' FROM notifications INDEXED BY ended
              WHERE ended_ms IS NOT NULL AND (ended_ms, row_id) > (?, ?) AND ended_ms < ?
@@ -56,7 +56,7 @@ impl PruningStore for SqliteConnection {
         Ok(found.into_iter().map(EndedRow::from).collect())
     }
 
-    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Failure> {
+    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, SqliteFailure> {
         let found = sqlx::query_scalar(
             "SELECT row_id FROM notifications INDEXED BY ended_dead
              WHERE state = 'dead' AND ended_ms < ? ORDER BY ended_ms, row_id LIMIT ?",
@@ -68,11 +68,11 @@ impl PruningStore for SqliteConnection {
         Ok(found)
     }
 
-    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Failure> {
+    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
         delete(self, "DELETE FROM payloads WHERE notification = ?", rows).await
     }
 
-    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Failure> {
+    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
         // Their payloads, attempts and transitions go with them.
         delete(self, "DELETE FROM notifications WHERE row_id = ?", rows).await
     }
@@ -82,7 +82,7 @@ async fn delete(
     connection: &mut SqliteConnection,
     statement: &'static str,
     rows: &[i64],
-) -> Result<u64, Failure> {
+) -> Result<u64, SqliteFailure> {
     let mut deleted = 0;
     for row in rows {
         deleted += sqlx::query(statement)

@@ -1,7 +1,7 @@
 //! Look-ups of single notifications.
 
 use super::SqliteJournal;
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::list;
 use super::load;
 use super::pending;
@@ -11,7 +11,7 @@ use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{
     Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
-    Page, Pending, Transition, history,
+    Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -40,7 +40,7 @@ impl JournalReads for SqliteJournal {
     }
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
-        let mut reading = self.readers.acquire().await.map_err(Failure::from)?;
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(load::bodies(&mut reading, keys).await?)
     }
 
@@ -50,13 +50,16 @@ impl JournalReads for SqliteJournal {
         order: Order,
         cursor: Option<Cursor>,
         limit: usize,
-    ) -> Result<Page, JournalError> {
+    ) -> Result<SnapshotPage, JournalError> {
         Ok(list::list(&self.readers, filter, order, cursor, limit, MOST_SCANNED).await?)
     }
 }
 
 /// One notification with its attempts, both as of the same instant.
-pub(super) async fn find(readers: &SqlitePool, key: &Key) -> Result<Option<Snapshot>, Failure> {
+pub(super) async fn find(
+    readers: &SqlitePool,
+    key: &Key,
+) -> Result<Option<Snapshot>, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut known = load::load(&mut reading, &[key]).await?;
     let Some(stored) = known.remove(key) else {
@@ -84,7 +87,7 @@ pub(super) async fn find(readers: &SqlitePool, key: &Key) -> Result<Option<Snaps
 pub(super) async fn snapshots(
     readers: &SqlitePool,
     keys: &[Key],
-) -> Result<Vec<Option<Snapshot>>, Failure> {
+) -> Result<Vec<Option<Snapshot>>, SqliteFailure> {
     let mut reading = readers.acquire().await?;
     let wanted: Vec<&Key> = keys.iter().collect();
     let known = load::load(&mut reading, &wanted).await?;
@@ -95,7 +98,7 @@ pub(super) async fn snapshots(
 pub(super) async fn transitions(
     readers: &SqlitePool,
     key: &Key,
-) -> Result<Vec<Transition>, Failure> {
+) -> Result<Vec<Transition>, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let own = sqlx::query(
         "SELECT kind, at_ms, actor, instance, detail

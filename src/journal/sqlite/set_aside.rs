@@ -1,6 +1,6 @@
 //! The notifications that are set aside: writing one down, releasing one, listing them.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use crate::domain::key::Key;
 use crate::journal::rows::{Fields, Released, limit_of};
 use crate::journal::{AllSetAside, SettingAside};
@@ -25,7 +25,7 @@ pub(super) async fn set_aside(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     setting: &SettingAside,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     sqlx::query(
         "INSERT INTO set_aside (topic, id, at_ms, reason, instance) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (topic, id) DO NOTHING",
@@ -44,7 +44,7 @@ pub(super) async fn set_aside(
 pub(super) async fn release(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Released>, Failure> {
+) -> Result<Option<Released>, SqliteFailure> {
     let found = sqlx::query(
         "DELETE FROM set_aside WHERE topic = ? AND id = ? RETURNING at_ms, reason, instance",
     )
@@ -57,7 +57,7 @@ pub(super) async fn release(
 }
 
 /// See [`crate::journal::JournalMaintenance::all_set_aside`].
-pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, Failure> {
+pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let total: i64 = sqlx::query_scalar(pending_set_aside!("count(*)", ""))
         .fetch_one(&mut *reading)

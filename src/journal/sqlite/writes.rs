@@ -1,7 +1,7 @@
 //! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
 use super::SqliteJournal;
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::load::load;
 use super::set_aside;
 use super::statements::{
@@ -11,10 +11,10 @@ use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::effect::{self, Line};
+use crate::journal::effect::{self, HistoryLine};
 use crate::journal::history::{self, HistoryRow};
-use crate::journal::recording_batch::{Outcomes, Recordings};
-use crate::journal::rows::Stored;
+use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
+use crate::journal::rows::StoredNotification;
 use crate::journal::{
     ChangeResult, Changing, JournalError, JournalWrites, Noting, Recorded, Recording,
     RegisterResult, Registering, SettingAside,
@@ -73,7 +73,7 @@ pub(super) async fn register(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Registering],
-) -> Result<Vec<RegisterResult>, Failure> {
+) -> Result<Vec<RegisterResult>, SqliteFailure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.notification.key).collect();
     let mut known: HashMap<Key, Snapshot> = load(connection, &keys)
         .await?
@@ -84,7 +84,7 @@ pub(super) async fn register(
         .fetch_one(&mut *connection)
         .await?;
     let mut row_ids = highest + 1..;
-    let mut added: Vec<(Stored, &Notification)> = Vec::new();
+    let mut added: Vec<(StoredNotification, &Notification)> = Vec::new();
     let mut history = Vec::new();
     let mut replies = Vec::with_capacity(batch.len());
     for registering in batch {
@@ -99,7 +99,7 @@ pub(super) async fn register(
         let row_id = row_ids.next().expect("invariant: the range has no end");
         let snapshot = slot.insert(Snapshot::of_new(notification, registering.progress));
         added.push((
-            Stored {
+            StoredNotification {
                 row_id,
                 snapshot: snapshot.clone(),
             },
@@ -108,7 +108,7 @@ pub(super) async fn register(
         history.push(HistoryRow {
             notification: row_id,
             at_ms: notification.registered_ms,
-            line: Line {
+            line: HistoryLine {
                 kind: "registered",
                 detail: String::new(),
             },
@@ -127,10 +127,10 @@ pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Recording],
-) -> Result<Vec<Recorded>, Failure> {
+) -> Result<Vec<Recorded>, SqliteFailure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
     let known = load(connection, &keys).await?;
-    let mut recordings = Recordings::of(known, instance);
+    let mut recordings = RecordingBatch::of(known, instance);
     let mut replies = Vec::with_capacity(batch.len());
     for recording in batch {
         if let Some(row) = recordings.doubtful(recording)
@@ -140,7 +140,7 @@ pub(super) async fn record(
         }
         replies.push(recordings.apply(recording));
     }
-    let Outcomes {
+    let BatchWrites {
         attempts,
         moved,
         history,
@@ -156,7 +156,7 @@ pub(super) async fn note(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     notes: &[Noting],
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     let keys: Vec<&Key> = notes.iter().map(|note| &note.key).collect();
     let known = load(connection, &keys).await?;
     insert_history(connection, &history::of_notes(notes, &known, instance)).await
@@ -167,7 +167,7 @@ pub(super) async fn change(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     changing: &Changing,
-) -> Result<ChangeResult, Failure> {
+) -> Result<ChangeResult, SqliteFailure> {
     let key = changing.lease.key();
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
@@ -188,7 +188,7 @@ pub(super) async fn change(
 pub(super) async fn fence(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Snapshot>, Failure> {
+) -> Result<Option<Snapshot>, SqliteFailure> {
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
         return Ok(None);
