@@ -20,7 +20,7 @@ pub(super) struct AttemptRow<'batch> {
 pub(super) type AttemptIdentity = (i64, u32, u32, i64, Outcome);
 
 impl AttemptRow<'_> {
-    pub(super) fn name(&self) -> AttemptIdentity {
+    pub(super) fn identity(&self) -> AttemptIdentity {
         let attempt = &self.recording.attempt;
         (
             self.notification,
@@ -87,7 +87,7 @@ impl<'batch> RecordingBatch<'batch> {
             return None;
         }
         let row = stored.attempt(recording);
-        (!self.kept.contains(&row.name())).then_some(row)
+        (!self.kept.contains(&row.identity())).then_some(row)
     }
 
     /// Tells that the journal has these attempts already.
@@ -102,7 +102,7 @@ impl<'batch> RecordingBatch<'batch> {
         };
         let row = stored.attempt(recording);
         let effect = effect::record(&mut stored.snapshot, recording);
-        let is_new = self.kept.insert(row.name());
+        let is_new = self.kept.insert(row.identity());
         if is_new {
             self.attempts.push(row);
         }

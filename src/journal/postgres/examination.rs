@@ -1,7 +1,8 @@
 //! Reading every notification, for an audit.
 
-use super::connections::{AS_OF_NOW, PostgresCall};
+use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::session::AS_OF_NOW;
 use crate::journal::rows::{Fields, limit_of};
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use async_trait::async_trait;

@@ -5,10 +5,11 @@
 //! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
 //! a cursor, so that a filter which hardly anything passes cannot keep a connection busy.
 
-use super::connections::{AS_OF_NOW, PostgresCall};
+use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{notification_of, stored_columns};
 use super::register::ARRIVAL_BITS;
+use super::session::AS_OF_NOW;
 use crate::domain::state::{Cause, State};
 use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
 use crate::journal::rows::{Fields, Ladders, StoredNotification, limit_of};

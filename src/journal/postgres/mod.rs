@@ -8,6 +8,7 @@
 //! A call may be made twice when a connection breaks, which registering and recording are made for;
 //! a change by hand is not, once its commit was sent.
 
+mod advance;
 mod change;
 mod check;
 mod connections;
@@ -24,6 +25,7 @@ mod reads;
 mod record;
 mod register;
 mod schema;
+mod session;
 mod set_aside;
 mod statements;
 mod writes;

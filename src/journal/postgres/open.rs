@@ -1,9 +1,10 @@
 //! Opening the journal: reaching the server, and making sure that the schema is this version's.
 
 use super::PostgresJournal;
-use super::connections::{Connections, connect};
+use super::connections::Connections;
 use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use super::schema::{self, Schema};
+use super::session::connect;
 use crate::journal::JournalError;
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};

@@ -1,11 +1,12 @@
 //! Look-ups of single notifications.
 
 use super::PostgresJournal;
-use super::connections::{AS_OF_NOW, PostgresCall};
+use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::list;
 use super::load::load;
 use super::pending;
+use super::session::AS_OF_NOW;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;

@@ -11,7 +11,7 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
-use super::statements::update_statuses;
+use super::statements::{each, indexes_from, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// number comes again, and it would have to be within the same millisecond.
 pub(super) const ARRIVAL_BITS: u32 = 21;
 
-/// One row per new notification in each of the three tables. Gives the places in the batch of those
+/// One row per new notification in each of the three tables. Gives the indexes in the batch of those
 /// that were new.
 const REGISTER: &str = "
     WITH fresh AS MATERIALIZED (
@@ -83,7 +83,7 @@ impl PostgresCall for RegisterBatch<'_> {
     ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut seen = HashSet::with_capacity(self.batch.len());
         let first: Vec<usize> = (0..self.batch.len())
-            .filter(|place| seen.insert(&self.batch[*place].notification.key))
+            .filter(|index| seen.insert(&self.batch[*index].notification.key))
             .collect();
         if first.is_empty() {
             return Ok(Vec::new());
@@ -91,7 +91,7 @@ impl PostgresCall for RegisterBatch<'_> {
         let created = if self.batch.iter().all(is_at_its_start) {
             self.insert(connection, &first).await?
         } else {
-            self.insert_where_they_stand(connection, &first).await?
+            self.insert_with_progress(connection, &first).await?
         };
         if created.len() == self.batch.len() {
             return Ok(vec![RegisterResult::Created; created.len()]);
@@ -119,15 +119,15 @@ fn is_at_its_start(one: &Registering) -> bool {
 }
 
 impl RegisterBatch<'_> {
-    /// Likewise where some have come further already.
-    async fn insert_where_they_stand(
+    /// Inserts a batch in which some are further than at their start, and sets how far they are.
+    async fn insert_with_progress(
         &self,
         connection: &mut PgConnection,
-        places: &[usize],
+        indexes: &[usize],
     ) -> Result<HashSet<usize>, PostgresFailure> {
         let mut transaction = connection.begin().await?;
-        let created = self.insert(&mut transaction, places).await?;
-        let new: Vec<&Registering> = created.iter().map(|place| &self.batch[*place]).collect();
+        let created = self.insert(&mut transaction, indexes).await?;
+        let new: Vec<&Registering> = created.iter().map(|index| &self.batch[*index]).collect();
         let keys: Vec<&Key> = new.iter().map(|one| &one.notification.key).collect();
         let mut stored = lock(&mut transaction, &keys).await?;
         let mut moved = Vec::new();
@@ -142,52 +142,34 @@ impl RegisterBatch<'_> {
         Ok(created)
     }
 
-    /// Gives the places of those that are new.
+    /// Gives the indexes of those that are new.
     async fn insert(
         &self,
         connection: &mut PgConnection,
-        places: &[usize],
+        indexes: &[usize],
     ) -> Result<HashSet<usize>, PostgresFailure> {
-        macro_rules! each {
-            ($one:ident => $value:expr) => {
-                places
-                    .iter()
-                    .map(|place| {
-                        let $one = &self.batch[*place];
-                        $value
-                    })
-                    .bind_iter()
-            };
-        }
+        let new: Vec<&Registering> = indexes.iter().map(|index| &self.batch[*index]).collect();
         let created: Option<Vec<i32>> = sqlx::query_scalar(REGISTER)
-            .bind(each!(one => one.notification.key.topic()))
-            .bind(each!(one => one.notification.key.id()))
-            .bind(each!(one => one.notification.webhook_id.to_bytes()))
-            .bind(each!(one => one.notification.lane.as_str()))
-            .bind(each!(one => one.notification.destination.as_str()))
-            .bind(each!(one => one.notification.ladder.to_text()))
-            .bind(each!(one => one.notification.ack.as_str()))
-            .bind(each!(one => one.notification.content_type.as_str()))
-            .bind(each!(one => one.notification.fingerprint.as_slice()))
-            .bind(each!(one => one.notification.registered_ms))
-            .bind(each!(one => &*one.actor.0))
-            .bind(each!(one => one.progress.first_due_ms))
-            .bind(each!(one => one.progress.deadline_ms))
-            .bind(each!(one => headers_text(&one.notification)))
-            .bind(each!(one => body_of(&one.notification).as_ref()))
-            .bind(
-                places
-                    .iter()
-                    .map(|place| i32::try_from(*place).unwrap_or(i32::MAX))
-                    .bind_iter(),
-            )
+            .bind(each!(new, one => one.notification.key.topic()))
+            .bind(each!(new, one => one.notification.key.id()))
+            .bind(each!(new, one => one.notification.webhook_id.to_bytes()))
+            .bind(each!(new, one => one.notification.lane.as_str()))
+            .bind(each!(new, one => one.notification.destination.as_str()))
+            .bind(each!(new, one => one.notification.ladder.to_text()))
+            .bind(each!(new, one => one.notification.ack.as_str()))
+            .bind(each!(new, one => one.notification.content_type.as_str()))
+            .bind(each!(new, one => one.notification.fingerprint.as_slice()))
+            .bind(each!(new, one => one.notification.registered_ms))
+            .bind(each!(new, one => &*one.actor.0))
+            .bind(each!(new, one => one.progress.first_due_ms))
+            .bind(each!(new, one => one.progress.deadline_ms))
+            .bind(each!(new, one => headers_text(&one.notification)))
+            .bind(each!(new, one => body_of(&one.notification).as_ref()))
+            .bind(each!(indexes, index => i32::try_from(*index).unwrap_or(i32::MAX)))
             .bind(&**self.instance)
             .fetch_one(connection)
             .await?;
-        let created = created.unwrap_or_default().into_iter();
-        Ok(created
-            .filter_map(|place| usize::try_from(place).ok())
-            .collect())
+        Ok(indexes_from(created.unwrap_or_default()).collect())
     }
 
     /// The replies when something of the batch was here before, or stands in it twice.
@@ -197,8 +179,8 @@ impl RegisterBatch<'_> {
         created: &HashSet<usize>,
     ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut known: HashMap<Key, Snapshot> = HashMap::new();
-        for place in created {
-            let one = &self.batch[*place];
+        for index in created {
+            let one = &self.batch[*index];
             let snapshot = Snapshot::of_new(&one.notification, one.progress);
             known.insert(one.notification.key.clone(), snapshot);
         }
@@ -210,8 +192,8 @@ impl RegisterBatch<'_> {
             .collect();
         let found = load(connection, &wanted).await?.into_iter();
         known.extend(found.map(|(key, stored)| (key, stored.snapshot)));
-        let reply = |(place, one): (usize, &Registering)| {
-            if created.contains(&place) {
+        let reply = |(index, one): (usize, &Registering)| {
+            if created.contains(&index) {
                 return Ok(RegisterResult::Created);
             }
             match known.get(&one.notification.key) {

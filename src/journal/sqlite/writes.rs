@@ -136,7 +136,7 @@ pub(super) async fn record(
         if let Some(row) = recordings.doubtful(recording)
             && is_kept(connection, &row).await?
         {
-            recordings.are_kept([row.name()]);
+            recordings.are_kept([row.identity()]);
         }
         replies.push(recordings.apply(recording));
     }
