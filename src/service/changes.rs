@@ -17,7 +17,9 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
-use crate::journal::{Actor, ChangeResult, Changing, Journal, JournalError, Recording};
+use crate::journal::{
+    Actor, ChangeResult, Changing, Journal, JournalError, JournalReads, Recording,
+};
 use crate::schedule::{Entry, Found, Lease, Settled, Settlement};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -304,7 +306,7 @@ impl Service {
 
     /// Puts into the schedule what is pending in the journal, as far as the schedule does not have it.
     /// A failure is left to the sweep.
-    async fn put_back(&self, journal: &dyn Journal, key: &Key) {
+    async fn put_back(&self, journal: &dyn JournalReads, key: &Key) {
         let Ok(Some(pending)) = with_timeout(journal.pending(key)).await else {
             return;
         };
