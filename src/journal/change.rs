@@ -13,13 +13,13 @@ pub struct Changing {
     /// [`Snapshot::fence`] as it was read before that lease was asked for. Read under the lease, it might
     /// be one that was raised since the lease was lost.
     pub fence: u64,
-    /// What to do.
+    /// The change to apply.
     pub change: Change,
-    /// Who asked.
+    /// Who asked for it.
     pub actor: Actor,
     /// Why, in the words of who asked; may be empty.
     pub reason: String,
-    /// When, in milliseconds since 1970.
+    /// When it was asked for, in milliseconds since 1970.
     pub at_ms: i64,
 }
 

@@ -20,13 +20,13 @@ pub struct JournalCounts {
 /// What was found by reading every notification, all as of one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Examined {
-    /// What the counters say.
+    /// How many notifications there are by the counters.
     pub counters: JournalCounts,
-    /// What there is.
+    /// How many there are by the rows.
     pub rows: JournalCounts,
-    /// What is wrong; the first of it.
+    /// The first of the notifications that have a fault.
     pub faults: Vec<(Key, Fault)>,
-    /// How much is wrong.
+    /// How many faults there are.
     pub faulty: u64,
 }
 

@@ -3,7 +3,7 @@
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 
-/// Which notifications to list. What is `None` does not matter.
+/// Which notifications to list. A field that is `None` excludes none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this topic.

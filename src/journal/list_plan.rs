@@ -1,10 +1,10 @@
-//! Which index serves a list, and the stretch of it that a page is: decided alike for every database.
+//! Which index serves a list, and the range of it that a page is: decided alike for every database.
 //! Pure; the text of the SQL is each database's own.
 
 use super::{Cursor, Filter, Order};
 use crate::domain::state::State;
 
-/// Most rows looked at for one page.
+/// Maximum number of rows that are looked up for one page.
 pub(super) const MOST_SCANNED: usize = 50_000;
 
 /// The index that a list follows: by the instant of registration or by that of the end.
@@ -27,7 +27,7 @@ pub(super) struct ListPlan<'filter> {
     pub(super) index: ListIndex,
 }
 
-/// A stretch of a list: from below `upper` down to `lower` itself, as places in the index.
+/// A range of a list: from below `upper` down to `lower` itself, as places in the index.
 #[derive(Clone, Copy)]
 pub(super) struct ListRange {
     pub(super) upper: (i64, i64),

@@ -4,25 +4,32 @@
 //! with what came back, and every transition with its time, its actor and the instance that made
 //! it. A write that was answered is on disk. Knows nothing of leases and of HTTP. Each database has a
 //! folder with its SQL; what is no SQL is decided for both beside them: what rows stand for, which index
-//! serves a list, what recordings and changes make of a notification and of its history.
+//! serves a list, what recordings and changes make of a notification and of its history, what is old
+//! enough to be forgotten.
+//!
+//! The trait is in three parts, by who calls them: [`JournalWrites`] (accepting, delivering, changing by
+//! hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping it in step with the schedule, checks,
+//! audits). [`Journal`] is all of them.
 //!
 //! The journal is written before the schedule, so it is never behind: whatever the schedule loses
 //! can be read back here. One suite in `tests/` puts the contract to every implementation:
 //!
 //! * A key is registered once; a second registration shows the first and changes nothing.
-//! * Ended states change only by [`Change`]; a recording that comes too late changes no state, but
-//!   its attempt is kept, since support staff must see what was sent.
+//! * Ended states change only by a [`Change`](crate::domain::change::Change) by hand; a recording that
+//!   comes too late changes no state, but its attempt is kept, since support staff must see what was
+//!   sent.
 //! * An attempt is kept once, also if it is recorded again because the first reply was lost: one of
 //!   the same series, number, start and outcome is the same attempt.
 //! * A batch is answered once all of it is kept. If the call fails, part of it may have been kept; to
 //!   repeat it is safe, and finds that part here.
 //! * A notification whose outcome the journal refuses to record is set aside: it stays pending and is
 //!   not among those that a schedule is loaded with. That is kept apart from the notification, so that
-//!   it can be written where the notification cannot. Any [`Change`] of it releases it in the same
+//!   it can be written where the notification cannot. Any change by hand releases it in the same
 //!   transaction, and writes into its history that it was set aside.
 
 mod actor;
 mod change;
+mod check_sample;
 pub mod decorator;
 mod effect;
 mod error;
@@ -39,7 +46,6 @@ pub mod recorder;
 mod recording;
 mod recording_batch;
 mod registration;
-mod rehearsal;
 mod rows;
 mod set_aside;
 pub mod sqlite;

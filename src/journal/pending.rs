@@ -16,8 +16,8 @@ pub struct Pending {
 /// Whether pending notifications are read with their bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PendingBodies {
-    /// They are.
+    /// The bodies are read.
     Read,
-    /// It is only read how long they are.
+    /// Only the lengths of the bodies are read.
     LengthOnly,
 }

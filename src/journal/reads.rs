@@ -6,7 +6,7 @@ use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// Most attempts of one notification that are read at a time. A ladder may make thousands.
+/// Maximum number of attempts of one notification that are read at a time. A ladder may make thousands.
 pub const MOST_ATTEMPTS_SHOWN: usize = 500;
 
 /// The part of a [`super::Journal`] that answers look-ups.

@@ -54,11 +54,11 @@ impl Recorder {
     /// Starts grouping the writes to a journal.
     #[must_use]
     pub fn start(journal: Arc<dyn Journal>) -> Self {
-        let registrations = Batcher::start(REGISTRATIONS, weigh_registering, {
+        let registrations = Batcher::start(REGISTRATIONS, size_of_registering, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.register(all))
         });
-        let recordings = Batcher::start(RECORDINGS, weigh_recording, {
+        let recordings = Batcher::start(RECORDINGS, size_of_recording, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.record(all))
         });
@@ -129,15 +129,15 @@ async fn ask<One: Send + 'static, Reply: Send + 'static>(
     answered.unwrap_or_else(|lost| Err(JournalError::Unavailable(lost.to_string())))
 }
 
-fn weigh_registering(registering: &Registering) -> usize {
+fn size_of_registering(registering: &Registering) -> usize {
     registering.notification.body.held_len() + 512
 }
 
-fn weigh_recording(recording: &Recording) -> usize {
+fn size_of_recording(recording: &Recording) -> usize {
     recording.attempt.answer.body.len() + 512
 }
 
-/// What a batch is handed to.
+/// The method of the journal that a batch is handed to.
 type BatchCall<One, Reply> =
     for<'a> fn(
         &'a dyn Journal,
@@ -145,31 +145,31 @@ type BatchCall<One, Reply> =
     ) -> Pin<Box<dyn Future<Output = BatchReplies<Reply>> + Send + 'a>>;
 type BatchReplies<Reply> = Result<Vec<Reply>, JournalError>;
 
-/// Executes a batch, one by one where it is spoilt.
+/// Executes a batch, and its items one by one if the journal finds something corrupt in it.
 async fn execute<One, Reply>(
     journal: Arc<dyn Journal>,
     batch: Vec<One>,
     call: BatchCall<One, Reply>,
 ) -> Vec<Result<Reply, JournalError>> {
     let all = call(&*journal, &batch).await;
-    if !is_spoilt(&all, batch.len()) {
-        return spread(all, batch.len());
+    if !has_corrupt_item(&all, batch.len()) {
+        return one_each(all, batch.len());
     }
     let mut replies = Vec::with_capacity(batch.len());
     for one in batch.chunks(1) {
-        replies.extend(spread(call(&*journal, one).await, 1));
+        replies.extend(one_each(call(&*journal, one).await, 1));
     }
     replies
 }
 
 /// Whether something in a batch cannot be read or kept. It is then executed again one by one, so
 /// that it costs nobody else anything.
-fn is_spoilt<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
+fn has_corrupt_item<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
     many > 1 && matches!(all, Err(JournalError::Corrupt(_)))
 }
 
-/// One reply per request: its own, or the failure that befell the whole batch.
-fn spread<Reply>(
+/// One reply per request: its own, or the failure of the whole batch.
+fn one_each<Reply>(
     all: Result<Vec<Reply>, JournalError>,
     many: usize,
 ) -> Vec<Result<Reply, JournalError>> {

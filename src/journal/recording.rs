@@ -9,9 +9,9 @@ use crate::domain::snapshot::Snapshot;
 /// An attempt that has ended, and what follows from it.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Whose attempt it is.
+    /// The notification that was attempted.
     pub key: Key,
-    /// The attempt.
+    /// The attempt, with what came back.
     pub attempt: Attempt,
     /// How far the notification had come before. The state changes only if it still stands there;
     /// a delivery counts as long as the notification is scheduled in the same series.

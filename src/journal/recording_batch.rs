@@ -80,10 +80,13 @@ impl<'batch> RecordingBatch<'batch> {
 
     /// The attempt of the recording that is applied next, if the journal may have it already. One that
     /// moves the notification on cannot have been kept before.
-    pub(super) fn doubtful(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
+    pub(super) fn possible_repeat(
+        &self,
+        recording: &'batch Recording,
+    ) -> Option<AttemptRow<'batch>> {
         let stored = self.known.get(&recording.key)?;
         let effect = effect::advance(&mut Status::of(&stored.snapshot), recording);
-        if matches!(effect, Effect::Moved(_)) {
+        if matches!(effect, Effect::Advanced(_)) {
             return None;
         }
         let row = stored.attempt(recording);
@@ -91,7 +94,7 @@ impl<'batch> RecordingBatch<'batch> {
     }
 
     /// Tells that the journal has these attempts already.
-    pub(super) fn are_kept(&mut self, names: impl IntoIterator<Item = AttemptIdentity>) {
+    pub(super) fn mark_kept(&mut self, names: impl IntoIterator<Item = AttemptIdentity>) {
         self.kept.extend(names);
     }
 
@@ -107,12 +110,12 @@ impl<'batch> RecordingBatch<'batch> {
             self.attempts.push(row);
         }
         match effect {
-            Effect::Unmoved | Effect::Stale if !is_new => {
-                effect::repeated(&stored.snapshot, recording)
+            Effect::Unchanged | Effect::Stale if !is_new => {
+                effect::reply_to_repeat(&stored.snapshot, recording)
             }
-            Effect::Unmoved => Recorded::Applied,
+            Effect::Unchanged => Recorded::Applied,
             Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
-            Effect::Moved(line) => {
+            Effect::Advanced(line) => {
                 self.moved.insert(stored.row_id);
                 self.history.extend(line.map(|line| HistoryRow {
                     notification: stored.row_id,
@@ -127,7 +130,7 @@ impl<'batch> RecordingBatch<'batch> {
     }
 
     /// What all of the batch comes to.
-    pub(super) fn outcomes(self) -> BatchWrites<'batch> {
+    pub(super) fn into_writes(self) -> BatchWrites<'batch> {
         let moved = self.known.into_values();
         let mut moved: Vec<StoredNotification> = moved
             .filter(|stored| self.moved.contains(&stored.row_id))

@@ -406,7 +406,7 @@ pub(super) fn body_of(notification: &Notification) -> &Bytes {
     body.expect("invariant: what is registered has its body at hand")
 }
 
-/// A bound of rows as SQL takes it.
+/// A maximum number of rows as SQL takes it.
 pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

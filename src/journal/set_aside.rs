@@ -6,9 +6,9 @@ use crate::domain::snapshot::SetAside;
 /// A notification to be set aside, since its outcome cannot be recorded.
 #[derive(Debug, Clone)]
 pub struct SettingAside {
-    /// Which.
+    /// The notification.
     pub key: Key,
-    /// When, in milliseconds since 1970.
+    /// When it is set aside, in milliseconds since 1970.
     pub at_ms: i64,
     /// Why it cannot be recorded.
     pub reason: String,
@@ -17,8 +17,8 @@ pub struct SettingAside {
 /// The notifications that are pending and set aside.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllSetAside {
-    /// How many.
+    /// How many there are.
     pub total: u64,
-    /// The first of them, oldest first.
+    /// The keys of the first of them, oldest first.
     pub named: Vec<(Key, SetAside)>,
 }

@@ -3,7 +3,7 @@
 use super::actor::Actor;
 use crate::domain::key::Key;
 
-/// Most lines of one notification's history that are read at a time. It may be replayed for ever.
+/// Maximum number of lines of one notification's history that are read at a time. It may be replayed for ever.
 pub const MOST_TRANSITIONS_SHOWN: usize = 500;
 
 /// One line of a notification's history.
@@ -12,7 +12,7 @@ pub struct Transition {
     /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed`, `retried`,
     /// `restored` or `set_aside`.
     pub kind: String,
-    /// When, in milliseconds since 1970.
+    /// When it happened, in milliseconds since 1970.
     pub at_ms: i64,
     /// Who asked for it.
     pub actor: String,
@@ -25,15 +25,15 @@ pub struct Transition {
 /// A line to be added to a notification's history without any change.
 #[derive(Debug, Clone)]
 pub struct Noting {
-    /// Whose history.
+    /// The notification to whose history the line is added.
     pub key: Key,
     /// What happened, such as `restored`.
     pub kind: &'static str,
-    /// Who did it.
+    /// Who did what the line says.
     pub actor: Actor,
-    /// Why; may be empty.
+    /// The cause or reason of it; may be empty.
     pub detail: String,
-    /// When, in milliseconds since 1970.
+    /// When it happened, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
@@ -44,6 +44,6 @@ pub struct Rebuild {
     pub at_ms: i64,
     /// Who asked for it, or noticed that it was needed.
     pub actor: Actor,
-    /// Why.
+    /// Why it is rebuilt.
     pub reason: String,
 }

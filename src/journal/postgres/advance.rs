@@ -66,7 +66,7 @@ const ADVANCE: &str = "
             row_id, series, number, started_ms, outcome, attempt_due_ms, duration_ms, status, answer,
             reason, $23, at_ms
         FROM moved
-    ), told AS (
+    ), parked AS (
         INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail)
         SELECT row_id, at_ms, 'parked', 'dispatcher', $23, cause FROM moved WHERE state = 'dead'
     )
@@ -103,8 +103,10 @@ impl<'batch> ExpectedAdvance<'batch> {
             && after.progress.deadline_ms == before.deadline_ms
             && recording.attempt.series == before.series;
         let is_in_statement = match (&effect, after.state) {
-            (Effect::Moved(_), State::Scheduled | State::Delivered | State::Dead) => true,
-            (Effect::Moved(_), State::Cancelled) | (Effect::Unmoved | Effect::Stale, _) => false,
+            (Effect::Advanced(_), State::Scheduled | State::Delivered | State::Dead) => true,
+            (Effect::Advanced(_), State::Cancelled) | (Effect::Unchanged | Effect::Stale, _) => {
+                false
+            }
         };
         (is_same_series && is_in_statement).then_some(Self {
             index,

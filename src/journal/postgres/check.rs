@@ -8,7 +8,7 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::record::RecordBatch;
 use super::register::RegisterBatch;
-use crate::journal::rehearsal::{ROOM, Rehearsal};
+use crate::journal::check_sample::{CheckSample, PADDING_BYTES};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// Shorter than what `health` waits for a check, so that it learns why there was no answer; long
 /// enough for what changes a table in passing.
-const SHORT_WAIT: &str = "SET LOCAL lock_timeout = 1000";
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 1000";
 
 /// See [`crate::journal::JournalMaintenance::check`].
 pub(super) struct Check<'call> {
@@ -32,22 +32,22 @@ impl PostgresCall for Check<'_> {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let instance = self.instance;
-        let Rehearsal {
+        let CheckSample {
             registering,
             recording,
-        } = Rehearsal::new(if self.after_failure { ROOM } else { 0 });
+        } = CheckSample::new(if self.after_failure { PADDING_BYTES } else { 0 });
         let mut transaction = connection.begin().await?;
-        transaction.execute(SHORT_WAIT).await?;
+        transaction.execute(LOCK_TIMEOUT).await?;
         // A transaction in a transaction is a savepoint.
-        let mut rehearsal = transaction.begin().await?;
+        let mut savepoint = transaction.begin().await?;
         let batch = from_ref(&registering);
         let registered = RegisterBatch { batch, instance }
-            .run(&mut rehearsal)
+            .run(&mut savepoint)
             .await?;
         let batch = from_ref(&recording);
-        let recorded = RecordBatch { batch, instance }.run(&mut rehearsal).await?;
-        Rehearsal::judge(&registered, &recorded)?;
-        rehearsal.rollback().await?;
+        let recorded = RecordBatch { batch, instance }.run(&mut savepoint).await?;
+        CheckSample::verify(&registered, &recorded)?;
+        savepoint.rollback().await?;
         // Something has to be committed: a transaction that keeps nothing is not written to disk.
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES ('checks', '1')

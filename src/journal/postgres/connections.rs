@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// Most connections that write at a time: a group of registrations, a group of recordings, and what
+/// Maximum number of connections that write at a time: a group of registrations, a group of recordings, and what
 /// is done by hand.
 const WRITERS: usize = 4;
-/// Most that read. Apart from those that write, so that slow lists keep no delivery from being
+/// Maximum number of connections that read at a time. Apart from those that write, so that slow lists keep no delivery from being
 /// recorded.
 const READERS: usize = 4;
 /// How long a call waits for others that are before it.
@@ -44,10 +44,10 @@ const MOST_TRIES: usize = 5;
 /// [`PostgresFailure::in_doubt`] that it must not.
 #[async_trait]
 pub(super) trait PostgresCall: Sync {
-    /// Its answer.
+    /// What the call answers.
     type Reply: Send;
 
-    /// Runs it.
+    /// Makes the call.
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure>;
 }
 
@@ -59,6 +59,7 @@ pub(super) struct Connections {
     readers: Semaphore,
 }
 
+/// The connections that no call uses, and what was found out about connections.
 #[derive(Default)]
 struct IdleConnections {
     connections: Vec<PooledConnection>,
@@ -68,9 +69,10 @@ struct IdleConnections {
     closed: bool,
 }
 
-/// A connection with what is known of it.
+/// A connection with the ages that decide whether it is used as it is.
 struct PooledConnection {
     connection: PgConnection,
+    /// Since when the server keeps the plans of its statements.
     planned: Instant,
     idle_since: Instant,
 }
@@ -107,8 +109,8 @@ impl Connections {
         self.lock().last_write_failed
     }
 
-    /// Makes a call that only reads, and takes as long as it must.
-    pub(super) async fn read_at_length<C: PostgresCall>(
+    /// Makes a call that only reads, within a limit of its own.
+    pub(super) async fn read_within<C: PostgresCall>(
         &self,
         call: &C,
         limit: Duration,
@@ -137,14 +139,14 @@ impl Connections {
     async fn run<C: PostgresCall>(
         &self,
         call: &C,
-        places: &Semaphore,
+        permits: &Semaphore,
         limit: Duration,
     ) -> Result<C::Reply, JournalError> {
-        let _place = self.place(places).await?;
+        let _permit = self.permit(permits).await?;
         let mut lost_before = false;
         let mut tries = 1;
         loop {
-            let (mut pooled, breaks, is_new) = self.take().await?;
+            let (mut pooled, breaks, is_new) = self.take_connection().await?;
             let failure = match timeout(limit, pooled.run(call)).await {
                 Ok(Ok(reply)) => {
                     self.put_back(pooled, breaks);
@@ -153,13 +155,13 @@ impl Connections {
                 Ok(Err(failure)) => failure,
                 Err(_) => {
                     // A connection that does not answer is as good as broken, and so may be others.
-                    self.broken(breaks);
+                    self.mark_broken(breaks);
                     return Err(unavailable(format!("no answer within {limit:?}")));
                 }
             };
             match failure {
                 PostgresFailure::Lost(cause) => {
-                    self.broken(breaks);
+                    self.mark_broken(breaks);
                     if lost_before || is_new {
                         return Err(unavailable(cause));
                     }
@@ -176,19 +178,19 @@ impl Connections {
         }
     }
 
-    async fn place<'places>(
+    async fn permit<'permits>(
         &self,
-        places: &'places Semaphore,
-    ) -> Result<SemaphorePermit<'places>, JournalError> {
-        match timeout(LONGEST_WAIT, places.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
+        permits: &'permits Semaphore,
+    ) -> Result<SemaphorePermit<'permits>, JournalError> {
+        match timeout(LONGEST_WAIT, permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(closed()),
             Err(_) => Err(unavailable("earlier calls take too long".to_string())),
         }
     }
 
     /// An idle connection, else a new one; whether it is new.
-    async fn take(&self) -> Result<(PooledConnection, u64, bool), JournalError> {
+    async fn take_connection(&self) -> Result<(PooledConnection, u64, bool), JournalError> {
         let (taken, breaks) = {
             let mut idle = self.lock();
             if idle.closed {
@@ -220,7 +222,7 @@ impl Connections {
     }
 
     /// Forgets the idle connections; and of those in use, all that were taken until now.
-    fn broken(&self, breaks: u64) {
+    fn mark_broken(&self, breaks: u64) {
         let mut idle = self.lock();
         if idle.breaks == breaks {
             idle.breaks += 1;

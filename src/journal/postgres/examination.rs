@@ -10,7 +10,7 @@ use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
 
 /// What a session is told otherwise for this: everything is read, so there is no index to follow.
-const AT_LENGTH: &str = "
+const READ_EVERYTHING: &str = "
     SET LOCAL statement_timeout = 0;
     SET LOCAL enable_seqscan = on;
     SET LOCAL enable_hashjoin = on;
@@ -49,7 +49,7 @@ impl PostgresCall for Examine {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Examined, PostgresFailure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
-        reading.execute(AT_LENGTH).await?;
+        reading.execute(READ_EVERYTHING).await?;
         let mut examined = Examined {
             counters: ReadCounts.run(&mut reading).await?,
             rows: count(&mut reading).await?,

@@ -1,6 +1,6 @@
 //! Lists: the page that an index gives.
 //!
-//! A page is a stretch of one index, from its newest end or the cursor on. No page sorts, skips or
+//! A page is a range of one index, from its newest end or the cursor on. No page sorts, skips or
 //! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
 //! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
 //! a cursor, so that a filter which hardly anything passes cannot keep a connection busy.
@@ -35,11 +35,11 @@ impl PostgresCall for FindListPage<'_> {
         let Some(plan) = ListPlan::of(self.filter, self.order) else {
             return Ok(SnapshotPage::default());
         };
-        let stretch = stretch_of(self.filter, self.order, self.cursor);
+        let range = range_of(self.filter, self.order, self.cursor);
         let limit = self.limit.max(1);
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
         let most = (limit.saturating_add(1), self.most_scanned);
-        let found = bound(page_sql(&plan), &plan, stretch, most)
+        let found = query(page_sql(&plan), &plan, range, most)
             .fetch_all(&mut *reading)
             .await?;
         let more = found.len() > limit;
@@ -60,10 +60,10 @@ impl PostgresCall for FindListPage<'_> {
         if !more {
             // Everything was looked at, or as much as may be.
             let skipped = self.most_scanned.saturating_sub(1);
-            let floor = bound(floor_sql(&plan), &plan, stretch, (skipped, 0))
+            let scan_end = query(scan_end_sql(&plan), &plan, range, (skipped, 0))
                 .fetch_optional(&mut *reading)
                 .await?;
-            next = match floor {
+            next = match scan_end {
                 Some(row) => {
                     let (ended_ms, row): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
                     let at_ms = match self.order {
@@ -80,7 +80,7 @@ impl PostgresCall for FindListPage<'_> {
     }
 }
 
-fn stretch_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange {
+fn range_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange {
     let first = |at_ms: i64| match order {
         Order::Ended => (at_ms, i64::MIN),
         Order::Registered => (0, at_ms.saturating_mul(1 << ARRIVAL_BITS)),
@@ -109,11 +109,11 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
         }
         ListIndex::Ended | ListIndex::EndedOfState(_) => "s.ended_ms",
     };
-    let (stretch, order) = stretch_sql(plan);
+    let (range, order) = range_sql(plan);
     format!(
         "SELECT {columns}, {at_ms} AS at_ms
          FROM (
-            SELECT * FROM {driver} WHERE {stretch} ORDER BY {order} LIMIT $10
+            SELECT * FROM {driver} WHERE {range} ORDER BY {order} LIMIT $10
          ) AS {alias}
          CROSS JOIN LATERAL {other}
          WHERE n.row_id = s.notification
@@ -125,7 +125,7 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
 }
 
 /// Finds the last row that a page may look up.
-fn floor_sql(plan: &ListPlan<'_>) -> String {
+fn scan_end_sql(plan: &ListPlan<'_>) -> String {
     let (columns, table) = match plan.index {
         ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic => {
             ("0::BIGINT, n.row_id", "notifications AS n")
@@ -135,8 +135,8 @@ fn floor_sql(plan: &ListPlan<'_>) -> String {
             ("s.ended_ms, s.notification", "statuses AS s")
         }
     };
-    let (stretch, order) = stretch_sql(plan);
-    format!("SELECT {columns} FROM {table} WHERE {stretch} ORDER BY {order} LIMIT 1 OFFSET $9")
+    let (range, order) = range_sql(plan);
+    format!("SELECT {columns} FROM {table} WHERE {range} ORDER BY {order} LIMIT 1 OFFSET $9")
 }
 
 fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
@@ -146,17 +146,17 @@ fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
     }
 }
 
-/// The condition for a row to be in the stretch, and the order of the rows. What an index leaves
+/// The condition for a row to be in the range, and the order of the rows. What an index leaves
 /// out is spelt out as in its definition.
-fn stretch_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
+fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     // A lane or a topic is compared as a part of the place and not by itself: then no other
     // index gives that order.
     let by_row = |row: &str, order| (format!("{row} < $6 AND {row} >= $8"), order);
     let within = |column: &str, order| {
         let place = format!("({column}, n.row_id)");
         let value = if column == "n.lane" { "$1" } else { "$2" };
-        let stretch = format!("{place} < ({value}, $6) AND {place} >= ({value}, $8)");
-        (stretch, order)
+        let range = format!("{place} < ({value}, $6) AND {place} >= ({value}, $8)");
+        (range, order)
     };
     let by_end = "(s.ended_ms, s.notification) < ($5, $6)
         AND (s.ended_ms, s.notification) >= ($7, $8)";
@@ -169,8 +169,8 @@ fn stretch_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
             "n.topic COLLATE \"POSIX\" DESC, n.row_id DESC",
         ),
         ListIndex::OfState(state) => {
-            let (stretch, order) = by_row("s.notification", "s.notification DESC");
-            (format!("s.state = '{state}' AND {stretch}"), order)
+            let (range, order) = by_row("s.notification", "s.notification DESC");
+            (format!("s.state = '{state}' AND {range}"), order)
         }
         ListIndex::Ended => (format!("s.ended_ms IS NOT NULL AND {by_end}"), end_order),
         ListIndex::EndedOfState(state) => (format!("s.state = '{state}' AND {by_end}"), end_order),
@@ -179,10 +179,10 @@ fn stretch_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
 
 /// The statement with the ten values that it may refer to. Its text is put together from constants
 /// alone; what comes from outside is bound.
-fn bound(
+fn query(
     sql: String,
     plan: &ListPlan<'_>,
-    stretch: ListRange,
+    range: ListRange,
     rows: (usize, usize),
 ) -> sqlx::query::Query<'static, Postgres, PgArguments> {
     sqlx::query(AssertSqlSafe(sql))
@@ -190,10 +190,10 @@ fn bound(
         .bind(plan.filter.topic.clone())
         .bind(plan.filter.cause.map(Cause::as_str))
         .bind(plan.state.map(State::as_str))
-        .bind(stretch.upper.0)
-        .bind(stretch.upper.1)
-        .bind(stretch.lower.0)
-        .bind(stretch.lower.1)
+        .bind(range.upper.0)
+        .bind(range.upper.1)
+        .bind(range.lower.0)
+        .bind(range.lower.1)
         .bind(limit_of(rows.0))
         .bind(limit_of(rows.1))
 }

@@ -119,9 +119,7 @@ impl JournalMaintenance for PostgresJournal {
 
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
         let call = examination::Examine { limit };
-        self.connections
-            .read_at_length(&call, LONGEST_EXAMINING)
-            .await
+        self.connections.read_within(&call, LONGEST_EXAMINING).await
     }
 
     async fn check(&self) -> Result<(), JournalError> {

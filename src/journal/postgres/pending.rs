@@ -16,7 +16,7 @@ use tokio::task::coop::consume_budget;
 /// A page ends once its bodies come to this much.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
-/// A stretch of one index, looked up row by row. A long body stands outside of its row, so it is not
+/// A range of one index, looked up row by row. A long body stands outside of its row, so it is not
 /// read before the page is cut.
 const PAGE: &str = concat!(
     "WITH weighed AS (
@@ -49,7 +49,7 @@ const PAGE: &str = concat!(
      ORDER BY s.next_due_ms, s.notification"
 );
 
-/// The same stretch without the bodies: PostgreSQL knows the length of a long one without reading it.
+/// The same range without the bodies: PostgreSQL knows the length of a long one without reading it.
 const PAGE_WITHOUT_BODIES: &str = concat!(
     "SELECT ",
     stored_columns!(),

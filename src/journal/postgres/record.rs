@@ -71,7 +71,7 @@ impl RecordBatch<'_> {
             .iter()
             .filter_map(|index| recordings.attempt(&self.batch[*index]))
             .collect();
-        recordings.are_kept(kept_attempts(&mut transaction, &rows).await?);
+        recordings.mark_kept(kept_attempts(&mut transaction, &rows).await?);
         let replies = indexes
             .iter()
             .map(|index| (*index, recordings.apply(&self.batch[*index])))
@@ -80,7 +80,7 @@ impl RecordBatch<'_> {
             attempts,
             moved,
             mut history,
-        } = recordings.outcomes();
+        } = recordings.into_writes();
         // This line follows from the attempt.
         history.retain(|row| row.line.kind != "delivered");
         insert_attempts(&mut transaction, &attempts, self.instance).await?;

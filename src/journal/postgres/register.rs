@@ -46,7 +46,7 @@ const REGISTER: &str = "
         WHERE (
             SELECT TRUE FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
         ) IS NULL
-    ), named AS (
+    ), notification AS (
         INSERT INTO notifications (
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
             registered_ms, actor, instance
@@ -61,7 +61,7 @@ const REGISTER: &str = "
         )
         SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE
         FROM fresh
-    ), carried AS (
+    ), payload AS (
         INSERT INTO payloads (notification, headers, body)
         SELECT row_id, headers, body FROM fresh
     )

@@ -1,6 +1,6 @@
 //! Lists: the page that an index gives.
 //!
-//! A page is a stretch of one index, from its newest end or the cursor on. No page sorts, skips or
+//! A page is a range of one index, from its newest end or the cursor on. No page sorts, skips or
 //! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
 //! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
 //! a cursor, so that a filter which hardly anything passes cannot keep a reader busy.
@@ -26,22 +26,22 @@ pub(super) async fn list(
     let Some(plan) = ListPlan::of(filter, order) else {
         return Ok(SnapshotPage::default());
     };
-    let mut stretch = stretch_of(filter, cursor);
+    let mut range = range_of(filter, cursor);
     let limit = limit.max(1);
     let mut reading = readers.begin().await?;
-    let mut floor = None;
+    let mut scan_end = None;
     if !is_exact(&plan) {
         let skipped = most_scanned.saturating_sub(1);
-        let found = bound(floor_sql(&plan), &plan, stretch, skipped)
+        let found = query(scan_end_sql(&plan), &plan, range, skipped)
             .fetch_optional(&mut *reading)
             .await?;
         if let Some(row) = found {
             let last = Fields::of(&row).cursor()?;
-            stretch.lower = (last.at_ms, last.row);
-            floor = Some(last);
+            range.lower = (last.at_ms, last.row);
+            scan_end = Some(last);
         }
     }
-    let found = bound(page_sql(&plan), &plan, stretch, limit.saturating_add(1))
+    let found = query(page_sql(&plan), &plan, range, limit.saturating_add(1))
         .fetch_all(&mut *reading)
         .await?;
     let more = found.len() > limit;
@@ -59,7 +59,7 @@ pub(super) async fn list(
             },
             row: last.row_id,
         }),
-        _ => floor,
+        _ => scan_end,
     };
     Ok(SnapshotPage {
         items: page.into_iter().map(|stored| stored.snapshot).collect(),
@@ -67,12 +67,12 @@ pub(super) async fn list(
     })
 }
 
-fn stretch_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
+fn range_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
     let first = |at_ms| (at_ms, i64::MIN);
     ListRange::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
 }
 
-/// Whether the index covers the whole filter, so that every row of the stretch is an item.
+/// Whether the index covers the whole filter, so that every row of the range is an item.
 fn is_exact(plan: &ListPlan<'_>) -> bool {
     conditions(plan, Parts::All) == conditions(plan, Parts::Covered) && plan.filter.cause.is_none()
 }
@@ -93,7 +93,7 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
 }
 
 /// Finds the last row that a page may look up, in the index alone.
-fn floor_sql(plan: &ListPlan<'_>) -> String {
+fn scan_end_sql(plan: &ListPlan<'_>) -> String {
     let conditions = conditions(plan, Parts::Covered);
     let columns = format!("n.{}, n.row_id", at_of(plan));
     sql(plan, &columns, &conditions, "LIMIT 1 OFFSET ?8")
@@ -153,15 +153,15 @@ fn at_of(plan: &ListPlan<'_>) -> &'static str {
 
 /// The statement with the eight values that it may refer to. Its text is put together from constants
 /// alone; what comes from outside is bound.
-fn bound(sql: String, plan: &ListPlan<'_>, stretch: ListRange, rows: usize) -> Statement {
+fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Statement {
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.as_deref())
         .bind(plan.filter.topic.as_deref())
         .bind(plan.filter.cause.map(Cause::as_str))
-        .bind(stretch.upper.0)
-        .bind(stretch.upper.1)
-        .bind(stretch.lower.0)
-        .bind(stretch.lower.1)
+        .bind(range.upper.0)
+        .bind(range.upper.1)
+        .bind(range.lower.0)
+        .bind(range.lower.1)
         .bind(limit_of(rows))
 }
 
@@ -213,9 +213,9 @@ mod tests {
                 let Some(plan) = ListPlan::of(&filter, order) else {
                     continue;
                 };
-                for sql in [page_sql(&plan), floor_sql(&plan)] {
+                for sql in [page_sql(&plan), scan_end_sql(&plan)] {
                     let explain = format!("EXPLAIN QUERY PLAN {sql}");
-                    let lines = bound(explain, &plan, stretch_of(&filter, None), 1)
+                    let lines = query(explain, &plan, range_of(&filter, None), 1)
                         .fetch_all(&journal.readers)
                         .await
                         .expect("explained");
@@ -231,8 +231,8 @@ mod tests {
                         "{step}: {sql}"
                     );
                 }
-                let floor = format!("EXPLAIN QUERY PLAN {}", floor_sql(&plan));
-                let line = bound(floor, &plan, stretch_of(&filter, None), 1)
+                let scan_end = format!("EXPLAIN QUERY PLAN {}", scan_end_sql(&plan));
+                let line = query(scan_end, &plan, range_of(&filter, None), 1)
                     .fetch_one(&journal.readers)
                     .await
                     .expect("explained");

@@ -9,9 +9,9 @@ use crate::journal::{Cursor, Pending};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
-/// Pending notifications read at a time. With [`PAGE_BYTES`] it bounds what a page takes up,
+/// How many pending notifications are read at a time. With [`PAGE_BYTES`] it bounds what a page takes up,
 /// whatever the size of the bodies.
-const STRETCH: usize = 64;
+const READ_AT_A_TIME: usize = 64;
 /// A page of pending notifications ends once their bodies come to this much.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -50,8 +50,8 @@ pub(super) async fn pending_page(
     let mut page = Vec::new();
     let (mut looked_at, mut bytes) = (0, 0);
     while looked_at < limit && bytes < PAGE_BYTES {
-        let wanted = STRETCH.min(limit - looked_at);
-        let found = pending_stretch(&mut reading, cursor, wanted, bodies).await?;
+        let wanted = READ_AT_A_TIME.min(limit - looked_at);
+        let found = next_pending(&mut reading, cursor, wanted, bodies).await?;
         for row in &found {
             cursor = Some(Cursor {
                 at_ms: row.try_get("next_due_ms")?,
@@ -94,13 +94,14 @@ macro_rules! pending_where {
 }
 const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?");
 const DUE_AFTER: &str = pending_where!("n.next_due_ms > ?");
-const DUE_WITH_LEFT: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
-const DUE_AFTER_LEFT: &str = pending_where!("n.next_due_ms > ?", without_bodies);
+const DUE_WITH_WITHOUT_BODIES: &str =
+    pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
+const DUE_AFTER_WITHOUT_BODIES: &str = pending_where!("n.next_due_ms > ?", without_bodies);
 
 /// Two searches: SQLite does not search an index by a pair whose second part is the row number, and
 /// would read through all that are due at the same instant again on every page. A million
 /// notifications may well be due at one midnight.
-async fn pending_stretch(
+async fn next_pending(
     connection: &mut SqliteConnection,
     cursor: Option<Cursor>,
     wanted: usize,
@@ -108,7 +109,7 @@ async fn pending_stretch(
 ) -> Result<Vec<SqliteRow>, SqliteFailure> {
     let (due_with, due_after) = match bodies {
         PendingBodies::Read => (DUE_WITH, DUE_AFTER),
-        PendingBodies::LengthOnly => (DUE_WITH_LEFT, DUE_AFTER_LEFT),
+        PendingBodies::LengthOnly => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
     };
     let mut found = Vec::new();
     if let Some(cursor) = cursor {

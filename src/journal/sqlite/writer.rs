@@ -12,13 +12,16 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Longest wait for those that write before.
+/// How long a write waits for those before it.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Gives out the connection to one write at a time.
 pub(super) struct Writer {
     options: SqliteConnectOptions,
     slot: Mutex<WriteSlot>,
 }
 
+/// What one write at a time holds.
 struct WriteSlot {
     connection: Option<SqliteConnection>,
     closed: bool,

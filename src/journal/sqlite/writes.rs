@@ -133,10 +133,10 @@ pub(super) async fn record(
     let mut recordings = RecordingBatch::of(known, instance);
     let mut replies = Vec::with_capacity(batch.len());
     for recording in batch {
-        if let Some(row) = recordings.doubtful(recording)
+        if let Some(row) = recordings.possible_repeat(recording)
             && is_kept(connection, &row).await?
         {
-            recordings.are_kept([row.identity()]);
+            recordings.mark_kept([row.identity()]);
         }
         replies.push(recordings.apply(recording));
     }
@@ -144,7 +144,7 @@ pub(super) async fn record(
         attempts,
         moved,
         history,
-    } = recordings.outcomes();
+    } = recordings.into_writes();
     insert_attempts(connection, &attempts, instance).await?;
     update_notifications(connection, &moved).await?;
     insert_history(connection, &history).await?;
