@@ -1,4 +1,5 @@
-//! What keeps a journal and a schedule in step, and a journal from growing for ever.
+//! What maintenance asks of a journal: what a schedule is loaded and compared with, forgetting what is
+//! old, checks and audits.
 
 use super::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, Noting, Pending, Prune, Pruned,

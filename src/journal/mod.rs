@@ -48,6 +48,7 @@ mod recording_batch;
 mod registration;
 mod rows;
 mod set_aside;
+mod sql_values;
 pub mod sqlite;
 mod transition;
 pub mod watched;

@@ -75,11 +75,11 @@ impl From<(i64, i64, bool)> for EndedRow {
 }
 
 /// Forgets at most `limit` bodies and `limit` whole notifications, oldest first.
-pub(super) async fn prune<Store: PruningStore + ?Sized>(
-    store: &mut Store,
+pub(super) async fn prune<S: PruningStore + ?Sized>(
+    store: &mut S,
     prune: &Prune,
     limit: usize,
-) -> Result<Pruned, Store::Error> {
+) -> Result<Pruned, S::Error> {
     let before_ms = prune.payloads_before_ms;
     let (payloads, more_payloads) = ended(store, "payloads_pruned", before_ms, limit).await?;
     let payloads = store.delete_payloads(&payloads).await?;
@@ -103,12 +103,12 @@ pub(super) async fn prune<Store: PruningStore + ?Sized>(
 /// of them. Goes on from the place that it got to the last time, which is kept under `name`: what ends
 /// later has a later instant, so nothing is looked at twice. That holds of the dead in between as well:
 /// one that is discarded ends anew.
-async fn ended<Store: PruningStore + ?Sized>(
-    store: &mut Store,
+async fn ended<S: PruningStore + ?Sized>(
+    store: &mut S,
     name: &str,
     before_ms: i64,
     limit: usize,
-) -> Result<(Vec<i64>, bool), Store::Error> {
+) -> Result<(Vec<i64>, bool), S::Error> {
     let after = match store.recall(name).await? {
         None => Cursor {
             at_ms: i64::MIN,

@@ -1,4 +1,4 @@
-//! What a journal is asked about single notifications, and the lists of them.
+//! Look-ups of single notifications, and lists of them.
 
 use super::{Cursor, Filter, JournalError, Order, Pending, SnapshotPage, Transition};
 use crate::domain::key::Key;

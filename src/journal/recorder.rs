@@ -12,23 +12,19 @@ use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
 
-const REGISTRATIONS: BatchLimits = BatchLimits {
+/// Registrations that are written together, and recordings likewise.
+const WRITES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 4_096,
 };
-const RECORDINGS: BatchLimits = BatchLimits {
-    requests: 256,
-    bytes: 4 * 1024 * 1024,
-    queue: 4_096,
-};
-
 /// Bodies that are read together.
 const BODIES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
+/// Look-ups that are read together.
 const LOOK_UPS: BatchLimits = BatchLimits {
     requests: 256,
     bytes: usize::MAX,
@@ -54,11 +50,11 @@ impl Recorder {
     /// Starts grouping the writes to a journal.
     #[must_use]
     pub fn start(journal: Arc<dyn Journal>) -> Self {
-        let registrations = Batcher::start(REGISTRATIONS, size_of_registering, {
+        let registrations = Batcher::start(WRITES, size_of_registering, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.register(all))
         });
-        let recordings = Batcher::start(RECORDINGS, size_of_recording, {
+        let recordings = Batcher::start(WRITES, size_of_recording, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.record(all))
         });

@@ -2,6 +2,7 @@
 //! selects the columns in the order in which they are read here.
 
 use super::pending::PendingBodies;
+use super::sql_values::NO_HEADERS;
 use super::{
     AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
 };
@@ -20,13 +21,9 @@ use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
-
-/// No headers of the caller's own, as nearly all notifications have it.
-const NO_HEADERS: &str = "[]";
 
 /// A row as one of the databases gives it.
 pub(super) trait StoredRow: Row {
@@ -381,32 +378,10 @@ where
     }
 }
 
-/// The headers of a notification's caller, as they are kept.
-pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
-    let pairs = notification.headers.pairs();
-    if pairs.is_empty() {
-        return NO_HEADERS.into();
-    }
-    let text = serde_json::to_string(pairs).expect("invariant: pairs of strings serialise");
-    text.into()
-}
-
 fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, JournalError> {
     Number::try_from(number).map_err(|_| corrupt(what, &number))
 }
 
 fn corrupt(what: &str, found: &dyn Display) -> JournalError {
     JournalError::Corrupt(format!("`{found}` is no {what}"))
-}
-
-/// The body of a notification that is to be kept. Only what was just accepted, or what a shared
-/// schedule held, is registered, and both have it.
-pub(super) fn body_of(notification: &Notification) -> &Bytes {
-    let body = notification.body.here();
-    body.expect("invariant: what is registered has its body at hand")
-}
-
-/// A maximum number of rows as SQL takes it.
-pub(super) fn limit_of(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
 }

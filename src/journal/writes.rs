@@ -1,4 +1,4 @@
-//! What a journal is told while notifications are accepted and delivered, and by changes by hand.
+//! Accepting, recording and changing notifications: what the service and the delivery write.
 
 use super::{
     ChangeResult, Changing, JournalError, Recorded, Recording, RegisterResult, Registering,

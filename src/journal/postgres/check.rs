@@ -6,8 +6,8 @@
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
-use super::record::RecordBatch;
-use super::register::RegisterBatch;
+use super::record::RecordAttempts;
+use super::register::RegisterNotifications;
 use crate::journal::check_sample::{CheckSample, PADDING_BYTES};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
@@ -41,11 +41,13 @@ impl PostgresCall for Check<'_> {
         // A transaction in a transaction is a savepoint.
         let mut savepoint = transaction.begin().await?;
         let batch = from_ref(&registering);
-        let registered = RegisterBatch { batch, instance }
+        let registered = RegisterNotifications { batch, instance }
             .run(&mut savepoint)
             .await?;
         let batch = from_ref(&recording);
-        let recorded = RecordBatch { batch, instance }.run(&mut savepoint).await?;
+        let recorded = RecordAttempts { batch, instance }
+            .run(&mut savepoint)
+            .await?;
         CheckSample::verify(&registered, &recorded)?;
         savepoint.rollback().await?;
         // Something has to be committed: a transaction that keeps nothing is not written to disk.

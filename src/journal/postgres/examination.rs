@@ -3,7 +3,8 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::session::AS_OF_NOW;
-use crate::journal::rows::{Fields, limit_of};
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;

@@ -4,7 +4,7 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
-use crate::journal::rows::limit_of;
+use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::Connection as _;

@@ -7,11 +7,13 @@ use super::list;
 use super::load::load;
 use super::pending;
 use super::session::AS_OF_NOW;
+use super::statements::integer;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::list_plan::MOST_SCANNED;
-use crate::journal::rows::{Fields, limit_of};
+use crate::journal::rows::{Fields, StoredNotification};
+use crate::journal::sql_values::limit_of;
 use crate::journal::{
     Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
     Pending, SnapshotPage, Transition, history,
@@ -171,27 +173,34 @@ async fn own_lines(
     .fetch_all(&mut *reading)
     .await?;
     let mut lines = Fields::transitions(registered.iter().chain(&kept))?;
-    if stored.snapshot.state == State::Delivered {
-        // The first acknowledgement in a series that has not ended ends it; there is no other.
-        let delivered = sqlx::query(
-            "SELECT 'delivered', at_ms, 'dispatcher', instance, '' FROM attempts
-             WHERE notification = $1 AND series = $2 AND outcome = 'acknowledged'
-             ORDER BY row_id LIMIT 1",
-        )
-        .bind(stored.row_id)
-        .bind(super::statements::integer(stored.snapshot.progress.series))
-        .fetch_optional(&mut *reading)
-        .await?;
-        if let Some(delivered) = delivered {
-            let delivered = Fields::of(&delivered).transition()?;
-            // Only notes can have come later.
-            let before = |line: &Transition| line.at_ms <= delivered.at_ms;
-            let place = lines.iter().rposition(before).map_or(0, |last| last + 1);
-            lines.insert(place.max(lines.len().min(1)), delivered);
-        }
+    if stored.snapshot.state == State::Delivered
+        && let Some(delivered) = delivered_line(reading, &stored).await?
+    {
+        // Only notes can have come later.
+        let before = |line: &Transition| line.at_ms <= delivered.at_ms;
+        let index = lines.iter().rposition(before).map_or(0, |last| last + 1);
+        lines.insert(index.max(lines.len().min(1)), delivered);
     }
     let more = lines.len().saturating_sub(MOST_TRANSITIONS_SHOWN);
     Ok(lines.split_off(more))
+}
+
+/// The first acknowledgement in a series that has not ended ends it; there is no other.
+async fn delivered_line(
+    reading: &mut PgConnection,
+    stored: &StoredNotification,
+) -> Result<Option<Transition>, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT 'delivered', at_ms, 'dispatcher', instance, '' FROM attempts
+         WHERE notification = $1 AND series = $2 AND outcome = 'acknowledged'
+         ORDER BY row_id LIMIT 1",
+    )
+    .bind(stored.row_id)
+    .bind(integer(stored.snapshot.progress.series))
+    .fetch_optional(reading)
+    .await?;
+    let line = found.map(|row| Fields::of(&row).transition());
+    Ok(line.transpose()?)
 }
 
 async fn rebuilds(

@@ -22,13 +22,13 @@ use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
 /// See [`crate::journal::JournalWrites::record`].
-pub(super) struct RecordBatch<'batch> {
+pub(super) struct RecordAttempts<'batch> {
     pub(super) batch: &'batch [Recording],
     pub(super) instance: &'batch Arc<str>,
 }
 
 #[async_trait]
-impl PostgresCall for RecordBatch<'_> {
+impl PostgresCall for RecordAttempts<'_> {
     type Reply = Vec<Recorded>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Recorded>, PostgresFailure> {
@@ -52,7 +52,7 @@ impl PostgresCall for RecordBatch<'_> {
     }
 }
 
-impl RecordBatch<'_> {
+impl RecordAttempts<'_> {
     /// Locks the notifications of these recordings and applies them one after the other, each to the
     /// notification as it stands by then.
     async fn record_locked(

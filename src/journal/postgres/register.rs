@@ -15,7 +15,7 @@ use super::statements::{each, indexes_from, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::rows::{body_of, headers_text};
+use crate::journal::sql_values::{body_of, headers_text};
 use crate::journal::{RegisterResult, Registering};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -68,13 +68,13 @@ const REGISTER: &str = "
     SELECT array_agg(place) FROM fresh";
 
 /// See [`crate::journal::JournalWrites::register`].
-pub(super) struct RegisterBatch<'batch> {
+pub(super) struct RegisterNotifications<'batch> {
     pub(super) batch: &'batch [Registering],
     pub(super) instance: &'batch Arc<str>,
 }
 
 #[async_trait]
-impl PostgresCall for RegisterBatch<'_> {
+impl PostgresCall for RegisterNotifications<'_> {
     type Reply = Vec<RegisterResult>;
 
     async fn run(
@@ -118,7 +118,7 @@ fn is_at_its_start(one: &Registering) -> bool {
         && !clamped
 }
 
-impl RegisterBatch<'_> {
+impl RegisterNotifications<'_> {
     /// Inserts a batch in which some are further than at their start, and sets how far they are.
     async fn insert_with_progress(
         &self,

@@ -17,13 +17,13 @@ use async_trait::async_trait;
 impl JournalWrites for PostgresJournal {
     async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         let instance = &self.instance;
-        let call = register::RegisterBatch { batch, instance };
+        let call = register::RegisterNotifications { batch, instance };
         self.connections.write(&call).await
     }
 
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
         let instance = &self.instance;
-        let call = record::RecordBatch { batch, instance };
+        let call = record::RecordAttempts { batch, instance };
         self.connections.write(&call).await
     }
 

@@ -1,7 +1,8 @@
 //! Reading every notification, for an audit.
 
 use super::error::SqliteFailure;
-use crate::journal::rows::{Fields, limit_of};
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 

@@ -10,7 +10,8 @@ use super::error::SqliteFailure;
 use super::load::stored_columns;
 use crate::domain::state::Cause;
 use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
-use crate::journal::rows::{Fields, Ladders, StoredNotification, limit_of};
+use crate::journal::rows::{Fields, Ladders, StoredNotification};
+use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use sqlx::{AssertSqlSafe, SqlitePool};
 

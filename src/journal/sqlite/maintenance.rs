@@ -1,4 +1,5 @@
-//! What maintenance asks for: what follows stands here, the larger parts in files of their own.
+//! What maintenance asks of the journal. Recent changes, rebuilds are here; pruning, pages of pending
+//! notifications, checks and examinations are in files of their own.
 
 use super::check;
 use super::error::SqliteFailure;
@@ -11,7 +12,8 @@ use super::writes;
 use super::{SqliteJournal, Writing};
 use crate::domain::key::Key;
 use crate::journal::pending::PendingBodies;
-use crate::journal::rows::{Fields, limit_of};
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
 use crate::journal::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
     Pending, Prune, Pruned, Rebuild,

@@ -3,7 +3,7 @@
 use super::error::SqliteFailure;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{self, EndedRow, PruningStore};
-use crate::journal::rows::limit_of;
+use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;

@@ -8,7 +8,8 @@ use super::pending;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::list_plan::MOST_SCANNED;
-use crate::journal::rows::{Fields, limit_of};
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
 use crate::journal::{
     Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
     Pending, SnapshotPage, Transition, history,

@@ -2,7 +2,8 @@
 
 use super::error::SqliteFailure;
 use crate::domain::key::Key;
-use crate::journal::rows::{Fields, Released, limit_of};
+use crate::journal::rows::{Fields, Released};
+use crate::journal::sql_values::limit_of;
 use crate::journal::{AllSetAside, SettingAside};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;

@@ -7,7 +7,8 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
 use crate::journal::recording_batch::AttemptRow;
-use crate::journal::rows::{StoredNotification, body_of, headers_text};
+use crate::journal::rows::StoredNotification;
+use crate::journal::sql_values::{body_of, headers_text};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
 
