@@ -90,6 +90,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
         records.append(&mut store.dead(before_ms, left).await?);
     }
     let more = more_payloads || more_records || records.len() >= limit;
+    // Whoever locks several rows locks them in the order of their numbers.
     records.sort_unstable();
     let records = store.delete_records(&records).await?;
     Ok(Pruned {

@@ -21,8 +21,9 @@ pub trait JournalReads: Send + Sync + 'static {
     /// How these stand, in order and without attempts; `None` for each that is not here.
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
 
-    /// The transitions of one notification: the last [`MOST_TRANSITIONS_SHOWN`], oldest first. A
-    /// rebuild shows as `restored` in the history of all that were pending when it began.
+    /// The transitions of one notification, oldest first: the last
+    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN). A rebuild shows as `restored` in the
+    /// history of all that were pending when it began.
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
 
     /// One notification as the schedule needs it, if it is pending and not set aside.
