@@ -47,7 +47,7 @@ pub(super) struct RecordingBatch<'batch> {
     known: HashMap<Key, StoredNotification>,
     /// In the journal already, or to be kept.
     kept: HashSet<AttemptIdentity>,
-    moved: BTreeSet<i64>,
+    advanced: BTreeSet<i64>,
     attempts: Vec<AttemptRow<'batch>>,
     history: Vec<HistoryRow>,
 }
@@ -56,7 +56,7 @@ pub(super) struct RecordingBatch<'batch> {
 pub(super) struct BatchWrites<'batch> {
     pub(super) attempts: Vec<AttemptRow<'batch>>,
     /// How those stand that have moved on, by their row numbers.
-    pub(super) moved: Vec<StoredNotification>,
+    pub(super) advanced: Vec<StoredNotification>,
     pub(super) history: Vec<HistoryRow>,
 }
 
@@ -67,7 +67,7 @@ impl<'batch> RecordingBatch<'batch> {
             instance,
             known,
             kept: HashSet::new(),
-            moved: BTreeSet::new(),
+            advanced: BTreeSet::new(),
             attempts: Vec::new(),
             history: Vec::new(),
         }
@@ -94,8 +94,8 @@ impl<'batch> RecordingBatch<'batch> {
     }
 
     /// Tells that the journal has these attempts already.
-    pub(super) fn mark_kept(&mut self, names: impl IntoIterator<Item = AttemptIdentity>) {
-        self.kept.extend(names);
+    pub(super) fn mark_kept(&mut self, identities: impl IntoIterator<Item = AttemptIdentity>) {
+        self.kept.extend(identities);
     }
 
     /// Applies the next recording of the batch.
@@ -116,7 +116,7 @@ impl<'batch> RecordingBatch<'batch> {
             Effect::Unchanged => Recorded::Applied,
             Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
             Effect::Advanced(line) => {
-                self.moved.insert(stored.row_id);
+                self.advanced.insert(stored.row_id);
                 self.history.extend(line.map(|line| HistoryRow {
                     notification: stored.row_id,
                     at_ms: recording.at_ms,
@@ -131,14 +131,14 @@ impl<'batch> RecordingBatch<'batch> {
 
     /// What all of the batch comes to.
     pub(super) fn into_writes(self) -> BatchWrites<'batch> {
-        let moved = self.known.into_values();
-        let mut moved: Vec<StoredNotification> = moved
-            .filter(|stored| self.moved.contains(&stored.row_id))
+        let advanced = self.known.into_values();
+        let mut advanced: Vec<StoredNotification> = advanced
+            .filter(|stored| self.advanced.contains(&stored.row_id))
             .collect();
-        moved.sort_unstable_by_key(|stored| stored.row_id);
+        advanced.sort_unstable_by_key(|stored| stored.row_id);
         BatchWrites {
             attempts: self.attempts,
-            moved,
+            advanced,
             history: self.history,
         }
     }

@@ -78,13 +78,13 @@ impl RecordAttempts<'_> {
             .collect();
         let BatchWrites {
             attempts,
-            moved,
+            advanced,
             mut history,
         } = recordings.into_writes();
         // This line follows from the attempt.
         history.retain(|row| row.line.kind != "delivered");
         insert_attempts(&mut transaction, &attempts, self.instance).await?;
-        update_statuses(&mut transaction, &moved).await?;
+        update_statuses(&mut transaction, &advanced).await?;
         insert_history(&mut transaction, &history).await?;
         transaction.commit().await?;
         Ok(replies)

@@ -142,11 +142,11 @@ pub(super) async fn record(
     }
     let BatchWrites {
         attempts,
-        moved,
+        advanced,
         history,
     } = recordings.into_writes();
     insert_attempts(connection, &attempts, instance).await?;
-    update_notifications(connection, &moved).await?;
+    update_notifications(connection, &advanced).await?;
     insert_history(connection, &history).await?;
     Ok(replies)
 }
