@@ -294,7 +294,7 @@ async fn open_schedule(
         return Ok(Arc::new(MemorySchedule::new(clock, limits)));
     };
     let schedule = MemorySchedule::over_journal(clock, limits, config.schedule.memory_bytes);
-    let loaded = load(Arc::clone(journal), &schedule).await?;
+    let loaded = load(journal.clone(), &schedule).await?;
     let pending = loaded.read;
     tracing::info!(
         pending,

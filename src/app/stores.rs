@@ -92,7 +92,9 @@ pub fn open_redis(
         partitions: config.schedule.partitions.into(),
         limits: limits(config, journal.is_some()),
         time,
-        owner: journal.map_or(NO_JOURNAL, Journal::id).to_string(),
+        owner: journal
+            .map_or(NO_JOURNAL, |journal| journal.id())
+            .to_string(),
         signing,
     };
     Ok(Some(Arc::new(RedisSchedule::open(&options, clock)?)))

@@ -5,8 +5,9 @@
 
 use super::{
     AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, Noting, Order, Page, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
-    RegisterResult, Registering, SettingAside, Transition,
+    JournalError, JournalMaintenance, JournalReads, JournalWrites, Noting, Order, Pending, Prune,
+    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, SettingAside, SnapshotPage,
+    Transition,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -18,7 +19,7 @@ use std::future::Future;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(
     missing_docs,
-    reason = "each is documented where it is a method of `Journal`"
+    reason = "each is documented where it is a method of a part of `Journal`"
 )]
 pub enum JournalCall {
     Register,
@@ -73,11 +74,7 @@ macro_rules! unless_empty {
 }
 
 #[async_trait]
-impl<Decorator: JournalDecorator> Journal for Decorator {
-    fn id(&self) -> &str {
-        self.inner().id()
-    }
-
+impl<Decorator: JournalDecorator> JournalWrites for Decorator {
     async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
         unless_empty!(self, Register, register, batch)
     }
@@ -100,10 +97,12 @@ impl<Decorator: JournalDecorator> Journal for Decorator {
         let calling = self.inner().set_aside(setting);
         self.around(JournalCall::SetAside, calling).await
     }
+}
 
-    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
-        let calling = self.inner().all_set_aside(limit);
-        self.around(JournalCall::AllSetAside, calling).await
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalReads for Decorator {
+    fn id(&self) -> &str {
+        self.inner().id()
     }
 
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
@@ -125,6 +124,29 @@ impl<Decorator: JournalDecorator> Journal for Decorator {
         self.around(JournalCall::Pending, calling).await
     }
 
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        unless_empty!(self, Bodies, bodies, keys)
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<SnapshotPage, JournalError> {
+        let calling = self.inner().list(filter, order, cursor, limit);
+        self.around(JournalCall::List, calling).await
+    }
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        let calling = self.inner().all_set_aside(limit);
+        self.around(JournalCall::AllSetAside, calling).await
+    }
+
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
@@ -141,21 +163,6 @@ impl<Decorator: JournalDecorator> Journal for Decorator {
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
         let calling = self.inner().pending_page_without_bodies(cursor, limit);
         self.around(JournalCall::PendingPage, calling).await
-    }
-
-    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
-        unless_empty!(self, Bodies, bodies, keys)
-    }
-
-    async fn list(
-        &self,
-        filter: &Filter,
-        order: Order,
-        cursor: Option<Cursor>,
-        limit: usize,
-    ) -> Result<Page, JournalError> {
-        let calling = self.inner().list(filter, order, cursor, limit);
-        self.around(JournalCall::List, calling).await
     }
 
     async fn changes(

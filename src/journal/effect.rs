@@ -12,7 +12,7 @@ use crate::domain::state::{Cause, State};
 
 /// A line for the history: its kind, and its cause or reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct HistoryLine {
     pub(super) kind: &'static str,
     pub(super) detail: String,
 }
@@ -21,9 +21,9 @@ pub(super) struct Line {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Nothing: the attempt was interrupted and takes no step.
-    Unmoved,
+    Unchanged,
     /// The notification has moved on; with a line for the history if it has ended.
-    Moved(Option<Line>),
+    Advanced(Option<HistoryLine>),
     /// Nothing: the notification stands elsewhere.
     Stale,
 }
@@ -70,7 +70,7 @@ impl Status {
 pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
     let mut status = Status::of(snapshot);
     let effect = advance(&mut status, recording);
-    stand(snapshot, status);
+    set_status(snapshot, status);
     effect
 }
 
@@ -83,18 +83,19 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
         at_ms,
         ..
     } = recording;
-    let stands = status.progress;
-    let in_place = stands.attempts == before.attempts || matches!(decision.state, State::Delivered);
-    if status.state != State::Scheduled || stands.series != before.series || !in_place {
+    let current = status.progress;
+    let is_in_place =
+        current.attempts == before.attempts || matches!(decision.state, State::Delivered);
+    if status.state != State::Scheduled || current.series != before.series || !is_in_place {
         return Effect::Stale;
     }
     if attempt.answer.outcome == Outcome::Interrupted {
-        return Effect::Unmoved;
+        return Effect::Unchanged;
     }
     // A delivery counts even if other attempts were recorded meanwhile: those stay counted.
     let progress = Progress {
-        attempts: decision.progress.attempts.max(stands.attempts),
-        step: decision.progress.step.max(stands.step),
+        attempts: decision.progress.attempts.max(current.attempts),
+        step: decision.progress.step.max(current.step),
         ..decision.progress
     };
     *status = Status {
@@ -107,9 +108,9 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
         },
     }
     .without_retry_at_the_end();
-    let line = |kind, detail| Effect::Moved(Some(Line { kind, detail }));
+    let line = |kind, detail| Effect::Advanced(Some(HistoryLine { kind, detail }));
     match decision.state {
-        State::Scheduled => Effect::Moved(None),
+        State::Scheduled => Effect::Advanced(None),
         State::Delivered => line("delivered", String::new()),
         State::Cancelled => line("cancelled", String::new()),
         State::Dead => {
@@ -121,16 +122,16 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
 
 /// What to answer to a recording whose attempt is kept already: the reply to the first one was lost
 /// on its way.
-pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
+pub(super) fn reply_to_repeat(snapshot: &Snapshot, recording: &Recording) -> Recorded {
     let Recording {
         attempt, decision, ..
     } = recording;
-    let stands = snapshot.progress;
-    let there = snapshot.state == decision.state
-        && stands.series == decision.progress.series
-        && stands.attempts == decision.progress.attempts;
-    let pending = snapshot.state == State::Scheduled && stands.series == attempt.series;
-    if there || (pending && attempt.answer.outcome == Outcome::Interrupted) {
+    let current = snapshot.progress;
+    let is_applied = snapshot.state == decision.state
+        && current.series == decision.progress.series
+        && current.attempts == decision.progress.attempts;
+    let pending = snapshot.state == State::Scheduled && current.series == attempt.series;
+    if is_applied || (pending && attempt.answer.outcome == Outcome::Interrupted) {
         Recorded::Applied
     } else {
         Recorded::Stale(Box::new(snapshot.clone()))
@@ -139,7 +140,10 @@ pub(super) fn repeated(snapshot: &Snapshot, recording: &Recording) -> Recorded {
 
 /// Applies a change by hand to the notification as it stands, or says why not; with a line for the
 /// history. That raises the fence, so a change that is made twice is applied once.
-pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Result<Line, ChangeResult> {
+pub(super) fn change(
+    snapshot: &mut Snapshot,
+    changing: &Changing,
+) -> Result<HistoryLine, ChangeResult> {
     let changed = changing.change.apply(
         &snapshot.ladder,
         snapshot.state,
@@ -165,16 +169,16 @@ pub(super) fn change(snapshot: &mut Snapshot, changing: &Changing) -> Result<Lin
         progress,
         ended_ms,
     };
-    stand(snapshot, status.without_retry_at_the_end());
+    set_status(snapshot, status.without_retry_at_the_end());
     // Whoever changes it by hand releases it too.
     snapshot.set_aside = None;
-    Ok(Line {
+    Ok(HistoryLine {
         kind: changing.change.transition(),
         detail: changing.reason.clone(),
     })
 }
 
-fn stand(snapshot: &mut Snapshot, status: Status) {
+fn set_status(snapshot: &mut Snapshot, status: Status) {
     snapshot.state = status.state;
     snapshot.cause = status.cause;
     snapshot.progress = status.progress;

@@ -1,8 +1,8 @@
 //! The lines of a notification's history: those that are written, and those that are shown, put
 //! together from its own and those of the rebuilds that it was part of. Pure.
 
-use super::effect::Line;
-use super::rows::{Released, Stored};
+use super::effect::HistoryLine;
+use super::rows::{Released, StoredNotification};
 use super::{Actor, Changing, Noting, Transition};
 use crate::domain::key::Key;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 pub(super) struct HistoryRow {
     pub(super) notification: i64,
     pub(super) at_ms: i64,
-    pub(super) line: Line,
+    pub(super) line: HistoryLine,
     pub(super) actor: Actor,
     pub(super) instance: Arc<str>,
 }
@@ -21,14 +21,14 @@ pub(super) struct HistoryRow {
 pub(super) fn of_change(
     notification: i64,
     changing: &Changing,
-    line: Line,
+    line: HistoryLine,
     released: Option<Released>,
     instance: &Arc<str>,
 ) -> Vec<HistoryRow> {
     let released = released.map(|released| HistoryRow {
         notification,
         at_ms: released.set_aside.at_ms,
-        line: Line {
+        line: HistoryLine {
             kind: "set_aside",
             detail: released.set_aside.reason,
         },
@@ -48,14 +48,14 @@ pub(super) fn of_change(
 /// The lines of notes, without those of keys that are not known.
 pub(super) fn of_notes(
     notes: &[Noting],
-    known: &HashMap<Key, Stored>,
+    known: &HashMap<Key, StoredNotification>,
     instance: &Arc<str>,
 ) -> Vec<HistoryRow> {
     let row = |note: &Noting| {
         Some(HistoryRow {
             notification: known.get(&note.key)?.row_id,
             at_ms: note.at_ms,
-            line: Line {
+            line: HistoryLine {
                 kind: note.kind,
                 detail: note.detail.clone(),
             },

@@ -1,80 +1,48 @@
-//! Which index serves a list, and the stretch of it that a page is: decided alike for every database.
-//! Pure; the text of the SQL is each database's own.
+//! Lists of notifications: what is asked for, and a page of the answer.
 
-use super::{Cursor, Filter, Order};
-use crate::domain::state::State;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::{Cause, State};
 
-/// Most rows looked at for one page.
-pub(super) const MOST_SCANNED: usize = 50_000;
+/// Which notifications to list. A field that is `None` excludes none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Filter {
+    /// Of this topic.
+    pub topic: Option<String>,
+    /// In this state.
+    pub state: Option<State>,
+    /// In this lane.
+    pub lane: Option<String>,
+    /// Dead for this cause.
+    pub cause: Option<Cause>,
+    /// Not before this instant: registered, or ended if sorted by that.
+    pub from_ms: Option<i64>,
+    /// Before this instant.
+    pub to_ms: Option<i64>,
+}
 
-/// The index that a list follows: by the instant of registration or by that of the end.
+/// By which instant a list is sorted, newest first, and its times filtered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Index {
-    Everything,
-    OfLane,
-    OfTopic,
-    OfState(State),
+pub enum Order {
+    /// When it was registered.
+    Registered,
+    /// When it ended.
     Ended,
-    EndedOfState(State),
 }
 
-/// A filter with the index that serves it best.
-pub(super) struct Plan<'filter> {
-    pub(super) filter: &'filter Filter,
-    /// The state that is asked for; a cause asks for the dead.
-    pub(super) state: Option<State>,
-    pub(super) order: Order,
-    pub(super) index: Index,
+/// A place in a list: the sorting instant and the row number of the last item before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    /// The sorting instant, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The row number.
+    pub row: i64,
 }
 
-/// A stretch of a list: from below `upper` down to `lower` itself, as places in the index.
-#[derive(Clone, Copy)]
-pub(super) struct Stretch {
-    pub(super) upper: (i64, i64),
-    pub(super) lower: (i64, i64),
-}
-
-impl Stretch {
-    /// `first` gives the first place of an instant, `place` that of a cursor.
-    pub(super) fn of(
-        filter: &Filter,
-        cursor: Option<Cursor>,
-        first: impl Fn(i64) -> (i64, i64),
-        place: impl Fn(Cursor) -> (i64, i64),
-    ) -> Self {
-        let end = filter.to_ms.map_or((i64::MAX, i64::MAX), &first);
-        Self {
-            upper: cursor.map_or(end, |cursor| end.min(place(cursor))),
-            lower: filter.from_ms.map_or((i64::MIN, i64::MIN), &first),
-        }
-    }
-}
-
-impl<'filter> Plan<'filter> {
-    /// `None` if nothing can pass the filter.
-    pub(super) fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
-        use State::{Cancelled, Dead, Delivered, Scheduled};
-        let state = match (filter.state, filter.cause) {
-            (state, None) => state,
-            (None | Some(Dead), Some(_)) => Some(Dead),
-            (Some(Scheduled | Delivered | Cancelled), Some(_)) => return None,
-        };
-        let index = match (order, state) {
-            (Order::Ended, Some(Scheduled)) => return None,
-            (Order::Ended, Some(state @ (Dead | Cancelled))) => Index::EndedOfState(state),
-            (Order::Ended, Some(Delivered) | None) => Index::Ended,
-            (Order::Registered, Some(state @ (Dead | Cancelled))) => Index::OfState(state),
-            // What waits in a lane is among the newest of it; all that waits can be far more.
-            (Order::Registered, _) if filter.lane.is_some() => Index::OfLane,
-            (Order::Registered, Some(Scheduled)) => Index::OfState(Scheduled),
-            (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => Index::OfTopic,
-            (Order::Registered, Some(Delivered) | None) => Index::Everything,
-        };
-        Some(Self {
-            filter,
-            state,
-            order,
-            index,
-        })
-    }
+/// A page of a list, without attempts.
+#[derive(Debug, Clone, Default)]
+pub struct SnapshotPage {
+    /// The notifications.
+    pub items: Vec<Snapshot>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Cursor>,
 }

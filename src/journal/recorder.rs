@@ -12,23 +12,19 @@ use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
 
-const REGISTRATIONS: BatchLimits = BatchLimits {
+/// Registrations that are written together, and recordings likewise.
+const WRITES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 4_096,
 };
-const RECORDINGS: BatchLimits = BatchLimits {
-    requests: 256,
-    bytes: 4 * 1024 * 1024,
-    queue: 4_096,
-};
-
 /// Bodies that are read together.
 const BODIES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
+/// Look-ups that are read together.
 const LOOK_UPS: BatchLimits = BatchLimits {
     requests: 256,
     bytes: usize::MAX,
@@ -41,11 +37,11 @@ pub struct Recorder {
     registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
-    bodies: Batcher<Wanted, Result<Option<Bytes>, JournalError>>,
+    bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
 }
 
 /// A body that is wanted.
-struct Wanted {
+struct WantedBody {
     key: Key,
     len: usize,
 }
@@ -54,11 +50,11 @@ impl Recorder {
     /// Starts grouping the writes to a journal.
     #[must_use]
     pub fn start(journal: Arc<dyn Journal>) -> Self {
-        let registrations = Batcher::start(REGISTRATIONS, weigh_registering, {
+        let registrations = Batcher::start(WRITES, size_of_registering, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.register(all))
         });
-        let recordings = Batcher::start(RECORDINGS, weigh_recording, {
+        let recordings = Batcher::start(WRITES, size_of_recording, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.record(all))
         });
@@ -66,9 +62,9 @@ impl Recorder {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.snapshots(all))
         });
-        let bodies = Batcher::start(BODIES, |wanted: &Wanted| wanted.len, {
+        let bodies = Batcher::start(BODIES, |wanted: &WantedBody| wanted.len, {
             let journal = journal.clone();
-            move |batch: Vec<Wanted>| {
+            move |batch: Vec<WantedBody>| {
                 let keys = batch.into_iter().map(|wanted| wanted.key).collect();
                 execute(journal.clone(), keys, |to, all| to.bodies(all))
             }
@@ -117,7 +113,7 @@ impl Recorder {
     /// # Errors
     /// Whatever the journal says of the batch it went in.
     pub async fn body(&self, key: Key, len: usize) -> Result<Option<Bytes>, JournalError> {
-        ask(&self.bodies, Wanted { key, len }).await
+        ask(&self.bodies, WantedBody { key, len }).await
     }
 }
 
@@ -129,46 +125,47 @@ async fn ask<One: Send + 'static, Reply: Send + 'static>(
     answered.unwrap_or_else(|lost| Err(JournalError::Unavailable(lost.to_string())))
 }
 
-fn weigh_registering(registering: &Registering) -> usize {
+fn size_of_registering(registering: &Registering) -> usize {
     registering.notification.body.held_len() + 512
 }
 
-fn weigh_recording(recording: &Recording) -> usize {
+fn size_of_recording(recording: &Recording) -> usize {
     recording.attempt.answer.body.len() + 512
 }
 
-/// What a batch is handed to.
-type Call<One, Reply> = for<'a> fn(
-    &'a dyn Journal,
-    &'a [One],
-) -> Pin<Box<dyn Future<Output = Replies<Reply>> + Send + 'a>>;
-type Replies<Reply> = Result<Vec<Reply>, JournalError>;
+/// The method of the journal that a batch is handed to.
+type BatchCall<One, Reply> =
+    for<'a> fn(
+        &'a dyn Journal,
+        &'a [One],
+    ) -> Pin<Box<dyn Future<Output = BatchReplies<Reply>> + Send + 'a>>;
+type BatchReplies<Reply> = Result<Vec<Reply>, JournalError>;
 
-/// Executes a batch, one by one where it is spoilt.
+/// Executes a batch, and its items one by one if the journal finds something corrupt in it.
 async fn execute<One, Reply>(
     journal: Arc<dyn Journal>,
     batch: Vec<One>,
-    call: Call<One, Reply>,
+    call: BatchCall<One, Reply>,
 ) -> Vec<Result<Reply, JournalError>> {
     let all = call(&*journal, &batch).await;
-    if !is_spoilt(&all, batch.len()) {
-        return spread(all, batch.len());
+    if !has_corrupt_item(&all, batch.len()) {
+        return one_each(all, batch.len());
     }
     let mut replies = Vec::with_capacity(batch.len());
     for one in batch.chunks(1) {
-        replies.extend(spread(call(&*journal, one).await, 1));
+        replies.extend(one_each(call(&*journal, one).await, 1));
     }
     replies
 }
 
 /// Whether something in a batch cannot be read or kept. It is then executed again one by one, so
 /// that it costs nobody else anything.
-fn is_spoilt<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
+fn has_corrupt_item<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
     many > 1 && matches!(all, Err(JournalError::Corrupt(_)))
 }
 
-/// One reply per request: its own, or the failure that befell the whole batch.
-fn spread<Reply>(
+/// One reply per request: its own, or the failure of the whole batch.
+fn one_each<Reply>(
     all: Result<Vec<Reply>, JournalError>,
     many: usize,
 ) -> Vec<Result<Reply, JournalError>> {

@@ -1,8 +1,10 @@
 //! What the rows of a journal stand for: the same for every database. Each has its own statements, and
 //! selects the columns in the order in which they are read here.
 
+use super::pending::PendingBodies;
+use super::sql_values::NO_HEADERS;
 use super::{
-    AllSetAside, Bodies, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
+    AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
 };
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
@@ -19,13 +21,9 @@ use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
-
-/// No headers of the caller's own, as nearly all notifications have it.
-const NO_HEADERS: &str = "[]";
 
 /// A row as one of the databases gives it.
 pub(super) trait StoredRow: Row {
@@ -38,7 +36,7 @@ pub(super) trait StoredRow: Row {
 
 /// A notification as it is kept.
 #[derive(Debug, Clone)]
-pub(super) struct Stored {
+pub(super) struct StoredNotification {
     pub(super) row_id: i64,
     pub(super) snapshot: Snapshot,
 }
@@ -111,7 +109,10 @@ where
     /// Reads the columns of a notification: `row_id, topic, id, webhook_id, lane, url, ladder,
     /// fingerprint, registered_ms, state, cause, series, step, attempts, first_due_ms, deadline_ms,
     /// due_ms, retry_at_ms, clamped, ended_ms, fence`.
-    pub(super) fn stored(&mut self, ladders: &mut Ladders) -> Result<Stored, JournalError> {
+    pub(super) fn stored(
+        &mut self,
+        ladders: &mut Ladders,
+    ) -> Result<StoredNotification, JournalError> {
         let row_id = self.take()?;
         let snapshot = Snapshot {
             key: self.key()?,
@@ -142,11 +143,13 @@ where
             set_aside: None,
             attempts: Vec::new(),
         };
-        Ok(Stored { row_id, snapshot })
+        Ok(StoredNotification { row_id, snapshot })
     }
 
     /// Reads rows with the columns of a notification, then `at_ms, reason` of what is set aside.
-    pub(super) fn by_key(rows: &'row [R]) -> Result<HashMap<Key, Stored>, JournalError> {
+    pub(super) fn by_key(
+        rows: &'row [R],
+    ) -> Result<HashMap<Key, StoredNotification>, JournalError> {
         let mut ladders = Ladders::default();
         let read = |row| {
             let mut fields = Self::of(row);
@@ -168,9 +171,9 @@ where
     pub(super) fn pending(
         &mut self,
         ladders: &mut Ladders,
-        bodies: Bodies,
+        bodies: PendingBodies,
     ) -> Result<Pending, JournalError> {
-        let Stored { snapshot, .. } = self.stored(ladders)?;
+        let StoredNotification { snapshot, .. } = self.stored(ladders)?;
         let ack = self.read("ack rule", |name| AckRule::by_name(name).ok())?;
         let content_type = self.text()?;
         let headers = match self.take::<Option<&str>>()? {
@@ -187,8 +190,8 @@ where
             }
         };
         let body = match bodies {
-            Bodies::Read => self.body()?.into(),
-            Bodies::Left => Body::InJournal(self.number("length")?),
+            PendingBodies::Read => self.body()?.into(),
+            PendingBodies::LengthOnly => Body::InJournal(self.number("length")?),
         };
         let progress = snapshot.progress;
         let notification = Notification {
@@ -373,16 +376,6 @@ where
             .try_into()
             .map_err(|_| corrupt("length of an id", &bytes.len()))
     }
-}
-
-/// The headers of a notification's caller, as they are kept.
-pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
-    let pairs = notification.headers.pairs();
-    if pairs.is_empty() {
-        return NO_HEADERS.into();
-    }
-    let text = serde_json::to_string(pairs).expect("invariant: pairs of strings serialise");
-    text.into()
 }
 
 fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, JournalError> {

@@ -10,7 +10,7 @@ use super::error::MaintenanceError;
 use super::scan::{Pick, Place, compare};
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
-use crate::journal::{AllSetAside, Examined, Journal, JournalCounts};
+use crate::journal::{AllSetAside, Examined, JournalCounts, JournalMaintenance, JournalReads};
 use crate::schedule::Schedule;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
@@ -43,7 +43,10 @@ impl JournalTotals {
     ///
     /// # Errors
     /// If the journal fails.
-    pub async fn read(journal: &dyn Journal, deep: bool) -> Result<Self, MaintenanceError> {
+    pub async fn read(
+        journal: &dyn JournalMaintenance,
+        deep: bool,
+    ) -> Result<Self, MaintenanceError> {
         let set_aside = journal.all_set_aside(MOST_NAMED).await?;
         if !deep {
             return Ok(Self {
@@ -99,7 +102,7 @@ pub struct Compared {
 
 /// Compares both stores, a step at a time.
 pub struct Comparison<'stores> {
-    journal: &'stores dyn Journal,
+    journal: &'stores dyn JournalReads,
     schedule: &'stores dyn Schedule,
     moment: Duration,
     place: Place,
@@ -118,7 +121,7 @@ impl<'stores> Comparison<'stores> {
     /// Begins to compare. What differs must do so for this `moment`.
     #[must_use]
     pub fn new(
-        journal: &'stores dyn Journal,
+        journal: &'stores dyn JournalReads,
         schedule: &'stores dyn Schedule,
         moment: Duration,
     ) -> Self {

@@ -14,7 +14,7 @@ use crate::domain::lane::KeyInLane;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::Journal;
+use crate::journal::JournalReads;
 use crate::schedule::{Holding, Schedule};
 
 /// By how much the due times in both may differ, in milliseconds: an attempt by hand is due "now" in
@@ -78,7 +78,7 @@ pub struct Difference {
 /// # Errors
 /// If a store fails.
 pub async fn find(
-    journal: &dyn Journal,
+    journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     read: &[(KeyInLane, Option<JournalEntry>)],
 ) -> Result<Vec<Difference>, MaintenanceError> {
@@ -114,7 +114,7 @@ pub async fn find(
 /// # Errors
 /// If a store fails.
 pub async fn find_among(
-    journal: &dyn Journal,
+    journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     entries: &[KeyInLane],
 ) -> Result<Vec<Difference>, MaintenanceError> {
@@ -137,7 +137,7 @@ pub async fn find_among(
 /// # Errors
 /// If a store fails.
 pub async fn find_recorded(
-    journal: &dyn Journal,
+    journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     keys: &[Key],
 ) -> Result<Vec<Difference>, MaintenanceError> {

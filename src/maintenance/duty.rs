@@ -9,7 +9,7 @@
 
 use super::error::MaintenanceError;
 use crate::clock::Clock;
-use crate::journal::{Journal, JournalError};
+use crate::journal::{JournalError, JournalMaintenance};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ pub trait Duty: Send {
 /// at all.
 pub(super) async fn run<D: Duty>(
     mut duty: D,
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn JournalMaintenance>,
     clock: Arc<dyn Clock>,
     mut healthy: watch::Receiver<bool>,
 ) {
@@ -124,7 +124,7 @@ impl HeldDuty {
     }
 
     /// Whether the duty is this instance's at the moment.
-    async fn is_ours(&mut self, journal: &dyn Journal) -> Result<bool, JournalError> {
+    async fn is_ours(&mut self, journal: &dyn JournalMaintenance) -> Result<bool, JournalError> {
         if self.had.is_some_and(|had| had.elapsed() < ASK_AGAIN) {
             return Ok(true);
         }

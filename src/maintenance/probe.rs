@@ -5,7 +5,7 @@
 //! well is left alone.
 
 use crate::health::{Ended, Health, Store};
-use crate::journal::{self, Journal};
+use crate::journal::{self, JournalMaintenance};
 use crate::schedule::{self, Schedule};
 use std::future::Future;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Looks after the journal until `stop` is cancelled.
 pub async fn watch_journal(
     health: Arc<Health>,
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn JournalMaintenance>,
     stop: CancellationToken,
 ) {
     let check = async || journal::watched::checked(&journal.check().await);

@@ -6,7 +6,7 @@
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
-use crate::journal::{Journal, Prune, Pruned};
+use crate::journal::{JournalMaintenance, Prune, Pruned};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Retention {
 
 /// Forgets, again and again.
 pub struct Pruner {
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn JournalMaintenance>,
     retention: Retention,
     pruned: Pruned,
 }
@@ -51,7 +51,7 @@ pub struct Pruner {
 impl Pruner {
     /// Forgets in a journal what is older than this.
     #[must_use]
-    pub fn new(journal: Arc<dyn Journal>, retention: Retention) -> Self {
+    pub fn new(journal: Arc<dyn JournalMaintenance>, retention: Retention) -> Self {
         Self {
             journal,
             retention,

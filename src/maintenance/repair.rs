@@ -18,7 +18,9 @@ use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{End, State};
-use crate::journal::{Actor, Journal, JournalError, Noting, RegisterResult, Registering};
+use crate::journal::{
+    Actor, Journal, JournalError, JournalReads, Noting, RegisterResult, Registering,
+};
 use crate::schedule::{Entry, Lease, LeaseRequest, LeasedOne, Schedule, Settled, Settlement};
 use std::ops::AddAssign;
 
@@ -134,7 +136,7 @@ pub async fn repair(
 type Done = (Repaired, Option<&'static str>);
 
 async fn put_back(
-    journal: &dyn Journal,
+    journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     key: &Key,
 ) -> Result<Done, MaintenanceError> {
@@ -160,7 +162,7 @@ async fn put_back(
 }
 
 async fn remove(
-    journal: &dyn Journal,
+    journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     entry: &KeyInLane,
 ) -> Result<Done, MaintenanceError> {

@@ -8,7 +8,7 @@ use super::difference::{Difference, JournalEntry, find, find_among};
 use super::error::MaintenanceError;
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
-use crate::journal::{Cursor, Filter, Journal, Order};
+use crate::journal::{Cursor, Filter, JournalReads, Order};
 use crate::schedule::Schedule;
 
 /// Where one is.
@@ -88,7 +88,7 @@ pub struct Page {
 /// # Errors
 /// If a store fails.
 pub async fn compare(
-    journal: &dyn Journal,
+    journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     place: &Place,
     pick: &Pick,

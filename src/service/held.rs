@@ -18,7 +18,7 @@ use crate::domain::key::Key;
 use crate::domain::lease::LeaseToken;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::Journal;
+use crate::journal::JournalReads;
 use crate::schedule::{
     CHANGE_LEASE_MS, Entry, KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation,
     ScheduleError, Settled, Settlement,
@@ -199,7 +199,7 @@ impl Service {
     /// If a store fails. The lease then expires, and the journal is asked before anything is sent.
     pub(super) async fn settle_to_journal(
         &self,
-        journal: &dyn Journal,
+        journal: &dyn JournalReads,
         held: Held,
         snapshot: &Snapshot,
     ) -> Result<Settled, ServiceError> {

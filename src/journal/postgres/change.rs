@@ -1,7 +1,7 @@
 //! Applying changes by hand, raising fences, and adding lines to histories.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::load::{load, lock};
 use super::set_aside;
 use super::statements::{insert_history, update_statuses};
@@ -14,17 +14,17 @@ use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
-/// See [`crate::journal::Journal::change`].
-pub(super) struct Change<'call> {
+/// See [`crate::journal::JournalWrites::change`].
+pub(super) struct ApplyChange<'call> {
     pub(super) changing: &'call Changing,
     pub(super) instance: &'call Arc<str>,
 }
 
 #[async_trait]
-impl Call for Change<'_> {
+impl PostgresCall for ApplyChange<'_> {
     type Reply = ChangeResult;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<ChangeResult, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<ChangeResult, PostgresFailure> {
         let Self { changing, instance } = self;
         let mut transaction = connection.begin().await?;
         let key = changing.lease.key();
@@ -46,19 +46,22 @@ impl Call for Change<'_> {
         insert_history(&mut transaction, &lines).await?;
         // Executed twice, it would be refused the second time.
         let committed = transaction.commit().await;
-        committed.map_err(|error| Failure::from(error).in_doubt())?;
+        committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))
     }
 }
 
-/// See [`crate::journal::Journal::fence`]. Made twice, it does no more than once.
-pub(super) struct Fence<'call>(pub(super) &'call Key);
+/// See [`crate::journal::JournalWrites::fence`]. Made twice, it does no more than once.
+pub(super) struct RaiseFence<'call>(pub(super) &'call Key);
 
 #[async_trait]
-impl Call for Fence<'_> {
+impl PostgresCall for RaiseFence<'_> {
     type Reply = Option<Snapshot>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Option<Snapshot>, Failure> {
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Option<Snapshot>, PostgresFailure> {
         let mut transaction = connection.begin().await?;
         let mut known = lock(&mut transaction, &[self.0]).await?;
         let Some(mut stored) = known.remove(self.0) else {
@@ -76,21 +79,21 @@ impl Call for Fence<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::note`].
-pub(super) struct Note<'call> {
+/// See [`crate::journal::JournalMaintenance::note`].
+pub(super) struct AddNotes<'call> {
     pub(super) notes: &'call [Noting],
     pub(super) instance: &'call Arc<str>,
 }
 
 #[async_trait]
-impl Call for Note<'_> {
+impl PostgresCall for AddNotes<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let keys: Vec<&Key> = self.notes.iter().map(|note| &note.key).collect();
         let known = load(connection, &keys).await?;
         let lines = history::of_notes(self.notes, &known, self.instance);
         let kept = insert_history(connection, &lines).await;
-        kept.map_err(Failure::in_doubt)
+        kept.map_err(PostgresFailure::in_doubt)
     }
 }

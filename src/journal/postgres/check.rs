@@ -4,11 +4,11 @@
 //! rights, a database that is read only and a full disk show here as they show in the work itself.
 //! What vacuuming, analysing and building an index concurrently lock does not stand in the way.
 
-use super::connections::Call;
-use super::error::Failure;
-use super::record::Record;
-use super::register::Register;
-use crate::journal::rehearsal::{ROOM, Rehearsal};
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::record::RecordAttempts;
+use super::register::RegisterNotifications;
+use crate::journal::check_sample::{CheckSample, PADDING_BYTES};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
@@ -17,9 +17,9 @@ use std::sync::Arc;
 
 /// Shorter than what `health` waits for a check, so that it learns why there was no answer; long
 /// enough for what changes a table in passing.
-const SHORT_WAIT: &str = "SET LOCAL lock_timeout = 1000";
+const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 1000";
 
-/// See [`crate::journal::Journal::check`].
+/// See [`crate::journal::JournalMaintenance::check`].
 pub(super) struct Check<'call> {
     pub(super) instance: &'call Arc<str>,
     /// Whether the write before failed: then as much is written as a large notification takes.
@@ -27,25 +27,29 @@ pub(super) struct Check<'call> {
 }
 
 #[async_trait]
-impl Call for Check<'_> {
+impl PostgresCall for Check<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let instance = self.instance;
-        let Rehearsal {
+        let CheckSample {
             registering,
             recording,
-        } = Rehearsal::new(if self.after_failure { ROOM } else { 0 });
+        } = CheckSample::new(if self.after_failure { PADDING_BYTES } else { 0 });
         let mut transaction = connection.begin().await?;
-        transaction.execute(SHORT_WAIT).await?;
+        transaction.execute(LOCK_TIMEOUT).await?;
         // A transaction in a transaction is a savepoint.
-        let mut rehearsal = transaction.begin().await?;
+        let mut savepoint = transaction.begin().await?;
         let batch = from_ref(&registering);
-        let registered = Register { batch, instance }.make(&mut rehearsal).await?;
+        let registered = RegisterNotifications { batch, instance }
+            .run(&mut savepoint)
+            .await?;
         let batch = from_ref(&recording);
-        let recorded = Record { batch, instance }.make(&mut rehearsal).await?;
-        Rehearsal::judge(&registered, &recorded)?;
-        rehearsal.rollback().await?;
+        let recorded = RecordAttempts { batch, instance }
+            .run(&mut savepoint)
+            .await?;
+        CheckSample::verify(&registered, &recorded)?;
+        savepoint.rollback().await?;
         // Something has to be committed: a transaction that keeps nothing is not written to disk.
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES ('checks', '1')

@@ -11,26 +11,25 @@
 //! been executed or not, and whoever repeats it gets the same in the end: that is what the
 //! contract of a journal says of registering and recording.
 
-use super::error::Failure;
+use super::error::PostgresFailure;
+use super::session::{LONGEST_CONNECTING, connect};
 use crate::journal::JournalError;
 use async_trait::async_trait;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
-use sqlx::{ConnectOptions, Connection, Executor};
+use sqlx::{Connection as _, Executor as _};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// Most connections that write at a time: a group of registrations, a group of recordings, and what
+/// Maximum number of connections that write at a time: a group of registrations, a group of recordings, and what
 /// is done by hand.
 const WRITERS: usize = 4;
-/// Most that read. Apart from those that write, so that slow lists keep no delivery from being
+/// Maximum number of connections that read at a time. Apart from those that write, so that slow lists keep no delivery from being
 /// recorded.
 const READERS: usize = 4;
 /// How long a call waits for others that are before it.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
-/// How long opening a connection may take, sign-on included.
-const LONGEST_CONNECTING: Duration = Duration::from_secs(3);
 /// How long a call that writes may take, and one that reads.
 const LONGEST_WRITE: Duration = Duration::from_secs(4);
 const LONGEST_READ: Duration = Duration::from_secs(8);
@@ -41,65 +40,39 @@ const LONGEST_PLANNED: Duration = Duration::from_secs(2);
 /// How often a call is made at most, because of conflicts.
 const MOST_TRIES: usize = 5;
 
-/// What every session is told.
-///
-/// The limits end on the server what nobody here waits for any more. The planner is told to follow
-/// the indexes: what it knows of a table is old when the table grows by millions an hour. For the
-/// same reason plans are made anew every few seconds, but not for every call, which would cost more
-/// than some calls do. None is worth compiling. What is answered is on the server's disk, whatever its default.
-const SESSION: &str = "
-    SET statement_timeout = 8000;
-    SET lock_timeout = 3000;
-    SET idle_in_transaction_session_timeout = 10000;
-    SET tcp_keepalives_idle = 30;
-    SET tcp_keepalives_interval = 10;
-    SET tcp_keepalives_count = 3;
-    SET default_transaction_isolation = 'read committed';
-    SET client_min_messages = 'warning';
-    SET plan_cache_mode = 'force_generic_plan';
-    SET jit = off;
-    SET max_parallel_workers_per_gather = 0;
-    SET enable_seqscan = off;
-    SET enable_bitmapscan = off;
-    SET enable_hashjoin = off;
-    SET enable_mergejoin = off;
-    SET enable_sort = off;
-    SET enable_incremental_sort = off;
-    SET enable_memoize = off;
-    SELECT set_config('synchronous_commit', 'on', false)
-    WHERE current_setting('synchronous_commit') = 'off'";
-
 /// What a call does over its connection. It may be made more than once, unless it says by
-/// [`Failure::in_doubt`] that it must not.
+/// [`PostgresFailure::in_doubt`] that it must not.
 #[async_trait]
-pub(super) trait Call: Sync {
-    /// Its answer.
+pub(super) trait PostgresCall: Sync {
+    /// What the call answers.
     type Reply: Send;
 
-    /// Runs it.
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure>;
+    /// Makes the call.
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure>;
 }
 
 /// The connections of one journal.
 pub(super) struct Connections {
     options: PgConnectOptions,
-    idle: Mutex<Idle>,
+    idle: Mutex<IdleConnections>,
     writers: Semaphore,
     readers: Semaphore,
 }
 
+/// The connections that no call uses, and what was found out about connections.
 #[derive(Default)]
-struct Idle {
-    connections: Vec<Opened>,
+struct IdleConnections {
+    connections: Vec<PooledConnection>,
     /// How often connections were found broken: those that were opened before are not kept.
     breaks: u64,
     last_write_failed: bool,
     closed: bool,
 }
 
-/// A connection with what is known of it.
-struct Opened {
+/// A connection with the ages that decide whether it is used as it is.
+struct PooledConnection {
     connection: PgConnection,
+    /// Since when the server keeps the plans of its statements.
     planned: Instant,
     idle_since: Instant,
 }
@@ -120,15 +93,15 @@ impl Connections {
     }
 
     /// Makes a call that writes.
-    pub(super) async fn write<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
-        let reply = self.make(call, &self.writers, LONGEST_WRITE).await;
+    pub(super) async fn write<C: PostgresCall>(&self, call: &C) -> Result<C::Reply, JournalError> {
+        let reply = self.run(call, &self.writers, LONGEST_WRITE).await;
         self.lock().last_write_failed = reply.is_err();
         reply
     }
 
     /// Makes a call that only reads.
-    pub(super) async fn read<C: Call>(&self, call: &C) -> Result<C::Reply, JournalError> {
-        self.make(call, &self.readers, LONGEST_READ).await
+    pub(super) async fn read<C: PostgresCall>(&self, call: &C) -> Result<C::Reply, JournalError> {
+        self.run(call, &self.readers, LONGEST_READ).await
     }
 
     /// Whether the last write failed.
@@ -136,13 +109,13 @@ impl Connections {
         self.lock().last_write_failed
     }
 
-    /// Makes a call that only reads, and takes as long as it must.
-    pub(super) async fn read_at_length<C: Call>(
+    /// Makes a call that only reads, within a limit of its own.
+    pub(super) async fn read_within<C: PostgresCall>(
         &self,
         call: &C,
         limit: Duration,
     ) -> Result<C::Reply, JournalError> {
-        self.make(call, &self.readers, limit).await
+        self.run(call, &self.readers, limit).await
     }
 
     /// Waits for the calls in flight and closes all connections.
@@ -158,98 +131,98 @@ impl Connections {
         // Whoever is still busy afterwards finds its connection closed by dropping it.
         let _ = timeout(LONGEST_WRITE, all).await;
         let idle = std::mem::take(&mut self.lock().connections);
-        for opened in idle {
-            let _ = timeout(LONGEST_CONNECTING, opened.connection.close()).await;
+        for pooled in idle {
+            let _ = timeout(LONGEST_CONNECTING, pooled.connection.close()).await;
         }
     }
 
-    async fn make<C: Call>(
+    async fn run<C: PostgresCall>(
         &self,
         call: &C,
-        places: &Semaphore,
+        permits: &Semaphore,
         limit: Duration,
     ) -> Result<C::Reply, JournalError> {
-        let _place = self.place(places).await?;
+        let _permit = self.permit(permits).await?;
         let mut lost_before = false;
         let mut tries = 1;
         loop {
-            let (mut opened, breaks, is_new) = self.take().await?;
-            let failure = match timeout(limit, opened.make(call)).await {
+            let (mut pooled, breaks, is_new) = self.take_connection().await?;
+            let failure = match timeout(limit, pooled.run(call)).await {
                 Ok(Ok(reply)) => {
-                    self.put_back(opened, breaks);
+                    self.put_back(pooled, breaks);
                     return Ok(reply);
                 }
                 Ok(Err(failure)) => failure,
                 Err(_) => {
                     // A connection that does not answer is as good as broken, and so may be others.
-                    self.broken(breaks);
+                    self.mark_broken(breaks);
                     return Err(unavailable(format!("no answer within {limit:?}")));
                 }
             };
             match failure {
-                Failure::Lost(cause) => {
-                    self.broken(breaks);
+                PostgresFailure::Lost(cause) => {
+                    self.mark_broken(breaks);
                     if lost_before || is_new {
                         return Err(unavailable(cause));
                     }
                     lost_before = true;
                 }
-                Failure::Conflict(cause) => {
+                PostgresFailure::Conflict(cause) => {
                     if tries == MOST_TRIES {
                         return Err(unavailable(cause));
                     }
                 }
-                Failure::Final(error) => return Err(error),
+                PostgresFailure::Final(error) => return Err(error),
             }
             tries += 1;
         }
     }
 
-    async fn place<'places>(
+    async fn permit<'permits>(
         &self,
-        places: &'places Semaphore,
-    ) -> Result<SemaphorePermit<'places>, JournalError> {
-        match timeout(LONGEST_WAIT, places.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
+        permits: &'permits Semaphore,
+    ) -> Result<SemaphorePermit<'permits>, JournalError> {
+        match timeout(LONGEST_WAIT, permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(closed()),
             Err(_) => Err(unavailable("earlier calls take too long".to_string())),
         }
     }
 
     /// An idle connection, else a new one; whether it is new.
-    async fn take(&self) -> Result<(Opened, u64, bool), JournalError> {
+    async fn take_connection(&self) -> Result<(PooledConnection, u64, bool), JournalError> {
         let (taken, breaks) = {
             let mut idle = self.lock();
             if idle.closed {
                 return Err(closed());
             }
             idle.connections
-                .retain(|opened| opened.idle_since.elapsed() < LONGEST_IDLE);
+                .retain(|pooled| pooled.idle_since.elapsed() < LONGEST_IDLE);
             (idle.connections.pop(), idle.breaks)
         };
         match taken {
-            Some(opened) => Ok((opened, breaks, false)),
+            Some(pooled) => Ok((pooled, breaks, false)),
             None => {
-                let opened = Opened {
+                let pooled = PooledConnection {
                     connection: connect(&self.options).await?,
                     planned: Instant::now(),
                     idle_since: Instant::now(),
                 };
-                Ok((opened, breaks, true))
+                Ok((pooled, breaks, true))
             }
         }
     }
 
-    fn put_back(&self, mut opened: Opened, breaks: u64) {
-        opened.idle_since = Instant::now();
+    fn put_back(&self, mut pooled: PooledConnection, breaks: u64) {
+        pooled.idle_since = Instant::now();
         let mut idle = self.lock();
         if !idle.closed && idle.breaks == breaks {
-            idle.connections.push(opened);
+            idle.connections.push(pooled);
         }
     }
 
     /// Forgets the idle connections; and of those in use, all that were taken until now.
-    fn broken(&self, breaks: u64) {
+    fn mark_broken(&self, breaks: u64) {
         let mut idle = self.lock();
         if idle.breaks == breaks {
             idle.breaks += 1;
@@ -258,33 +231,18 @@ impl Connections {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Idle> {
+    fn lock(&self) -> MutexGuard<'_, IdleConnections> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Opened {
-    async fn make<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {
+impl PooledConnection {
+    async fn run<C: PostgresCall>(&mut self, call: &C) -> Result<C::Reply, PostgresFailure> {
         if self.planned.elapsed() > LONGEST_PLANNED {
             self.connection.execute("DISCARD PLANS").await?;
             self.planned = Instant::now();
         }
-        call.make(&mut self.connection).await
-    }
-}
-
-/// Opens a connection and tells its session what all are told.
-pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, JournalError> {
-    let connecting = async {
-        let mut connection = options.connect().await?;
-        connection.execute(SESSION).await?;
-        Ok::<_, sqlx::Error>(connection)
-    };
-    match timeout(LONGEST_CONNECTING, connecting).await {
-        Ok(connected) => connected.map_err(|error| Failure::from(error).into()),
-        Err(_) => Err(unavailable(format!(
-            "no connection within {LONGEST_CONNECTING:?}"
-        ))),
+        call.run(&mut self.connection).await
     }
 }
 

@@ -16,7 +16,7 @@ pub(super) const UNIQUE_VIOLATION: &str = "23505";
 
 /// Why a call was not answered, as far as it matters for what to do next.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in crate::journal) enum PostgresFailure {
     /// The connection broke or the server is going away. Whether the call was executed is not
     /// known, and other connections are likely to be broken too.
     Lost(String),
@@ -27,7 +27,7 @@ pub(super) enum Failure {
     Final(JournalError),
 }
 
-impl Failure {
+impl PostgresFailure {
     /// As it is, for a call that must not be executed twice: it may have been.
     pub(super) fn in_doubt(self) -> Self {
         match self {
@@ -37,22 +37,24 @@ impl Failure {
     }
 }
 
-impl From<JournalError> for Failure {
+impl From<JournalError> for PostgresFailure {
     fn from(error: JournalError) -> Self {
         Self::Final(error)
     }
 }
 
-impl From<Failure> for JournalError {
-    fn from(failure: Failure) -> Self {
+impl From<PostgresFailure> for JournalError {
+    fn from(failure: PostgresFailure) -> Self {
         match failure {
-            Failure::Lost(cause) | Failure::Conflict(cause) => Self::Unavailable(cause),
-            Failure::Final(error) => error,
+            PostgresFailure::Lost(cause) | PostgresFailure::Conflict(cause) => {
+                Self::Unavailable(cause)
+            }
+            PostgresFailure::Final(error) => error,
         }
     }
 }
 
-impl From<sqlx::Error> for Failure {
+impl From<sqlx::Error> for PostgresFailure {
     fn from(error: sqlx::Error) -> Self {
         match &error {
             sqlx::Error::Database(cause) => {
@@ -76,22 +78,24 @@ impl From<sqlx::Error> for Failure {
     }
 }
 
-fn of_code(code: &str, cause: String) -> Failure {
+fn of_code(code: &str, cause: String) -> PostgresFailure {
     match (code.get(..2).unwrap_or_default(), code) {
         // Connection exceptions; the administrator or a crash ends the session, or the server is
         // starting up or shutting down.
-        ("08", _) | (_, "57P01" | "57P02" | "57P03" | "57P05") => Failure::Lost(cause),
+        ("08", _) | (_, "57P01" | "57P02" | "57P03" | "57P05") => PostgresFailure::Lost(cause),
         // Serialisation, deadlock, a unique key that another session has just taken.
-        (_, "40001" | "40P01" | UNIQUE_VIOLATION) => Failure::Conflict(cause),
+        (_, "40001" | "40P01" | UNIQUE_VIOLATION) => PostgresFailure::Conflict(cause),
         // A session that was sitting in a transaction, or one that the server broke off.
-        (_, "25P03" | "25P04") => Failure::Lost(cause),
+        (_, "25P03" | "25P04") => PostgresFailure::Lost(cause),
         // The content is not what this version wrote: wrong data, a violated constraint, a damaged
         // page.
-        ("22" | "23", _) | (_, "XX001" | "XX002") => Failure::Final(JournalError::Corrupt(cause)),
+        ("22" | "23", _) | (_, "XX001" | "XX002") => {
+            PostgresFailure::Final(JournalError::Corrupt(cause))
+        }
         // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a
         // time-out for a lock or a statement (55P03, 57014), no permission, wrong password, an unknown
         // table or column (42P01, 42703): may pass, or be repaired by somebody else.
-        _ => Failure::Final(JournalError::Unavailable(cause)),
+        _ => PostgresFailure::Final(JournalError::Unavailable(cause)),
     }
 }
 
@@ -110,11 +114,11 @@ mod tests {
             for code in codes {
                 let failure = of_code(code, String::new());
                 let found = match failure {
-                    Failure::Lost(_) => "lost",
-                    Failure::Conflict(_) => "conflict",
-                    Failure::Final(JournalError::Unavailable(_)) => "unavailable",
-                    Failure::Final(JournalError::Corrupt(_)) => "corrupt",
-                    Failure::Final(JournalError::Refused(_)) => "refused",
+                    PostgresFailure::Lost(_) => "lost",
+                    PostgresFailure::Conflict(_) => "conflict",
+                    PostgresFailure::Final(JournalError::Unavailable(_)) => "unavailable",
+                    PostgresFailure::Final(JournalError::Corrupt(_)) => "corrupt",
+                    PostgresFailure::Final(JournalError::Refused(_)) => "refused",
                 };
                 assert_eq!(found, expected, "{code}");
             }

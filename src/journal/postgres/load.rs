@@ -1,9 +1,9 @@
 //! Finding notifications by their keys, to look at or to change.
 
-use super::error::Failure;
+use super::error::PostgresFailure;
 use crate::domain::key::Key;
 use crate::journal::JournalError;
-use crate::journal::rows::{Fields, Stored, StoredRow};
+use crate::journal::rows::{Fields, StoredNotification, StoredRow};
 use sqlx::postgres::{PgBindIterExt as _, PgConnection, PgRow};
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ impl StoredRow for PgRow {
     type Count = i32;
 
     fn failed(error: sqlx::Error) -> JournalError {
-        Failure::from(error).into()
+        PostgresFailure::from(error).into()
     }
 }
 
@@ -95,7 +95,7 @@ const LOCK: &str = concat!(
 pub(super) async fn load(
     connection: &mut PgConnection,
     keys: &[&Key],
-) -> Result<HashMap<Key, Stored>, Failure> {
+) -> Result<HashMap<Key, StoredNotification>, PostgresFailure> {
     fetch(connection, LOAD, keys).await
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn load(
 pub(super) async fn lock(
     connection: &mut PgConnection,
     keys: &[&Key],
-) -> Result<HashMap<Key, Stored>, Failure> {
+) -> Result<HashMap<Key, StoredNotification>, PostgresFailure> {
     fetch(connection, LOCK, keys).await
 }
 
@@ -111,7 +111,7 @@ async fn fetch(
     connection: &mut PgConnection,
     statement: &'static str,
     keys: &[&Key],
-) -> Result<HashMap<Key, Stored>, Failure> {
+) -> Result<HashMap<Key, StoredNotification>, PostgresFailure> {
     if keys.is_empty() {
         return Ok(HashMap::new());
     }

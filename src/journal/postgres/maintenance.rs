@@ -1,21 +1,149 @@
-//! What maintenance asks for: recent changes, duties, small values under a name, and forgetting what is
-//! old.
+//! What maintenance asks of the journal. Recent changes, rebuilds and duties are here; pruning, pages of pending
+//! notifications, checks and examinations are in files of their own.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::PostgresJournal;
+use super::change;
+use super::check;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::examination;
+use super::meta;
+use super::pending;
+use super::pruning;
+use super::set_aside;
 use super::statements::storable;
 use crate::domain::key::Key;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::Fields;
-use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild, limit_of};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{
+    AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
+    Pending, Prune, Pruned, Rebuild,
+};
 use async_trait::async_trait;
-use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
+use std::time::Duration;
 
-const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
+/// How long reading every notification may take.
+const LONGEST_EXAMINING: Duration = Duration::from_secs(3_600);
 
-/// See [`crate::journal::Journal::changes`].
-pub(super) struct Changes {
+#[async_trait]
+impl JournalMaintenance for PostgresJournal {
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        self.connections
+            .read(&set_aside::FindSetAside { limit })
+            .await
+    }
+
+    async fn pending_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let bodies = PendingBodies::Read;
+        let call = pending::FindPendingPage {
+            cursor,
+            limit,
+            bodies,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        let bodies = PendingBodies::LengthOnly;
+        let call = pending::FindPendingPage {
+            cursor,
+            limit,
+            bodies,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn changes(
+        &self,
+        from_ms: i64,
+        until_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        let call = FindChanges {
+            from_ms,
+            until_ms,
+            cursor,
+            limit,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
+        let instance = &self.instance;
+        let call = change::AddNotes { notes, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
+        let instance = &self.instance;
+        let call = NoteRebuild { rebuild, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
+        let call = pruning::PruneOldest { prune, limit };
+        self.connections.write(&call).await
+    }
+
+    async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError> {
+        let call = TakeDuty {
+            name,
+            holder: &self.holder,
+            ttl_ms,
+        };
+        self.connections.write(&call).await
+    }
+
+    async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
+        self.connections.read(&meta::RecallValue(name)).await
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
+        let call = meta::RememberValue { name, value };
+        self.connections.write(&call).await
+    }
+
+    async fn counts(&self) -> Result<JournalCounts, JournalError> {
+        self.connections.read(&examination::ReadCounts).await
+    }
+
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
+        let call = examination::Examine { limit };
+        self.connections.read_within(&call, LONGEST_EXAMINING).await
+    }
+
+    async fn check(&self) -> Result<(), JournalError> {
+        let call = check::Check {
+            instance: &self.instance,
+            after_failure: self.connections.last_write_failed(),
+        };
+        self.connections.write(&call).await
+    }
+
+    async fn close(&self) {
+        let resigning = ResignDuties(&self.holder);
+        if let Err(error) = self.connections.write(&resigning).await {
+            tracing::debug!(%error, "duties are not given back; they run out by themselves");
+        }
+        self.connections.close().await;
+        *self.held.lock().await = None;
+    }
+}
+
+/// See [`crate::journal::JournalMaintenance::changes`].
+pub(super) struct FindChanges {
     pub(super) from_ms: i64,
     pub(super) until_ms: i64,
     pub(super) cursor: Option<Cursor>,
@@ -23,10 +151,10 @@ pub(super) struct Changes {
 }
 
 #[async_trait]
-impl Call for Changes {
+impl PostgresCall for FindChanges {
     type Reply = (Vec<Key>, Option<Cursor>);
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let after = self.cursor.unwrap_or(Cursor {
             at_ms: self.from_ms,
             row: i64::MIN,
@@ -48,17 +176,17 @@ impl Call for Changes {
     }
 }
 
-/// See [`crate::journal::Journal::rebuilding`].
-pub(super) struct Rebuilding<'call> {
+/// See [`crate::journal::JournalMaintenance::rebuilding`].
+pub(super) struct NoteRebuild<'call> {
     pub(super) rebuild: &'call Rebuild,
     pub(super) instance: &'call Arc<str>,
 }
 
 #[async_trait]
-impl Call for Rebuilding<'_> {
+impl PostgresCall for NoteRebuild<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let kept = sqlx::query(
             "INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES ($1, $2, $3, $4)",
         )
@@ -68,23 +196,23 @@ impl Call for Rebuilding<'_> {
         .bind(storable(&self.rebuild.reason))
         .execute(connection)
         .await;
-        kept.map_err(|error| Failure::from(error).in_doubt())?;
+        kept.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(())
     }
 }
 
-/// See [`crate::journal::Journal::duty`].
-pub(super) struct Duty<'call> {
+/// See [`crate::journal::JournalMaintenance::duty`].
+pub(super) struct TakeDuty<'call> {
     pub(super) name: &'call str,
     pub(super) holder: &'call str,
     pub(super) ttl_ms: i64,
 }
 
 #[async_trait]
-impl Call for Duty<'_> {
+impl PostgresCall for TakeDuty<'_> {
     type Reply = bool;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<bool, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
         let taken = sqlx::query(
             "WITH clock AS (
                 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::BIGINT AS now_ms
@@ -105,186 +233,17 @@ impl Call for Duty<'_> {
 }
 
 /// Gives all duties of this holder back.
-pub(super) struct Resign<'call>(pub(super) &'call str);
+pub(super) struct ResignDuties<'call>(pub(super) &'call str);
 
 #[async_trait]
-impl Call for Resign<'_> {
+impl PostgresCall for ResignDuties<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         sqlx::query("DELETE FROM duties WHERE holder = $1")
             .bind(self.0)
             .execute(connection)
             .await?;
         Ok(())
     }
-}
-
-/// See [`crate::journal::Journal::recall`].
-pub(super) struct Recall<'call>(pub(super) &'call str);
-
-#[async_trait]
-impl Call for Recall<'_> {
-    type Reply = Option<String>;
-
-    async fn make(&self, connection: &mut PgConnection) -> Result<Option<String>, Failure> {
-        recall(connection, self.0).await
-    }
-}
-
-/// See [`crate::journal::Journal::remember`].
-pub(super) struct Remember<'call> {
-    pub(super) name: &'call str,
-    pub(super) value: &'call str,
-}
-
-#[async_trait]
-impl Call for Remember<'_> {
-    type Reply = ();
-
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
-        remember(connection, self.name, self.value).await
-    }
-}
-
-/// See [`crate::journal::Journal::prune`].
-pub(super) struct Pruning<'call> {
-    pub(super) prune: &'call Prune,
-    pub(super) limit: usize,
-}
-
-#[async_trait]
-impl Call for Pruning<'_> {
-    type Reply = Pruned;
-
-    async fn make(&self, connection: &mut PgConnection) -> Result<Pruned, Failure> {
-        let Self { prune, limit } = self;
-        let mut transaction = connection.begin().await?;
-        let (before_ms, place) = (prune.payloads_before_ms, "payloads_pruned");
-        let (payloads, more_payloads) = ended(&mut transaction, place, before_ms, *limit).await?;
-        let payloads = delete(&mut transaction, DELETE_PAYLOADS, &payloads).await?;
-        let (before_ms, place) = (prune.records_before_ms, "records_pruned");
-        let (mut records, more_records) = ended(&mut transaction, place, before_ms, *limit).await?;
-        if let Some(before_ms) = prune.dead_before_ms {
-            let left = limit.saturating_sub(records.len());
-            records.append(&mut dead(&mut transaction, before_ms, left).await?);
-        }
-        let more = more_payloads || more_records || records.len() >= *limit;
-        let records = delete_records(&mut transaction, records).await?;
-        transaction.commit().await?;
-        Ok(Pruned {
-            payloads,
-            records,
-            more,
-        })
-    }
-}
-
-/// The next of those that were delivered or cancelled before an instant. Goes on from the place
-/// that it got to the last time: what ends later has a later instant, so nothing is looked at
-/// twice. That holds of the dead in between as well: one that is discarded ends anew.
-async fn ended(
-    connection: &mut PgConnection,
-    place: &str,
-    before_ms: i64,
-    limit: usize,
-) -> Result<(Vec<i64>, bool), Failure> {
-    let (at_ms, row) = match recall(connection, place).await? {
-        None => (i64::MIN, i64::MIN),
-        Some(text) => read_place(&text)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is no place")))?,
-    };
-    let found: Vec<(i64, i64, bool)> = sqlx::query_as(
-        "SELECT ended_ms, notification, state = 'dead' FROM statuses
-         WHERE ended_ms IS NOT NULL AND (ended_ms, notification) > ($1, $2) AND ended_ms < $3
-         ORDER BY ended_ms, notification LIMIT $4",
-    )
-    .bind(at_ms)
-    .bind(row)
-    .bind(before_ms)
-    .bind(limit_of(limit))
-    .fetch_all(&mut *connection)
-    .await?;
-    if let Some((at_ms, row, _)) = found.last() {
-        remember(connection, place, &format!("{at_ms}/{row}")).await?;
-    }
-    let more = found.len() >= limit;
-    let rows = found.into_iter().filter(|(_, _, dead)| !dead);
-    Ok((rows.map(|(_, row, _)| row).collect(), more))
-}
-
-fn read_place(text: &str) -> Option<(i64, i64)> {
-    let (at_ms, row) = text.split_once('/')?;
-    Some((at_ms.parse().ok()?, row.parse().ok()?))
-}
-
-/// Locked, so that none of them is replayed meanwhile.
-async fn dead(
-    connection: &mut PgConnection,
-    before_ms: i64,
-    limit: usize,
-) -> Result<Vec<i64>, Failure> {
-    let found = sqlx::query_scalar(
-        "SELECT notification FROM statuses WHERE state = 'dead' AND ended_ms < $1
-         ORDER BY ended_ms, notification LIMIT $2
-         FOR UPDATE SKIP LOCKED",
-    )
-    .bind(before_ms)
-    .bind(limit_of(limit))
-    .fetch_all(connection)
-    .await?;
-    Ok(found)
-}
-
-/// A notification with all that belongs to it.
-async fn delete_records(connection: &mut PgConnection, mut rows: Vec<i64>) -> Result<u64, Failure> {
-    rows.sort_unstable();
-    for statement in [
-        DELETE_PAYLOADS,
-        // A key that is registered again must not begin set aside.
-        "DELETE FROM set_aside AS a USING notifications AS n
-         WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
-        "DELETE FROM attempts WHERE notification = ANY($1)",
-        "DELETE FROM transitions WHERE notification = ANY($1)",
-        "DELETE FROM statuses WHERE notification = ANY($1)",
-    ] {
-        delete(connection, statement, &rows).await?;
-    }
-    let statement = "DELETE FROM notifications WHERE row_id = ANY($1)";
-    delete(connection, statement, &rows).await
-}
-
-async fn delete(
-    connection: &mut PgConnection,
-    statement: &'static str,
-    rows: &[i64],
-) -> Result<u64, Failure> {
-    if rows.is_empty() {
-        return Ok(0);
-    }
-    let deleted = sqlx::query(statement)
-        .bind(rows)
-        .execute(connection)
-        .await?;
-    Ok(deleted.rows_affected())
-}
-
-async fn recall(connection: &mut PgConnection, name: &str) -> Result<Option<String>, Failure> {
-    let value = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'kept:' || $1")
-        .bind(name)
-        .fetch_optional(connection)
-        .await?;
-    Ok(value)
-}
-
-async fn remember(connection: &mut PgConnection, name: &str, value: &str) -> Result<(), Failure> {
-    sqlx::query(
-        "INSERT INTO meta (name, value) VALUES ('kept:' || $1, $2)
-         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-    )
-    .bind(name)
-    .bind(value)
-    .execute(connection)
-    .await?;
-    Ok(())
 }

@@ -1,9 +1,10 @@
 //! Opening the journal: reaching the server, and making sure that the schema is this version's.
 
 use super::PostgresJournal;
-use super::connections::{Connections, connect};
-use super::error::{Failure, LOCK_NOT_AVAILABLE, code};
+use super::connections::Connections;
+use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use super::schema::{self, Schema};
+use super::session::connect;
 use crate::journal::JournalError;
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgSslMode};
@@ -34,7 +35,7 @@ impl PostgresJournal {
     /// [`JournalError::Unavailable`] if it cannot be reached. Neither repeats the password.
     pub async fn open(url: &str, instance: &str, migrate: bool) -> Result<Self, JournalError> {
         let options = parse(url)?;
-        let at = |error| located(&options, error);
+        let at = |error| with_location(&options, error);
         let mut connection = connect(&options).await.map_err(at)?;
         match schema::look(&mut connection).await.map_err(at)? {
             Schema::UpToDate => {}
@@ -70,7 +71,7 @@ impl PostgresJournal {
     /// share it.
     pub async fn hold(&self, sharing: Sharing) -> Result<(), JournalError> {
         let options = self.connections.options();
-        let at = |error| located(options, error);
+        let at = |error| with_location(options, error);
         let mut connection = connect(options).await.map_err(at)?;
         // Waits a moment: the session of a server that was killed has to end first.
         let lock = match sharing {
@@ -87,7 +88,7 @@ impl PostgresJournal {
                  servers that share a journal share a Redis too"
                     .into(),
             )),
-            _ => at(Failure::from(error).into()),
+            _ => at(PostgresFailure::from(error).into()),
         })?;
         *self.held.lock().await = Some(connection);
         Ok(())
@@ -99,7 +100,7 @@ impl PostgresJournal {
     /// As [`PostgresJournal::open`].
     pub async fn migrate(url: &str) -> Result<Vec<String>, JournalError> {
         let options = parse(url)?;
-        let at = |error| located(&options, error);
+        let at = |error| with_location(&options, error);
         let connection = connect(&options).await.map_err(at)?;
         schema::migrate(connection).await.map_err(at)
     }
@@ -115,7 +116,7 @@ fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
     };
     // On this very machine, encrypting what nobody can overhear costs time without end: the records
     // of one call go out one by one, and each waits for the one before to be acknowledged.
-    let options = if is_local(options.get_host()) && !says_sslmode(url) {
+    let options = if is_local(options.get_host()) && !has_sslmode(url) {
         options.ssl_mode(PgSslMode::Disable)
     } else {
         options
@@ -124,7 +125,7 @@ fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
     Ok(options.extra_float_digits(None).disable_statement_logging())
 }
 
-fn says_sslmode(url: &str) -> bool {
+fn has_sslmode(url: &str) -> bool {
     let (_, parameters) = url.split_once('?').unwrap_or_default();
     let mut names = parameters
         .split('&')
@@ -143,7 +144,7 @@ fn is_local(host: &str) -> bool {
 }
 
 /// Says which database it is about.
-fn located(options: &PgConnectOptions, error: JournalError) -> JournalError {
+fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalError {
     let place = format!(
         "postgres://{}:{}/{}",
         options.get_host(),
@@ -165,7 +166,7 @@ async fn identify(connection: &mut PgConnection) -> Result<String, JournalError>
     let known = sqlx::query_scalar(read)
         .fetch_optional(&mut *connection)
         .await
-        .map_err(Failure::from)?;
+        .map_err(PostgresFailure::from)?;
     if let Some(id) = known {
         return Ok(id);
     }
@@ -173,9 +174,9 @@ async fn identify(connection: &mut PgConnection) -> Result<String, JournalError>
         .bind(Uuid::now_v7().to_string())
         .execute(&mut *connection)
         .await
-        .map_err(Failure::from)?;
+        .map_err(PostgresFailure::from)?;
     let id = sqlx::query_scalar(read).fetch_one(connection).await;
-    Ok(id.map_err(Failure::from)?)
+    Ok(id.map_err(PostgresFailure::from)?)
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::load::{notification_of, payload_columns, stored_columns};
 use crate::domain::key::Key;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::{Fields, Ladders};
-use crate::journal::{Bodies, Cursor, Pending, limit_of};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Cursor, Pending};
 use async_trait::async_trait;
 use bytes::Bytes;
 use sqlx::Row as _;
@@ -15,7 +17,7 @@ use tokio::task::coop::consume_budget;
 /// A page ends once its bodies come to this much.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
-/// A stretch of one index, looked up row by row. A long body stands outside of its row, so it is not
+/// A range of one index, looked up row by row. A long body stands outside of its row, so it is not
 /// read before the page is cut.
 const PAGE: &str = concat!(
     "WITH weighed AS (
@@ -48,7 +50,7 @@ const PAGE: &str = concat!(
      ORDER BY s.next_due_ms, s.notification"
 );
 
-/// The same stretch without the bodies: PostgreSQL knows the length of a long one without reading it.
+/// The same range without the bodies: PostgreSQL knows the length of a long one without reading it.
 const PAGE_WITHOUT_BODIES: &str = concat!(
     "SELECT ",
     stored_columns!(),
@@ -79,14 +81,14 @@ const BODIES: &str = "
         SELECT body FROM payloads WHERE notification = n.row_id OFFSET 0
     ) AS p";
 
-/// See [`crate::journal::Journal::bodies`].
+/// See [`crate::journal::JournalReads::bodies`].
 pub(super) struct FindBodies<'call>(pub(super) &'call [Key]);
 
 #[async_trait]
-impl Call for FindBodies<'_> {
+impl PostgresCall for FindBodies<'_> {
     type Reply = Vec<Option<Bytes>>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let found = sqlx::query(BODIES)
             .bind(self.0.iter().map(Key::topic).bind_iter())
             .bind(self.0.iter().map(Key::id).bind_iter())
@@ -96,33 +98,63 @@ impl Call for FindBodies<'_> {
     }
 }
 
-/// See [`crate::journal::Journal::pending_page`].
-pub(super) struct PendingPage {
+/// See [`crate::journal::JournalReads::pending`].
+pub(super) struct FindPending<'call>(pub(super) &'call Key);
+
+#[async_trait]
+impl PostgresCall for FindPending<'_> {
+    type Reply = Option<Pending>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Option<Pending>, PostgresFailure> {
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            stored_columns!(),
+            ", ",
+            payload_columns!("p"),
+            " FROM notifications AS n
+              JOIN statuses AS s ON s.notification = n.row_id
+              LEFT JOIN payloads AS p ON p.notification = n.row_id
+              WHERE n.topic = $1 AND n.id = $2 AND s.state = 'scheduled' AND NOT EXISTS (
+                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+              )"
+        ))
+        .bind(self.0.topic())
+        .bind(self.0.id())
+        .fetch_optional(connection)
+        .await?;
+        let pending =
+            found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), PendingBodies::Read));
+        Ok(pending.transpose()?)
+    }
+}
+
+/// See [`crate::journal::JournalMaintenance::pending_page`].
+pub(super) struct FindPendingPage {
     pub(super) cursor: Option<Cursor>,
     pub(super) limit: usize,
-    pub(super) bodies: Bodies,
+    pub(super) bodies: PendingBodies,
 }
 
 #[async_trait]
-impl Call for PendingPage {
+impl PostgresCall for FindPendingPage {
     type Reply = (Vec<Pending>, Option<Cursor>);
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Self::Reply, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let after = self.cursor.unwrap_or(Cursor {
             at_ms: i64::MIN,
             row: i64::MIN,
         });
         let page = match self.bodies {
-            Bodies::Read => sqlx::query(PAGE),
-            Bodies::Left => sqlx::query(PAGE_WITHOUT_BODIES),
+            PendingBodies::Read => sqlx::query(PAGE),
+            PendingBodies::LengthOnly => sqlx::query(PAGE_WITHOUT_BODIES),
         };
         let page = page
             .bind(after.at_ms)
             .bind(after.row)
             .bind(limit_of(self.limit));
         let page = match self.bodies {
-            Bodies::Read => page.bind(PAGE_BYTES),
-            Bodies::Left => page,
+            PendingBodies::Read => page.bind(PAGE_BYTES),
+            PendingBodies::LengthOnly => page,
         };
         let found = page.fetch_all(connection).await?;
         let mut ladders = Ladders::default();

@@ -8,15 +8,15 @@
 //! so that two instances that register the same ones wait for each other and do not lock each other
 //! out.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::load::{load, lock};
-use super::statements::update_statuses;
+use super::statements::{each, indexes_from, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::rows::headers_text;
-use crate::journal::{RegisterResult, Registering, body_of};
+use crate::journal::sql_values::{body_of, headers_text};
+use crate::journal::{RegisterResult, Registering};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// number comes again, and it would have to be within the same millisecond.
 pub(super) const ARRIVAL_BITS: u32 = 21;
 
-/// One row per new notification in each of the three tables. Gives the places in the batch of those
+/// One row per new notification in each of the three tables. Gives the indexes in the batch of those
 /// that were new.
 const REGISTER: &str = "
     WITH fresh AS MATERIALIZED (
@@ -46,7 +46,7 @@ const REGISTER: &str = "
         WHERE (
             SELECT TRUE FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
         ) IS NULL
-    ), named AS (
+    ), notification AS (
         INSERT INTO notifications (
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
             registered_ms, actor, instance
@@ -61,26 +61,29 @@ const REGISTER: &str = "
         )
         SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE
         FROM fresh
-    ), carried AS (
+    ), payload AS (
         INSERT INTO payloads (notification, headers, body)
         SELECT row_id, headers, body FROM fresh
     )
     SELECT array_agg(place) FROM fresh";
 
-/// See [`crate::journal::Journal::register`].
-pub(super) struct Register<'batch> {
+/// See [`crate::journal::JournalWrites::register`].
+pub(super) struct RegisterNotifications<'batch> {
     pub(super) batch: &'batch [Registering],
     pub(super) instance: &'batch Arc<str>,
 }
 
 #[async_trait]
-impl Call for Register<'_> {
+impl PostgresCall for RegisterNotifications<'_> {
     type Reply = Vec<RegisterResult>;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Vec<RegisterResult>, Failure> {
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut seen = HashSet::with_capacity(self.batch.len());
         let first: Vec<usize> = (0..self.batch.len())
-            .filter(|place| seen.insert(&self.batch[*place].notification.key))
+            .filter(|index| seen.insert(&self.batch[*index].notification.key))
             .collect();
         if first.is_empty() {
             return Ok(Vec::new());
@@ -88,7 +91,7 @@ impl Call for Register<'_> {
         let created = if self.batch.iter().all(is_at_its_start) {
             self.insert(connection, &first).await?
         } else {
-            self.insert_where_they_stand(connection, &first).await?
+            self.insert_with_progress(connection, &first).await?
         };
         if created.len() == self.batch.len() {
             return Ok(vec![RegisterResult::Created; created.len()]);
@@ -115,16 +118,16 @@ fn is_at_its_start(one: &Registering) -> bool {
         && !clamped
 }
 
-impl Register<'_> {
-    /// Likewise where some have come further already.
-    async fn insert_where_they_stand(
+impl RegisterNotifications<'_> {
+    /// Inserts a batch in which some are further than at their start, and sets how far they are.
+    async fn insert_with_progress(
         &self,
         connection: &mut PgConnection,
-        places: &[usize],
-    ) -> Result<HashSet<usize>, Failure> {
+        indexes: &[usize],
+    ) -> Result<HashSet<usize>, PostgresFailure> {
         let mut transaction = connection.begin().await?;
-        let created = self.insert(&mut transaction, places).await?;
-        let new: Vec<&Registering> = created.iter().map(|place| &self.batch[*place]).collect();
+        let created = self.insert(&mut transaction, indexes).await?;
+        let new: Vec<&Registering> = created.iter().map(|index| &self.batch[*index]).collect();
         let keys: Vec<&Key> = new.iter().map(|one| &one.notification.key).collect();
         let mut stored = lock(&mut transaction, &keys).await?;
         let mut moved = Vec::new();
@@ -139,52 +142,34 @@ impl Register<'_> {
         Ok(created)
     }
 
-    /// Gives the places of those that are new.
+    /// Gives the indexes of those that are new.
     async fn insert(
         &self,
         connection: &mut PgConnection,
-        places: &[usize],
-    ) -> Result<HashSet<usize>, Failure> {
-        macro_rules! each {
-            ($one:ident => $value:expr) => {
-                places
-                    .iter()
-                    .map(|place| {
-                        let $one = &self.batch[*place];
-                        $value
-                    })
-                    .bind_iter()
-            };
-        }
+        indexes: &[usize],
+    ) -> Result<HashSet<usize>, PostgresFailure> {
+        let new: Vec<&Registering> = indexes.iter().map(|index| &self.batch[*index]).collect();
         let created: Option<Vec<i32>> = sqlx::query_scalar(REGISTER)
-            .bind(each!(one => one.notification.key.topic()))
-            .bind(each!(one => one.notification.key.id()))
-            .bind(each!(one => one.notification.webhook_id.to_bytes()))
-            .bind(each!(one => one.notification.lane.as_str()))
-            .bind(each!(one => one.notification.destination.as_str()))
-            .bind(each!(one => one.notification.ladder.to_text()))
-            .bind(each!(one => one.notification.ack.as_str()))
-            .bind(each!(one => one.notification.content_type.as_str()))
-            .bind(each!(one => one.notification.fingerprint.as_slice()))
-            .bind(each!(one => one.notification.registered_ms))
-            .bind(each!(one => &*one.actor.0))
-            .bind(each!(one => one.progress.first_due_ms))
-            .bind(each!(one => one.progress.deadline_ms))
-            .bind(each!(one => headers_text(&one.notification)))
-            .bind(each!(one => body_of(&one.notification).as_ref()))
-            .bind(
-                places
-                    .iter()
-                    .map(|place| i32::try_from(*place).unwrap_or(i32::MAX))
-                    .bind_iter(),
-            )
+            .bind(each!(new, one => one.notification.key.topic()))
+            .bind(each!(new, one => one.notification.key.id()))
+            .bind(each!(new, one => one.notification.webhook_id.to_bytes()))
+            .bind(each!(new, one => one.notification.lane.as_str()))
+            .bind(each!(new, one => one.notification.destination.as_str()))
+            .bind(each!(new, one => one.notification.ladder.to_text()))
+            .bind(each!(new, one => one.notification.ack.as_str()))
+            .bind(each!(new, one => one.notification.content_type.as_str()))
+            .bind(each!(new, one => one.notification.fingerprint.as_slice()))
+            .bind(each!(new, one => one.notification.registered_ms))
+            .bind(each!(new, one => &*one.actor.0))
+            .bind(each!(new, one => one.progress.first_due_ms))
+            .bind(each!(new, one => one.progress.deadline_ms))
+            .bind(each!(new, one => headers_text(&one.notification)))
+            .bind(each!(new, one => body_of(&one.notification).as_ref()))
+            .bind(each!(indexes, index => i32::try_from(*index).unwrap_or(i32::MAX)))
             .bind(&**self.instance)
             .fetch_one(connection)
             .await?;
-        let created = created.unwrap_or_default().into_iter();
-        Ok(created
-            .filter_map(|place| usize::try_from(place).ok())
-            .collect())
+        Ok(indexes_from(created.unwrap_or_default()).collect())
     }
 
     /// The replies when something of the batch was here before, or stands in it twice.
@@ -192,10 +177,10 @@ impl Register<'_> {
         &self,
         connection: &mut PgConnection,
         created: &HashSet<usize>,
-    ) -> Result<Vec<RegisterResult>, Failure> {
+    ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut known: HashMap<Key, Snapshot> = HashMap::new();
-        for place in created {
-            let one = &self.batch[*place];
+        for index in created {
+            let one = &self.batch[*index];
             let snapshot = Snapshot::of_new(&one.notification, one.progress);
             known.insert(one.notification.key.clone(), snapshot);
         }
@@ -207,14 +192,14 @@ impl Register<'_> {
             .collect();
         let found = load(connection, &wanted).await?.into_iter();
         known.extend(found.map(|(key, stored)| (key, stored.snapshot)));
-        let reply = |(place, one): (usize, &Registering)| {
-            if created.contains(&place) {
+        let reply = |(index, one): (usize, &Registering)| {
+            if created.contains(&index) {
                 return Ok(RegisterResult::Created);
             }
             match known.get(&one.notification.key) {
                 Some(snapshot) => Ok(RegisterResult::Existing(Box::new(snapshot.clone()))),
                 // It was pruned a moment ago: so it can be registered.
-                None => Err(Failure::Conflict(format!(
+                None => Err(PostgresFailure::Conflict(format!(
                     "{} has gone",
                     one.notification.key
                 ))),

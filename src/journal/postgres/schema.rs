@@ -3,7 +3,7 @@
 //! Migrations only add, so servers of the version before go on working while one of this version
 //! brings the schema up to date. Several that start at once take turns.
 
-use super::error::{Failure, LOCK_NOT_AVAILABLE, code};
+use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use crate::journal::JournalError;
 use sqlx::migrate::{Migrate as _, MigrateError, Migration, Migrator};
 use sqlx::postgres::PgConnection;
@@ -61,7 +61,7 @@ pub(super) async fn look(connection: &mut PgConnection) -> Result<Schema, Journa
 /// Brings the schema up to date and says what that took. The connection is of no use afterwards.
 pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>, JournalError> {
     let db = &mut connection;
-    db.execute(SESSION).await.map_err(Failure::from)?;
+    db.execute(SESSION).await.map_err(PostgresFailure::from)?;
     // It is given back when the connection ends, however it ends.
     let locked = sqlx::query("SELECT pg_advisory_lock(hashtextextended('ringback migrate', 0))")
         .execute(&mut *db)
@@ -70,7 +70,7 @@ pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>,
         Some(LOCK_NOT_AVAILABLE) => JournalError::Refused(
             "another server has been bringing its schema up to date for 30 s; try again".into(),
         ),
-        _ => Failure::from(error).into(),
+        _ => PostgresFailure::from(error).into(),
     })?;
     let missing = match look(db).await? {
         Schema::UpToDate => Vec::new(),
@@ -100,7 +100,7 @@ async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, Journal
             .bind("notifications")
             .fetch_one(&mut *connection)
             .await
-            .map_err(Failure::from)?;
+            .map_err(PostgresFailure::from)?;
     if !ours && theirs {
         return Err(JournalError::Refused(
             "its tables belong to another program; give Ringback a database or a schema of its own"
@@ -118,7 +118,7 @@ async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, Journal
 fn failed(error: MigrateError) -> JournalError {
     match error {
         MigrateError::Execute(cause) | MigrateError::ExecuteMigration(cause, _) => {
-            Failure::from(cause).into()
+            PostgresFailure::from(cause).into()
         }
         _ => JournalError::Refused(error.to_string()),
     }

@@ -1,12 +1,12 @@
 //! The notifications that are set aside: writing one down, releasing one, listing them.
 
-use super::connections::Call;
-use super::error::Failure;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
 use super::statements::storable;
 use crate::domain::key::Key;
-use crate::journal::rows::Fields;
-use crate::journal::rows::Released;
-use crate::journal::{AllSetAside, SettingAside, limit_of};
+use crate::journal::rows::{Fields, Released};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{AllSetAside, SettingAside};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
@@ -31,17 +31,17 @@ macro_rules! pending_set_aside {
     };
 }
 
-/// See [`crate::journal::Journal::set_aside`]. Made twice, it does no more than once.
+/// See [`crate::journal::JournalWrites::set_aside`]. Made twice, it does no more than once.
 pub(super) struct SetOneAside<'call> {
     pub(super) setting: &'call SettingAside,
     pub(super) instance: &'call Arc<str>,
 }
 
 #[async_trait]
-impl Call for SetOneAside<'_> {
+impl PostgresCall for SetOneAside<'_> {
     type Reply = ();
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<(), Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<(), PostgresFailure> {
         let Self { setting, instance } = self;
         sqlx::query(
             "INSERT INTO set_aside (topic, id, at_ms, reason, instance)
@@ -62,7 +62,7 @@ impl Call for SetOneAside<'_> {
 pub(super) async fn release(
     connection: &mut PgConnection,
     key: &Key,
-) -> Result<Option<Released>, Failure> {
+) -> Result<Option<Released>, PostgresFailure> {
     let found = sqlx::query(
         "DELETE FROM set_aside WHERE topic = $1 AND id = $2 RETURNING at_ms, reason, instance",
     )
@@ -74,16 +74,16 @@ pub(super) async fn release(
     Ok(released.transpose()?)
 }
 
-/// See [`crate::journal::Journal::all_set_aside`].
-pub(super) struct All {
+/// See [`crate::journal::JournalMaintenance::all_set_aside`].
+pub(super) struct FindSetAside {
     pub(super) limit: usize,
 }
 
 #[async_trait]
-impl Call for All {
+impl PostgresCall for FindSetAside {
     type Reply = AllSetAside;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<AllSetAside, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<AllSetAside, PostgresFailure> {
         let total: i64 = sqlx::query_scalar(pending_set_aside!("count(*)", ""))
             .fetch_one(&mut *connection)
             .await?;

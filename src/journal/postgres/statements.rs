@@ -1,11 +1,10 @@
 //! The statements that write what was decided here, each over any number of rows.
 
-use super::error::Failure;
+use super::error::PostgresFailure;
 use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
-use crate::journal::recordings::{AttemptName, AttemptRow};
-use crate::journal::rows::Stored;
-use sqlx::Row as _;
+use crate::journal::recording_batch::{AttemptIdentity, AttemptRow};
+use crate::journal::rows::StoredNotification;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,17 +16,18 @@ macro_rules! each {
         $rows.iter().map(|$row| $value).bind_iter()
     };
 }
+pub(super) use each;
 
 /// Which of these attempts are kept already.
 pub(super) async fn kept_attempts(
     connection: &mut PgConnection,
     rows: &[AttemptRow<'_>],
-) -> Result<HashSet<AttemptName>, Failure> {
+) -> Result<HashSet<AttemptIdentity>, PostgresFailure> {
     if rows.is_empty() {
         return Ok(HashSet::new());
     }
-    let places = 0..i32::try_from(rows.len()).unwrap_or(i32::MAX);
-    let found = sqlx::query(
+    let numbers = 0..i32::try_from(rows.len()).unwrap_or(i32::MAX);
+    let found: Vec<i32> = sqlx::query_scalar(
         "SELECT g.place
          FROM unnest(
             $1::BIGINT[], $2::INTEGER[], $3::INTEGER[], $4::BIGINT[], $5::TEXT[], $6::INTEGER[]
@@ -43,18 +43,11 @@ pub(super) async fn kept_attempts(
     .bind(each!(rows, row => integer(row.recording.attempt.number)))
     .bind(each!(rows, row => row.recording.attempt.started_ms))
     .bind(each!(rows, row => row.recording.attempt.answer.outcome.as_str()))
-    .bind(places.bind_iter())
+    .bind(numbers.bind_iter())
     .fetch_all(connection)
     .await?;
-    let mut kept = HashSet::new();
-    for row in &found {
-        let place: i32 = row.try_get(0)?;
-        let row = usize::try_from(place)
-            .ok()
-            .and_then(|place| rows.get(place));
-        kept.extend(row.map(AttemptRow::name));
-    }
-    Ok(kept)
+    let kept = indexes_from(found).filter_map(|index| rows.get(index));
+    Ok(kept.map(AttemptRow::identity).collect())
 }
 
 /// Adds attempts.
@@ -62,7 +55,7 @@ pub(super) async fn insert_attempts(
     connection: &mut PgConnection,
     rows: &[AttemptRow<'_>],
     instance: &Arc<str>,
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -96,8 +89,8 @@ pub(super) async fn insert_attempts(
 /// Writes down where notifications stand now.
 pub(super) async fn update_statuses(
     connection: &mut PgConnection,
-    rows: &[Stored],
-) -> Result<(), Failure> {
+    rows: &[StoredNotification],
+) -> Result<(), PostgresFailure> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -147,7 +140,7 @@ pub(super) async fn update_statuses(
 pub(super) async fn insert_history(
     connection: &mut PgConnection,
     rows: &[HistoryRow],
-) -> Result<(), Failure> {
+) -> Result<(), PostgresFailure> {
     if rows.is_empty() {
         return Ok(());
     }
@@ -181,4 +174,10 @@ pub(super) fn storable(text: &str) -> Cow<'_, str> {
 /// A count as the tables keep it.
 pub(super) fn integer(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
+}
+
+/// The indexes of rows as a statement gives them back.
+pub(super) fn indexes_from(given: Vec<i32>) -> impl Iterator<Item = usize> {
+    let given = given.into_iter();
+    given.filter_map(|index| usize::try_from(index).ok())
 }

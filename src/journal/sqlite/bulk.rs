@@ -4,7 +4,7 @@
 //! go together in one `VALUES` list. The lists come in a few fixed lengths, so that each statement
 //! is prepared once and kept.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl Bulk {
         connection: &mut SqliteConnection,
         rows: &[Row],
         bind: impl Fn(Statement, &Row) -> Statement,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), SqliteFailure> {
         for (sql, rows) in self.split(rows) {
             let statement = rows.iter().fold(statement(sql), &bind);
             statement.execute(&mut *connection).await?;
@@ -50,7 +50,7 @@ impl Bulk {
         connection: &mut SqliteConnection,
         rows: &[Row],
         bind: impl Fn(Statement, &Row) -> Statement,
-    ) -> Result<Vec<SqliteRow>, Failure> {
+    ) -> Result<Vec<SqliteRow>, SqliteFailure> {
         let mut found = Vec::new();
         for (sql, rows) in self.split(rows) {
             let statement = rows.iter().fold(statement(sql), &bind);

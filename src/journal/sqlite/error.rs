@@ -18,16 +18,16 @@ const NOT_A_DATABASE: i64 = 26;
 /// Why a call failed, as its caller is told. A type of its own, so that `?` translates what sqlx says.
 #[derive(Debug, Error)]
 #[error(transparent)]
-pub(super) struct Failure(#[from] JournalError);
+pub(in crate::journal) struct SqliteFailure(#[from] JournalError);
 
-impl From<sqlx::Error> for Failure {
+impl From<sqlx::Error> for SqliteFailure {
     fn from(error: sqlx::Error) -> Self {
         Self(failed(error))
     }
 }
 
-impl From<Failure> for JournalError {
-    fn from(failure: Failure) -> Self {
+impl From<SqliteFailure> for JournalError {
+    fn from(failure: SqliteFailure) -> Self {
         failure.0
     }
 }

@@ -1,17 +1,18 @@
 //! Lists: the page that an index gives.
 //!
-//! A page is a stretch of one index, from its newest end or the cursor on. No page sorts, skips or
+//! A page is a range of one index, from its newest end or the cursor on. No page sorts, skips or
 //! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
 //! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
 //! a cursor, so that a filter which hardly anything passes cannot keep a reader busy.
 
 use super::bulk::Statement;
-use super::error::Failure;
+use super::error::SqliteFailure;
 use super::load::stored_columns;
 use crate::domain::state::Cause;
-use crate::journal::list::{Index, Plan, Stretch};
-use crate::journal::rows::{Fields, Ladders, Stored};
-use crate::journal::{Cursor, Filter, Order, Page, limit_of};
+use crate::journal::list_plan::{ListIndex, ListPlan, ListRange};
+use crate::journal::rows::{Fields, Ladders, StoredNotification};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
 /// Gives a page for which at most `most_scanned` rows are looked up.
@@ -22,31 +23,31 @@ pub(super) async fn list(
     cursor: Option<Cursor>,
     limit: usize,
     most_scanned: usize,
-) -> Result<Page, Failure> {
-    let Some(plan) = Plan::of(filter, order) else {
-        return Ok(Page::default());
+) -> Result<SnapshotPage, SqliteFailure> {
+    let Some(plan) = ListPlan::of(filter, order) else {
+        return Ok(SnapshotPage::default());
     };
-    let mut stretch = stretch_of(filter, cursor);
+    let mut range = range_of(filter, cursor);
     let limit = limit.max(1);
     let mut reading = readers.begin().await?;
-    let mut floor = None;
+    let mut scan_end = None;
     if !is_exact(&plan) {
         let skipped = most_scanned.saturating_sub(1);
-        let found = bound(floor_sql(&plan), &plan, stretch, skipped)
+        let found = query(scan_end_sql(&plan), &plan, range, skipped)
             .fetch_optional(&mut *reading)
             .await?;
         if let Some(row) = found {
             let last = Fields::of(&row).cursor()?;
-            stretch.lower = (last.at_ms, last.row);
-            floor = Some(last);
+            range.lower = (last.at_ms, last.row);
+            scan_end = Some(last);
         }
     }
-    let found = bound(page_sql(&plan), &plan, stretch, limit.saturating_add(1))
+    let found = query(page_sql(&plan), &plan, range, limit.saturating_add(1))
         .fetch_all(&mut *reading)
         .await?;
     let more = found.len() > limit;
     let mut ladders = Ladders::default();
-    let page: Vec<Stored> = found
+    let page: Vec<StoredNotification> = found
         .iter()
         .take(limit)
         .map(|row| Fields::of(row).stored(&mut ladders))
@@ -59,21 +60,21 @@ pub(super) async fn list(
             },
             row: last.row_id,
         }),
-        _ => floor,
+        _ => scan_end,
     };
-    Ok(Page {
+    Ok(SnapshotPage {
         items: page.into_iter().map(|stored| stored.snapshot).collect(),
         next,
     })
 }
 
-fn stretch_of(filter: &Filter, cursor: Option<Cursor>) -> Stretch {
+fn range_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
     let first = |at_ms| (at_ms, i64::MIN);
-    Stretch::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
+    ListRange::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
 }
 
-/// Whether the index covers the whole filter, so that every row of the stretch is an item.
-fn is_exact(plan: &Plan<'_>) -> bool {
+/// Whether the index covers the whole filter, so that every row of the range is an item.
+fn is_exact(plan: &ListPlan<'_>) -> bool {
     conditions(plan, Parts::All) == conditions(plan, Parts::Covered) && plan.filter.cause.is_none()
 }
 
@@ -85,7 +86,7 @@ enum Parts {
     Covered,
 }
 
-fn page_sql(plan: &Plan<'_>) -> String {
+fn page_sql(plan: &ListPlan<'_>) -> String {
     let conditions = conditions(plan, Parts::All);
     let cause = plan.filter.cause.map_or("", |_| " AND n.cause = ?3");
     let conditions = format!("{conditions}{cause}");
@@ -93,7 +94,7 @@ fn page_sql(plan: &Plan<'_>) -> String {
 }
 
 /// Finds the last row that a page may look up, in the index alone.
-fn floor_sql(plan: &Plan<'_>) -> String {
+fn scan_end_sql(plan: &ListPlan<'_>) -> String {
     let conditions = conditions(plan, Parts::Covered);
     let columns = format!("n.{}, n.row_id", at_of(plan));
     sql(plan, &columns, &conditions, "LIMIT 1 OFFSET ?8")
@@ -101,7 +102,7 @@ fn floor_sql(plan: &Plan<'_>) -> String {
 
 /// Every index is named: SQLite's own choice may sort millions of rows, since it knows nothing
 /// of how many there are of each kind.
-fn sql(plan: &Plan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
+fn sql(plan: &ListPlan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
     let (at, index) = (at_of(plan), index_of(plan));
     format!(
         "SELECT {columns} FROM notifications AS n INDEXED BY {index}
@@ -110,38 +111,41 @@ fn sql(plan: &Plan<'_>, columns: &str, conditions: &str, limit: &str) -> String 
     )
 }
 
-fn conditions(plan: &Plan<'_>, parts: Parts) -> String {
+fn conditions(plan: &ListPlan<'_>, parts: Parts) -> String {
     let mut conditions = String::new();
     // What an index leaves out is spelt out as in its definition, or SQLite would not use it.
-    if plan.index == Index::Ended {
+    if plan.index == ListIndex::Ended {
         conditions.push_str(" AND n.ended_ms IS NOT NULL");
     }
-    let of_state = matches!(plan.index, Index::OfState(_) | Index::EndedOfState(_));
+    let of_state = matches!(
+        plan.index,
+        ListIndex::OfState(_) | ListIndex::EndedOfState(_)
+    );
     let is_spelt = |covered: bool| covered || parts == Parts::All;
     if let Some(state) = plan.state.filter(|_| is_spelt(of_state)) {
         conditions.push_str(&format!(" AND n.state = '{state}'"));
     }
-    if plan.filter.lane.is_some() && is_spelt(plan.index == Index::OfLane) {
+    if plan.filter.lane.is_some() && is_spelt(plan.index == ListIndex::OfLane) {
         conditions.push_str(" AND n.lane = ?1");
     }
-    if plan.filter.topic.is_some() && is_spelt(plan.index == Index::OfTopic) {
+    if plan.filter.topic.is_some() && is_spelt(plan.index == ListIndex::OfTopic) {
         conditions.push_str(" AND n.topic = ?2");
     }
     conditions
 }
 
-fn index_of(plan: &Plan<'_>) -> String {
+fn index_of(plan: &ListPlan<'_>) -> String {
     match plan.index {
-        Index::Everything => "registered".to_string(),
-        Index::OfLane => "registered_by_lane".to_string(),
-        Index::OfTopic => "registered_by_topic".to_string(),
-        Index::OfState(state) => format!("registered_{state}"),
-        Index::Ended => "ended".to_string(),
-        Index::EndedOfState(state) => format!("ended_{state}"),
+        ListIndex::Everything => "registered".to_string(),
+        ListIndex::OfLane => "registered_by_lane".to_string(),
+        ListIndex::OfTopic => "registered_by_topic".to_string(),
+        ListIndex::OfState(state) => format!("registered_{state}"),
+        ListIndex::Ended => "ended".to_string(),
+        ListIndex::EndedOfState(state) => format!("ended_{state}"),
     }
 }
 
-fn at_of(plan: &Plan<'_>) -> &'static str {
+fn at_of(plan: &ListPlan<'_>) -> &'static str {
     match plan.order {
         Order::Registered => "registered_ms",
         Order::Ended => "ended_ms",
@@ -150,15 +154,15 @@ fn at_of(plan: &Plan<'_>) -> &'static str {
 
 /// The statement with the eight values that it may refer to. Its text is put together from constants
 /// alone; what comes from outside is bound.
-fn bound(sql: String, plan: &Plan<'_>, stretch: Stretch, rows: usize) -> Statement {
+fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Statement {
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.as_deref())
         .bind(plan.filter.topic.as_deref())
         .bind(plan.filter.cause.map(Cause::as_str))
-        .bind(stretch.upper.0)
-        .bind(stretch.upper.1)
-        .bind(stretch.lower.0)
-        .bind(stretch.lower.1)
+        .bind(range.upper.0)
+        .bind(range.upper.1)
+        .bind(range.lower.0)
+        .bind(range.lower.1)
         .bind(limit_of(rows))
 }
 
@@ -174,7 +178,7 @@ mod tests {
     use crate::domain::state::State;
     use crate::domain::webhook_id::WebhookId;
     use crate::journal::sqlite::SqliteJournal;
-    use crate::journal::{Actor, Journal, Registering};
+    use crate::journal::{Actor, JournalWrites as _, Registering};
     use sqlx::Row as _;
 
     async fn journal() -> (tempfile::TempDir, SqliteJournal) {
@@ -207,12 +211,12 @@ mod tests {
         let (_directory, journal) = journal().await;
         for filter in filters() {
             for order in [Order::Registered, Order::Ended] {
-                let Some(plan) = Plan::of(&filter, order) else {
+                let Some(plan) = ListPlan::of(&filter, order) else {
                     continue;
                 };
-                for sql in [page_sql(&plan), floor_sql(&plan)] {
+                for sql in [page_sql(&plan), scan_end_sql(&plan)] {
                     let explain = format!("EXPLAIN QUERY PLAN {sql}");
-                    let lines = bound(explain, &plan, stretch_of(&filter, None), 1)
+                    let lines = query(explain, &plan, range_of(&filter, None), 1)
                         .fetch_all(&journal.readers)
                         .await
                         .expect("explained");
@@ -228,8 +232,8 @@ mod tests {
                         "{step}: {sql}"
                     );
                 }
-                let floor = format!("EXPLAIN QUERY PLAN {}", floor_sql(&plan));
-                let line = bound(floor, &plan, stretch_of(&filter, None), 1)
+                let scan_end = format!("EXPLAIN QUERY PLAN {}", scan_end_sql(&plan));
+                let line = query(scan_end, &plan, range_of(&filter, None), 1)
                     .fetch_one(&journal.readers)
                     .await
                     .expect("explained");

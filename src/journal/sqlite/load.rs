@@ -1,10 +1,10 @@
 //! Finding notifications and bodies by their keys.
 
 use super::bulk::{Bulk, Statement};
-use super::error::{Failure, failed};
+use super::error::{SqliteFailure, failed};
 use crate::domain::key::Key;
 use crate::journal::JournalError;
-use crate::journal::rows::{Fields, Stored, StoredRow};
+use crate::journal::rows::{Fields, StoredNotification, StoredRow};
 use bytes::Bytes;
 use sqlx::SqliteConnection;
 use sqlx::sqlite::SqliteRow;
@@ -70,7 +70,7 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
 pub(super) async fn bodies(
     connection: &mut SqliteConnection,
     keys: &[Key],
-) -> Result<Vec<Option<Bytes>>, Failure> {
+) -> Result<Vec<Option<Bytes>>, SqliteFailure> {
     let rows = BODIES.fetch(connection, keys, bind).await?;
     Ok(Fields::bodies(&rows, keys)?)
 }
@@ -79,7 +79,7 @@ pub(super) async fn bodies(
 pub(super) async fn load(
     connection: &mut SqliteConnection,
     keys: &[&Key],
-) -> Result<HashMap<Key, Stored>, Failure> {
+) -> Result<HashMap<Key, StoredNotification>, SqliteFailure> {
     let bind = |statement, key: &&Key| bind(statement, key);
     let rows = LOAD.fetch(connection, keys, bind).await?;
     Ok(Fields::by_key(&rows)?)

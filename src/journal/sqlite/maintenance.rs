@@ -1,14 +1,121 @@
-//! What maintenance asks for: recent changes, small values under a name, and forgetting what is old.
+//! What maintenance asks of the journal. Recent changes, rebuilds are here; pruning, pages of pending
+//! notifications, checks and examinations are in files of their own.
 
-use super::error::Failure;
+use super::check;
+use super::error::SqliteFailure;
+use super::examination;
+use super::meta;
+use super::pending;
+use super::pruning;
+use super::set_aside;
+use super::writes;
+use super::{SqliteJournal, Writing};
 use crate::domain::key::Key;
+use crate::journal::pending::PendingBodies;
 use crate::journal::rows::Fields;
-use crate::journal::{Cursor, JournalError, Prune, Pruned, Rebuild, limit_of};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{
+    AllSetAside, Cursor, Examined, JournalCounts, JournalError, JournalMaintenance, Noting,
+    Pending, Prune, Pruned, Rebuild,
+};
+use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
-/// Gives at most 4 MiB of free pages back to the file system after a step of pruning.
-const GIVE_PAGES_BACK: &str = "PRAGMA incremental_vacuum(1024)";
+#[async_trait]
+impl JournalMaintenance for SqliteJournal {
+    async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError> {
+        Ok(set_aside::all(&self.readers, limit).await?)
+    }
+
+    async fn pending_page(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        Ok(pending::pending_page(&self.readers, cursor, limit, PendingBodies::Read).await?)
+    }
+
+    async fn pending_page_without_bodies(
+        &self,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError> {
+        Ok(pending::pending_page(&self.readers, cursor, limit, PendingBodies::LengthOnly).await?)
+    }
+
+    async fn changes(
+        &self,
+        from_ms: i64,
+        until_ms: i64,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
+        Ok(changes(&self.readers, from_ms, until_ms, cursor, limit).await?)
+    }
+
+    async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        writes::note(transaction.connection(), &self.instance, notes).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        rebuilding(transaction.connection(), &self.instance, rebuild).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let pruned = pruning::prune(transaction.connection(), prune, limit).await?;
+        transaction.commit().await?;
+        Ok(pruned)
+    }
+
+    /// Nobody else has the file open, so every duty is this instance's.
+    async fn duty(&self, _name: &str, _ttl_ms: i64) -> Result<bool, JournalError> {
+        Ok(true)
+    }
+
+    async fn recall(&self, name: &str) -> Result<Option<String>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(meta::recall(&mut reading, name).await?)
+    }
+
+    async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        meta::remember(transaction.connection(), name, value).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn counts(&self) -> Result<JournalCounts, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(examination::counts(&mut reading).await?)
+    }
+
+    async fn examine(&self, limit: usize) -> Result<Examined, JournalError> {
+        Ok(examination::examine(&self.readers, limit).await?)
+    }
+
+    async fn check(&self) -> Result<(), JournalError> {
+        Ok(check::check(self.writer()?, &self.instance).await?)
+    }
+
+    async fn close(&self) {
+        // Readers first: the log is written back whole only if nobody reads from it.
+        self.readers.close().await;
+        let Some(Writing { writer, lock }) = &self.writing else {
+            return;
+        };
+        if let Err(error) = writer.close().await {
+            // Nothing is lost: the log is read when the journal is opened next.
+            tracing::warn!(%error, "the journal's log was not written back at closing");
+        }
+        // Fails only if the system has let go of the lock already.
+        let _ = lock.unlock();
+    }
+}
 
 /// A page of changes by hand; short or empty, and without a cursor, at the end.
 pub(super) async fn changes(
@@ -17,7 +124,7 @@ pub(super) async fn changes(
     until_ms: i64,
     cursor: Option<Cursor>,
     limit: usize,
-) -> Result<(Vec<Key>, Option<Cursor>), Failure> {
+) -> Result<(Vec<Key>, Option<Cursor>), SqliteFailure> {
     let after = cursor.unwrap_or(Cursor {
         at_ms: from_ms,
         row: i64::MIN,
@@ -44,7 +151,7 @@ pub(super) async fn rebuilding(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     rebuild: &Rebuild,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     sqlx::query("INSERT INTO rebuilds (at_ms, actor, instance, reason) VALUES (?, ?, ?, ?)")
         .bind(rebuild.at_ms)
         .bind(rebuild.actor.0.clone())
@@ -52,143 +159,5 @@ pub(super) async fn rebuilding(
         .bind(rebuild.reason.as_str())
         .execute(connection)
         .await?;
-    Ok(())
-}
-
-/// Forgets a bounded number of the oldest.
-pub(super) async fn prune(
-    connection: &mut SqliteConnection,
-    prune: &Prune,
-    limit: usize,
-) -> Result<Pruned, Failure> {
-    let (before_ms, place) = (prune.payloads_before_ms, "payloads_pruned");
-    let (payloads, more_payloads) = ended(connection, place, before_ms, limit).await?;
-    let payloads = delete(
-        connection,
-        "DELETE FROM payloads WHERE notification = ?",
-        &payloads,
-    )
-    .await?;
-    let (before_ms, place) = (prune.records_before_ms, "records_pruned");
-    let (mut records, more_records) = ended(connection, place, before_ms, limit).await?;
-    if let Some(before_ms) = prune.dead_before_ms {
-        let left = limit.saturating_sub(records.len());
-        records.append(&mut dead(connection, before_ms, left).await?);
-    }
-    let more = more_payloads || more_records || records.len() >= limit;
-    // Its payload, attempts and transitions go with it.
-    let records = delete(
-        connection,
-        "DELETE FROM notifications WHERE row_id = ?",
-        &records,
-    )
-    .await?;
-    if payloads + records > 0 {
-        sqlx::query(GIVE_PAGES_BACK).execute(connection).await?;
-    }
-    Ok(Pruned {
-        payloads,
-        records,
-        more,
-    })
-}
-
-/// The next of those that were delivered or cancelled before an instant, and whether there may be more
-/// of them. Goes on from the place
-/// that it got to the last time: what ends later has a later instant, so nothing is looked at
-/// twice. That holds of the dead in between as well: one that is discarded ends anew.
-async fn ended(
-    connection: &mut SqliteConnection,
-    place: &str,
-    before_ms: i64,
-    limit: usize,
-) -> Result<(Vec<i64>, bool), Failure> {
-    let (at_ms, row) = match recall(connection, place).await? {
-        None => (i64::MIN, i64::MIN),
-        Some(text) => read_place(&text)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is no place")))?,
-    };
-    let found: Vec<(i64, i64, bool)> = sqlx::query_as(
-        "SELECT ended_ms, row_id, state = 'dead' FROM notifications INDEXED BY ended
-         WHERE ended_ms IS NOT NULL AND (ended_ms, row_id) > (?, ?) AND ended_ms < ?
-         ORDER BY ended_ms, row_id LIMIT ?",
-    )
-    .bind(at_ms)
-    .bind(row)
-    .bind(before_ms)
-    .bind(limit_of(limit))
-    .fetch_all(&mut *connection)
-    .await?;
-    if let Some((at_ms, row, _)) = found.last() {
-        remember(connection, place, &format!("{at_ms}/{row}")).await?;
-    }
-    let more = found.len() >= limit;
-    let rows = found.into_iter().filter(|(_, _, dead)| !dead);
-    Ok((rows.map(|(_, row, _)| row).collect(), more))
-}
-
-fn read_place(text: &str) -> Option<(i64, i64)> {
-    let (at_ms, row) = text.split_once('/')?;
-    Some((at_ms.parse().ok()?, row.parse().ok()?))
-}
-
-async fn dead(
-    connection: &mut SqliteConnection,
-    before_ms: i64,
-    limit: usize,
-) -> Result<Vec<i64>, Failure> {
-    let found = sqlx::query_scalar(
-        "SELECT row_id FROM notifications INDEXED BY ended_dead
-         WHERE state = 'dead' AND ended_ms < ? ORDER BY ended_ms, row_id LIMIT ?",
-    )
-    .bind(before_ms)
-    .bind(limit_of(limit))
-    .fetch_all(connection)
-    .await?;
-    Ok(found)
-}
-
-async fn delete(
-    connection: &mut SqliteConnection,
-    statement: &'static str,
-    rows: &[i64],
-) -> Result<u64, Failure> {
-    let mut deleted = 0;
-    for row in rows {
-        deleted += sqlx::query(statement)
-            .bind(row)
-            .execute(&mut *connection)
-            .await?
-            .rows_affected();
-    }
-    Ok(deleted)
-}
-
-/// What is kept under a name.
-pub(super) async fn recall(
-    connection: &mut SqliteConnection,
-    name: &str,
-) -> Result<Option<String>, Failure> {
-    let value = sqlx::query_scalar("SELECT value FROM meta WHERE name = 'kept:' || ?")
-        .bind(name)
-        .fetch_optional(connection)
-        .await?;
-    Ok(value)
-}
-
-/// Keeps a value under a name.
-pub(super) async fn remember(
-    connection: &mut SqliteConnection,
-    name: &str,
-    value: &str,
-) -> Result<(), Failure> {
-    sqlx::query(
-        "INSERT INTO meta (name, value) VALUES ('kept:' || ?, ?)
-         ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-    )
-    .bind(name)
-    .bind(value)
-    .execute(connection)
-    .await?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 use super::error::{failed, is_no_database};
 use super::writer::Writer;
 use super::{SqliteJournal, Writing};
-use crate::journal::{Journal as _, JournalError};
+use crate::journal::{JournalError, JournalMaintenance as _};
 use sqlx::migrate::{Migrate as _, MigrateError, Migrator};
 use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
@@ -24,11 +24,11 @@ const APPLICATION_ID: i64 = 0x524e_4742;
 /// Reads the journal's name.
 const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'id'";
 /// How long a connection waits for a lock of another one.
-const BUSY: Duration = Duration::from_secs(5);
-/// Most connections that read at a time.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of connections that read at a time.
 const READERS: u32 = 4;
 /// How long a reader waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(10);
+const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SqliteJournal {
     /// Opens the journal in a file, which is created with its directory if there is none. `instance`
@@ -38,7 +38,7 @@ impl SqliteJournal {
     /// [`JournalError::Refused`] if another server has it open, if the file is something else, was
     /// written by a newer version, or cannot be opened.
     pub async fn open(path: &Path, instance: &str) -> Result<Self, JournalError> {
-        Ok(Self::open_and_tell(path, instance).await?.0)
+        Ok(Self::open_and_migrate(path, instance).await?.0)
     }
 
     /// Brings the schema of a file up to date and says which migrations that took.
@@ -46,22 +46,22 @@ impl SqliteJournal {
     /// # Errors
     /// As [`SqliteJournal::open`].
     pub async fn migrate(path: &Path) -> Result<Vec<String>, JournalError> {
-        let (journal, applied) = Self::open_and_tell(path, "migrate").await?;
+        let (journal, applied) = Self::open_and_migrate(path, "migrate").await?;
         journal.close().await;
         Ok(applied)
     }
 
-    async fn open_and_tell(
+    async fn open_and_migrate(
         path: &Path,
         instance: &str,
     ) -> Result<(Self, Vec<String>), JournalError> {
         let file = create(path).and_then(|()| fs::canonicalize(path));
         let file = file.map_err(|error| refused(path, &error))?;
         let lock = lock(&file)?;
-        claim(&file).await?;
+        mark_as_journal(&file).await?;
         let options = SqliteConnectOptions::new()
             .filename(&file)
-            .busy_timeout(BUSY)
+            .busy_timeout(BUSY_TIMEOUT)
             .disable_statement_logging();
         let readers = options.clone().read_only(true);
         let options = options
@@ -87,7 +87,7 @@ impl SqliteJournal {
         }
         let applied = migrate(&mut connection, &file).await?;
         let id = identify(&mut connection).await.map_err(refuse)?;
-        let readers = read_with(readers).await.map_err(refuse)?;
+        let readers = open_readers(readers).await.map_err(refuse)?;
         let journal = Self {
             id,
             instance: instance.into(),
@@ -112,7 +112,7 @@ impl SqliteJournal {
         let options = SqliteConnectOptions::new()
             .filename(&file)
             .read_only(true)
-            .busy_timeout(BUSY)
+            .busy_timeout(BUSY_TIMEOUT)
             .disable_statement_logging();
         let connection = options.connect().await;
         let mut connection = connection.map_err(|error| unopened(&file, error))?;
@@ -125,17 +125,17 @@ impl SqliteJournal {
         Ok(Self {
             id,
             instance: "".into(),
-            readers: read_with(options).await.map_err(refuse)?,
+            readers: open_readers(options).await.map_err(refuse)?,
             writing: None,
         })
     }
 }
 
 /// The connections that read.
-async fn read_with(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
+async fn open_readers(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
     SqlitePoolOptions::new()
         .max_connections(READERS)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(READER_TIMEOUT)
         .test_before_acquire(false)
         .connect_with(options)
         .await
@@ -223,11 +223,11 @@ fn lock(file: &Path) -> Result<File, JournalError> {
 
 /// Marks an empty file as a journal; refuses one that is something else, before anything in it is
 /// touched.
-async fn claim(file: &Path) -> Result<(), JournalError> {
+async fn mark_as_journal(file: &Path) -> Result<(), JournalError> {
     let refuse = |error| unopened(file, error);
     let mut connection = SqliteConnectOptions::new()
         .filename(file)
-        .busy_timeout(BUSY)
+        .busy_timeout(BUSY_TIMEOUT)
         // Only takes effect in an empty file. Lets pruning give space back later, piece by piece.
         .auto_vacuum(SqliteAutoVacuum::Incremental)
         .disable_statement_logging()
@@ -266,15 +266,15 @@ async fn migrate(
     file: &Path,
 ) -> Result<Vec<String>, JournalError> {
     let table = &MIGRATIONS.table_name;
-    let told = |error| refused(file, &error);
+    let refuse = |error| refused(file, &error);
     connection
         .ensure_migrations_table(table)
         .await
-        .map_err(|error| told(error.to_string()))?;
+        .map_err(|error| refuse(error.to_string()))?;
     let before = connection
         .list_applied_migrations(table)
         .await
-        .map_err(|error| told(error.to_string()))?;
+        .map_err(|error| refuse(error.to_string()))?;
     // Not `run`: its type keeps the compiler from seeing that this future is `Send`.
     MIGRATIONS
         .run_direct(None, connection, false)

@@ -1,10 +1,10 @@
 //! The notifications that are set aside: writing one down, releasing one, listing them.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use crate::domain::key::Key;
-use crate::journal::rows::Fields;
-use crate::journal::rows::Released;
-use crate::journal::{AllSetAside, SettingAside, limit_of};
+use crate::journal::rows::{Fields, Released};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{AllSetAside, SettingAside};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ macro_rules! pending_set_aside {
     };
 }
 
-/// See [`crate::journal::Journal::set_aside`].
+/// See [`crate::journal::JournalWrites::set_aside`].
 pub(super) async fn set_aside(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     setting: &SettingAside,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     sqlx::query(
         "INSERT INTO set_aside (topic, id, at_ms, reason, instance) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (topic, id) DO NOTHING",
@@ -45,7 +45,7 @@ pub(super) async fn set_aside(
 pub(super) async fn release(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Released>, Failure> {
+) -> Result<Option<Released>, SqliteFailure> {
     let found = sqlx::query(
         "DELETE FROM set_aside WHERE topic = ? AND id = ? RETURNING at_ms, reason, instance",
     )
@@ -57,8 +57,8 @@ pub(super) async fn release(
     Ok(released.transpose()?)
 }
 
-/// See [`crate::journal::Journal::all_set_aside`].
-pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, Failure> {
+/// See [`crate::journal::JournalMaintenance::all_set_aside`].
+pub(super) async fn all(readers: &SqlitePool, limit: usize) -> Result<AllSetAside, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let total: i64 = sqlx::query_scalar(pending_set_aside!("count(*)", ""))
         .fetch_one(&mut *reading)

@@ -1,14 +1,14 @@
 //! The statements that write, and how values go into them.
 
 use super::bulk::{Bulk, Statement};
-use super::error::Failure;
+use super::error::SqliteFailure;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::Cause;
-use crate::journal::body_of;
 use crate::journal::history::HistoryRow;
-use crate::journal::recordings::AttemptRow;
-use crate::journal::rows::{Stored, headers_text};
+use crate::journal::recording_batch::AttemptRow;
+use crate::journal::rows::StoredNotification;
+use crate::journal::sql_values::{body_of, headers_text};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
 
@@ -57,8 +57,8 @@ static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
 /// Adds notifications with their payloads.
 pub(super) async fn insert_notifications(
     connection: &mut SqliteConnection,
-    rows: &[(Stored, &Notification)],
-) -> Result<(), Failure> {
+    rows: &[(StoredNotification, &Notification)],
+) -> Result<(), SqliteFailure> {
     INSERT_NOTIFICATIONS
         .execute(connection, rows, bind_notification)
         .await?;
@@ -70,8 +70,8 @@ pub(super) async fn insert_notifications(
 /// Writes down where notifications stand now.
 pub(super) async fn update_notifications(
     connection: &mut SqliteConnection,
-    rows: &[Stored],
-) -> Result<(), Failure> {
+    rows: &[StoredNotification],
+) -> Result<(), SqliteFailure> {
     UPDATE_NOTIFICATIONS
         .execute(connection, rows, bind_moved)
         .await
@@ -82,7 +82,7 @@ pub(super) async fn insert_attempts(
     connection: &mut SqliteConnection,
     rows: &[AttemptRow<'_>],
     instance: &Arc<str>,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     let bind = |statement, row: &AttemptRow<'_>| bind_attempt(statement, row, instance);
     INSERT_ATTEMPTS.execute(connection, rows, bind).await
 }
@@ -91,7 +91,7 @@ pub(super) async fn insert_attempts(
 pub(super) async fn is_kept(
     connection: &mut SqliteConnection,
     row: &AttemptRow<'_>,
-) -> Result<bool, Failure> {
+) -> Result<bool, SqliteFailure> {
     let kept = sqlx::query_scalar(
         "SELECT EXISTS (SELECT 1 FROM attempts
          WHERE notification = ? AND series = ? AND number = ? AND started_ms = ?
@@ -111,7 +111,7 @@ pub(super) async fn is_kept(
 pub(super) async fn insert_history(
     connection: &mut SqliteConnection,
     rows: &[HistoryRow],
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     INSERT_TRANSITIONS
         .execute(connection, rows, bind_transition)
         .await
@@ -119,7 +119,7 @@ pub(super) async fn insert_history(
 
 fn bind_notification(
     statement: Statement,
-    (stored, notification): &(Stored, &Notification),
+    (stored, notification): &(StoredNotification, &Notification),
 ) -> Statement {
     let snapshot = &stored.snapshot;
     let statement = statement
@@ -140,7 +140,7 @@ fn bind_notification(
 
 fn bind_payload(
     statement: Statement,
-    (stored, notification): &(Stored, &Notification),
+    (stored, notification): &(StoredNotification, &Notification),
 ) -> Statement {
     statement
         .bind(stored.row_id)
@@ -175,7 +175,7 @@ fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {
         .bind(row.line.detail.as_str())
 }
 
-fn bind_moved(statement: Statement, stored: &Stored) -> Statement {
+fn bind_moved(statement: Statement, stored: &StoredNotification) -> Statement {
     let snapshot = &stored.snapshot;
     bind_status(statement.bind(stored.row_id), snapshot)
         .bind(snapshot.ended_ms)

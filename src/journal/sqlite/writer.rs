@@ -5,28 +5,31 @@
 //! failed or its caller went away, gives its connection up: closing rolls back whatever state it
 //! was left in, and the next transaction opens a new one.
 
-use super::error::Failure;
+use super::error::SqliteFailure;
 use crate::journal::JournalError;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// Longest wait for those that write before.
+/// How long a write waits for those before it.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+
+/// Gives out the connection to one write at a time.
 pub(super) struct Writer {
     options: SqliteConnectOptions,
-    slot: Mutex<Slot>,
+    slot: Mutex<WriteSlot>,
 }
 
-struct Slot {
+/// What one write at a time holds.
+struct WriteSlot {
     connection: Option<SqliteConnection>,
     closed: bool,
 }
 
 /// The right to write, until it is committed, released or dropped.
 pub(super) struct Transaction<'writer> {
-    slot: MutexGuard<'writer, Slot>,
+    slot: MutexGuard<'writer, WriteSlot>,
     connection: SqliteConnection,
     after_failure: bool,
 }
@@ -35,7 +38,7 @@ impl Writer {
     pub(super) fn new(options: SqliteConnectOptions, connection: SqliteConnection) -> Self {
         Self {
             options,
-            slot: Mutex::new(Slot {
+            slot: Mutex::new(WriteSlot {
                 connection: Some(connection),
                 closed: false,
             }),
@@ -43,7 +46,7 @@ impl Writer {
     }
 
     /// Begins a transaction that holds the write lock from the start.
-    pub(super) async fn begin(&self) -> Result<Transaction<'_>, Failure> {
+    pub(super) async fn begin(&self) -> Result<Transaction<'_>, SqliteFailure> {
         let mut slot = tokio::time::timeout(LONGEST_WAIT, self.slot.lock())
             .await
             .map_err(|_| JournalError::Unavailable("writes take too long".to_string()))?;
@@ -66,7 +69,7 @@ impl Writer {
     }
 
     /// Waits for what is in flight, writes the log back into the file and closes.
-    pub(super) async fn close(&self) -> Result<(), Failure> {
+    pub(super) async fn close(&self) -> Result<(), SqliteFailure> {
         let mut slot = self.slot.lock().await;
         slot.closed = true;
         let Some(mut connection) = slot.connection.take() else {
@@ -90,16 +93,16 @@ impl Transaction<'_> {
     }
 
     /// Once this has answered, what was written is on disk.
-    pub(super) async fn commit(self) -> Result<(), Failure> {
+    pub(super) async fn commit(self) -> Result<(), SqliteFailure> {
         self.end("COMMIT").await
     }
 
     /// Ends it without a write.
-    pub(super) async fn release(self) -> Result<(), Failure> {
+    pub(super) async fn release(self) -> Result<(), SqliteFailure> {
         self.end("ROLLBACK").await
     }
 
-    async fn end(mut self, statement: &'static str) -> Result<(), Failure> {
+    async fn end(mut self, statement: &'static str) -> Result<(), SqliteFailure> {
         sqlx::query(statement).execute(&mut self.connection).await?;
         self.slot.connection = Some(self.connection);
         Ok(())

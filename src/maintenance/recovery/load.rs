@@ -5,7 +5,7 @@
 //! in. Registrations go on meanwhile: what is registered is written to the journal first and put into
 //! the schedule afterwards by whoever registers it, so it does not matter whether it is seen here.
 
-use crate::journal::{Cursor, Journal, JournalError, Pending};
+use crate::journal::{Cursor, JournalError, JournalMaintenance, Pending};
 use crate::maintenance::error::MaintenanceError;
 use crate::schedule::{Entry, Restored, Schedule};
 use std::panic::resume_unwind;
@@ -22,7 +22,7 @@ const PAGES_AHEAD: usize = 1;
 
 /// A schedule being loaded. Can be gone on with after a failure.
 pub struct Loader<'schedule> {
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn JournalMaintenance>,
     schedule: &'schedule dyn Schedule,
     verify: bool,
     bodies: Bodies,
@@ -69,7 +69,11 @@ impl<'schedule> Loader<'schedule> {
     /// Begins to load a schedule. With `verify`, the journal is asked again before each is sent:
     /// needed wherever anything can have happened since it was read.
     #[must_use]
-    pub fn new(journal: Arc<dyn Journal>, schedule: &'schedule dyn Schedule, verify: bool) -> Self {
+    pub fn new(
+        journal: Arc<dyn JournalMaintenance>,
+        schedule: &'schedule dyn Schedule,
+        verify: bool,
+    ) -> Self {
         Self {
             journal,
             schedule,
@@ -150,7 +154,7 @@ impl<'schedule> Loader<'schedule> {
 
 impl Reading {
     fn start(
-        journal: Arc<dyn Journal>,
+        journal: Arc<dyn JournalMaintenance>,
         mut cursor: Option<Cursor>,
         verify: bool,
         bodies: Bodies,
@@ -173,7 +177,7 @@ impl Reading {
 }
 
 async fn read(
-    journal: &dyn Journal,
+    journal: &dyn JournalMaintenance,
     cursor: Option<Cursor>,
     verify: bool,
     bodies: Bodies,
@@ -198,7 +202,7 @@ async fn read(
 /// # Errors
 /// [`MaintenanceError`] if a store fails half-way.
 pub async fn load(
-    journal: Arc<dyn Journal>,
+    journal: Arc<dyn JournalMaintenance>,
     schedule: &dyn Schedule,
 ) -> Result<Loaded, MaintenanceError> {
     let mut loader = Loader::new(journal, schedule, false);

@@ -9,7 +9,7 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
-use crate::journal::{ChangeResult, Changing, Journal, JournalError, Recording};
+use crate::journal::{ChangeResult, Changing, Journal, JournalError, JournalReads, Recording};
 use crate::schedule::{Entry, Lease, Settled};
 use crate::service::held::Held;
 use crate::service::timeouts::with_timeout;
@@ -141,7 +141,7 @@ impl Service {
 
     /// Puts into the schedule what is pending in the journal, as far as the schedule does not have it.
     /// A failure is left to the sweep.
-    async fn put_back(&self, journal: &dyn Journal, key: &Key) {
+    async fn put_back(&self, journal: &dyn JournalReads, key: &Key) {
         let Ok(Some(pending)) = with_timeout(journal.pending(key)).await else {
             return;
         };

@@ -15,7 +15,9 @@ use ringback::domain::change::Change;
 use ringback::domain::key::Key;
 use ringback::domain::snapshot::Snapshot;
 use ringback::journal::postgres::PostgresJournal;
-use ringback::journal::{Filter, Journal, JournalCounts, JournalError, Order, Transition};
+use ringback::journal::{
+    Filter, Journal, JournalCounts, JournalError, JournalReads, Order, Transition,
+};
 use sqlx::migrate::Migrator;
 use sqlx::postgres::PgConnection;
 use sqlx::sqlite::SqliteConnectOptions;

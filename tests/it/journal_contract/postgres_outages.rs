@@ -8,7 +8,8 @@ use ringback::domain::change::Change;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::{
-    ChangeResult, Filter, Journal, JournalError, Order, Recorded, RegisterResult,
+    ChangeResult, Filter, JournalError, JournalMaintenance, JournalReads, JournalWrites, Order,
+    Recorded, RegisterResult,
 };
 use sqlx::{Connection as _, Executor as _};
 use std::sync::Arc;

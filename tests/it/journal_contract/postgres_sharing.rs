@@ -11,7 +11,10 @@ use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::postgres::{PostgresJournal, Sharing};
-use ringback::journal::{ChangeResult, Journal, JournalError, Recorded, Recording, RegisterResult};
+use ringback::journal::{
+    ChangeResult, JournalError, JournalMaintenance, JournalWrites, Recorded, Recording,
+    RegisterResult,
+};
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::task::JoinSet;

@@ -3,7 +3,7 @@
 use super::samples::{find, keep, key, registering};
 use super::{INSTANCE, SqliteStore, Store};
 use ringback::journal::sqlite::SqliteJournal;
-use ringback::journal::{Journal, JournalError};
+use ringback::journal::{JournalError, JournalMaintenance, JournalWrites};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, SqliteConnection};
 use std::fs;

@@ -11,7 +11,7 @@ use crate::support::ringback::{Server, Stores, registration};
 use ringback::config::JournalConfig;
 use ringback::domain::change::Change;
 use ringback::journal::sqlite::SqliteJournal;
-use ringback::journal::{Journal, JournalError, SettingAside};
+use ringback::journal::{JournalError, JournalMaintenance, JournalReads, SettingAside};
 use serde_json::{Value, json};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Connection as _, Executor as _};

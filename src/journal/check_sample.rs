@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 /// What a check writes at least after a write has failed, in bytes: as much as the largest body that is
 /// taken unless set otherwise. A disk that is almost full has room for little writes and not for these.
-pub(super) const ROOM: usize = 256 * 1024;
+pub(super) const PADDING_BYTES: usize = 256 * 1024;
 /// By which a receiver asks never to be called again: the notification is parked, so that every table
 /// is written to.
 const GONE: u16 = 410;
@@ -29,12 +29,12 @@ const GONE: u16 = 410;
 const FAR_MS: i64 = 100_000_000_000_000;
 
 /// A registration and the recording of its only attempt.
-pub(super) struct Rehearsal {
+pub(super) struct CheckSample {
     pub(super) registering: Registering,
     pub(super) recording: Recording,
 }
 
-impl Rehearsal {
+impl CheckSample {
     /// With a body of so many bytes. No two have the same key, so that servers which check at the same
     /// time do not wait for each other.
     pub(super) fn new(body_bytes: usize) -> Self {
@@ -91,7 +91,7 @@ impl Rehearsal {
     }
 
     /// Whether it went as it does for all others. A trigger may swallow what is written.
-    pub(super) fn judge(
+    pub(super) fn verify(
         registered: &[RegisterResult],
         recorded: &[Recorded],
     ) -> Result<(), JournalError> {

@@ -1,14 +1,14 @@
 //! Reading every notification, for an audit.
 
-use super::error::Failure;
-use super::read::counts;
+use super::error::SqliteFailure;
 use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, limit_of};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
 /// server it holds nobody up, but the log grows for as long as it takes.
-pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, Failure> {
+pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut examined = Examined {
         counters: counts(&mut reading).await?,
@@ -40,7 +40,7 @@ const FAULTS: [(Fault, &str); 2] = [
     ),
 ];
 
-async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, Failure> {
+async fn count(connection: &mut SqliteConnection) -> Result<JournalCounts, SqliteFailure> {
     let found = sqlx::query("SELECT state, count(*) FROM notifications GROUP BY state")
         .fetch_all(connection)
         .await?;
@@ -53,11 +53,36 @@ async fn look_for(
     sql: &'static str,
     limit: usize,
     examined: &mut Examined,
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     // One at least, since its row tells how many there are.
     let found = sqlx::query(sql)
         .bind(limit_of(limit.max(1)))
         .fetch_all(connection)
         .await?;
     Ok(Fields::faults(&found, fault, limit, examined)?)
+}
+
+/// How many notifications are in which state, by the counters.
+pub(super) async fn counts(
+    connection: &mut SqliteConnection,
+) -> Result<JournalCounts, SqliteFailure> {
+    let found = sqlx::query("SELECT name, many FROM counts")
+        .fetch_all(connection)
+        .await?;
+    let mut counts = JournalCounts::default();
+    for row in &found {
+        let mut fields = Fields::of(row);
+        let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
+        let many =
+            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))?;
+        match name {
+            "registered" => counts.registered = many,
+            "scheduled" => counts.scheduled = many,
+            "delivered" => counts.delivered = many,
+            "dead" => counts.dead = many,
+            "cancelled" => counts.cancelled = many,
+            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`")).into()),
+        }
+    }
+    Ok(counts)
 }

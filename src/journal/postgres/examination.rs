@@ -1,16 +1,17 @@
 //! Reading every notification, for an audit.
 
-use super::connections::Call;
-use super::error::Failure;
-use super::read::{AS_OF_NOW, Counts};
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::session::AS_OF_NOW;
 use crate::journal::rows::Fields;
-use crate::journal::{Examined, Fault, JournalCounts, limit_of};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
 
 /// What a session is told otherwise for this: everything is read, so there is no index to follow.
-const AT_LENGTH: &str = "
+const READ_EVERYTHING: &str = "
     SET LOCAL statement_timeout = 0;
     SET LOCAL enable_seqscan = on;
     SET LOCAL enable_hashjoin = on;
@@ -38,20 +39,20 @@ const FAULTS: [(Fault, &str); 2] = [
     ),
 ];
 
-/// See [`crate::journal::Journal::examine`].
+/// See [`crate::journal::JournalMaintenance::examine`].
 pub(super) struct Examine {
     pub(super) limit: usize,
 }
 
 #[async_trait]
-impl Call for Examine {
+impl PostgresCall for Examine {
     type Reply = Examined;
 
-    async fn make(&self, connection: &mut PgConnection) -> Result<Examined, Failure> {
+    async fn run(&self, connection: &mut PgConnection) -> Result<Examined, PostgresFailure> {
         let mut reading = connection.begin_with(AS_OF_NOW).await?;
-        reading.execute(AT_LENGTH).await?;
+        reading.execute(READ_EVERYTHING).await?;
         let mut examined = Examined {
-            counters: Counts.make(&mut reading).await?,
+            counters: ReadCounts.run(&mut reading).await?,
             rows: count(&mut reading).await?,
             ..Examined::default()
         };
@@ -71,7 +72,7 @@ impl Examine {
         fault: Fault,
         sql: &'static str,
         examined: &mut Examined,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), PostgresFailure> {
         // One at least, since its row tells how many there are.
         let found = sqlx::query(sql)
             .bind(limit_of(self.limit.max(1)))
@@ -81,7 +82,7 @@ impl Examine {
     }
 }
 
-async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
+async fn count(reading: &mut PgConnection) -> Result<JournalCounts, PostgresFailure> {
     let registered: i64 = sqlx::query_scalar("SELECT count(*) FROM notifications")
         .fetch_one(&mut *reading)
         .await?;
@@ -92,4 +93,35 @@ async fn count(reading: &mut PgConnection) -> Result<JournalCounts, Failure> {
         registered: registered.unsigned_abs(),
         ..Fields::state_counts(&found)?
     })
+}
+
+/// See [`crate::journal::JournalMaintenance::counts`].
+pub(super) struct ReadCounts;
+
+#[async_trait]
+impl PostgresCall for ReadCounts {
+    type Reply = JournalCounts;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<JournalCounts, PostgresFailure> {
+        let found = sqlx::query(
+            "SELECT
+                sum(registered)::BIGINT, sum(scheduled)::BIGINT, sum(delivered)::BIGINT,
+                sum(dead)::BIGINT, sum(cancelled)::BIGINT
+             FROM counts",
+        )
+        .fetch_one(connection)
+        .await?;
+        let mut fields = Fields::of(&found);
+        let mut next = || -> Result<u64, JournalError> {
+            let many: i64 = fields.take()?;
+            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))
+        };
+        Ok(JournalCounts {
+            registered: next()?,
+            scheduled: next()?,
+            delivered: next()?,
+            dead: next()?,
+            cancelled: next()?,
+        })
+    }
 }

@@ -1,6 +1,7 @@
 //! The writes: registering, recording, changing, fencing. Each runs within one transaction.
 
-use super::error::Failure;
+use super::SqliteJournal;
+use super::error::SqliteFailure;
 use super::load::load;
 use super::set_aside;
 use super::statements::{
@@ -10,17 +11,61 @@ use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
-use crate::journal::effect::{self, Line};
+use crate::journal::effect::{self, HistoryLine};
 use crate::journal::history::{self, HistoryRow};
-use crate::journal::recordings::{Outcomes, Recordings};
-use crate::journal::rows::Stored;
+use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
+use crate::journal::rows::StoredNotification;
 use crate::journal::{
-    ChangeResult, Changing, Noting, Recorded, Recording, RegisterResult, Registering,
+    ChangeResult, Changing, JournalError, JournalWrites, Noting, Recorded, Recording,
+    RegisterResult, Registering, SettingAside,
 };
+use async_trait::async_trait;
 use sqlx::SqliteConnection;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+
+#[async_trait]
+impl JournalWrites for SqliteJournal {
+    async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let replies = register(transaction.connection(), &self.instance, batch).await?;
+        transaction.commit().await?;
+        Ok(replies)
+    }
+
+    async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let replies = record(transaction.connection(), &self.instance, batch).await?;
+        transaction.commit().await?;
+        Ok(replies)
+    }
+
+    async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let snapshot = fence(transaction.connection(), key).await?;
+        transaction.commit().await?;
+        Ok(snapshot)
+    }
+
+    async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let reply = change(transaction.connection(), &self.instance, &changing).await?;
+        match reply {
+            ChangeResult::Done(_) => transaction.commit().await?,
+            ChangeResult::Refused(_) | ChangeResult::Fenced(_) | ChangeResult::Missing => {
+                transaction.release().await?
+            }
+        }
+        Ok(reply)
+    }
+
+    async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        set_aside::set_aside(transaction.connection(), &self.instance, setting).await?;
+        Ok(transaction.commit().await?)
+    }
+}
 
 /// Keeps a batch of notifications. Nobody else writes meanwhile, so what is not there when the
 /// batch is looked up is new.
@@ -28,7 +73,7 @@ pub(super) async fn register(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Registering],
-) -> Result<Vec<RegisterResult>, Failure> {
+) -> Result<Vec<RegisterResult>, SqliteFailure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.notification.key).collect();
     let mut known: HashMap<Key, Snapshot> = load(connection, &keys)
         .await?
@@ -39,7 +84,7 @@ pub(super) async fn register(
         .fetch_one(&mut *connection)
         .await?;
     let mut row_ids = highest + 1..;
-    let mut added: Vec<(Stored, &Notification)> = Vec::new();
+    let mut added: Vec<(StoredNotification, &Notification)> = Vec::new();
     let mut history = Vec::new();
     let mut replies = Vec::with_capacity(batch.len());
     for registering in batch {
@@ -54,7 +99,7 @@ pub(super) async fn register(
         let row_id = row_ids.next().expect("invariant: the range has no end");
         let snapshot = slot.insert(Snapshot::of_new(notification, registering.progress));
         added.push((
-            Stored {
+            StoredNotification {
                 row_id,
                 snapshot: snapshot.clone(),
             },
@@ -63,7 +108,7 @@ pub(super) async fn register(
         history.push(HistoryRow {
             notification: row_id,
             at_ms: notification.registered_ms,
-            line: Line {
+            line: HistoryLine {
                 kind: "registered",
                 detail: String::new(),
             },
@@ -82,26 +127,26 @@ pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     batch: &[Recording],
-) -> Result<Vec<Recorded>, Failure> {
+) -> Result<Vec<Recorded>, SqliteFailure> {
     let keys: Vec<&Key> = batch.iter().map(|one| &one.key).collect();
     let known = load(connection, &keys).await?;
-    let mut recordings = Recordings::of(known, instance);
+    let mut recordings = RecordingBatch::of(known, instance);
     let mut replies = Vec::with_capacity(batch.len());
     for recording in batch {
-        if let Some(row) = recordings.doubtful(recording)
+        if let Some(row) = recordings.possible_repeat(recording)
             && is_kept(connection, &row).await?
         {
-            recordings.are_kept([row.name()]);
+            recordings.mark_kept([row.identity()]);
         }
         replies.push(recordings.apply(recording));
     }
-    let Outcomes {
+    let BatchWrites {
         attempts,
-        moved,
+        advanced,
         history,
-    } = recordings.outcomes();
+    } = recordings.into_writes();
     insert_attempts(connection, &attempts, instance).await?;
-    update_notifications(connection, &moved).await?;
+    update_notifications(connection, &advanced).await?;
     insert_history(connection, &history).await?;
     Ok(replies)
 }
@@ -111,7 +156,7 @@ pub(super) async fn note(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     notes: &[Noting],
-) -> Result<(), Failure> {
+) -> Result<(), SqliteFailure> {
     let keys: Vec<&Key> = notes.iter().map(|note| &note.key).collect();
     let known = load(connection, &keys).await?;
     insert_history(connection, &history::of_notes(notes, &known, instance)).await
@@ -122,7 +167,7 @@ pub(super) async fn change(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     changing: &Changing,
-) -> Result<ChangeResult, Failure> {
+) -> Result<ChangeResult, SqliteFailure> {
     let key = changing.lease.key();
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
@@ -143,7 +188,7 @@ pub(super) async fn change(
 pub(super) async fn fence(
     connection: &mut SqliteConnection,
     key: &Key,
-) -> Result<Option<Snapshot>, Failure> {
+) -> Result<Option<Snapshot>, SqliteFailure> {
     let mut known = load(connection, &[key]).await?;
     let Some(mut stored) = known.remove(key) else {
         return Ok(None);

@@ -3,7 +3,7 @@
 
 use super::effect::{self, Effect, Status};
 use super::history::HistoryRow;
-use super::rows::Stored;
+use super::rows::StoredNotification;
 use super::{Actor, Recorded, Recording};
 use crate::domain::attempt::Outcome;
 use crate::domain::key::Key;
@@ -17,10 +17,10 @@ pub(super) struct AttemptRow<'batch> {
 }
 
 /// What makes two attempts the same.
-pub(super) type AttemptName = (i64, u32, u32, i64, Outcome);
+pub(super) type AttemptIdentity = (i64, u32, u32, i64, Outcome);
 
 impl AttemptRow<'_> {
-    pub(super) fn name(&self) -> AttemptName {
+    pub(super) fn identity(&self) -> AttemptIdentity {
         let attempt = &self.recording.attempt;
         (
             self.notification,
@@ -32,7 +32,7 @@ impl AttemptRow<'_> {
     }
 }
 
-impl Stored {
+impl StoredNotification {
     fn attempt<'batch>(&self, recording: &'batch Recording) -> AttemptRow<'batch> {
         AttemptRow {
             notification: self.row_id,
@@ -42,32 +42,32 @@ impl Stored {
 }
 
 /// The recordings of a batch that were applied until now.
-pub(super) struct Recordings<'batch> {
+pub(super) struct RecordingBatch<'batch> {
     instance: &'batch Arc<str>,
-    known: HashMap<Key, Stored>,
+    known: HashMap<Key, StoredNotification>,
     /// In the journal already, or to be kept.
-    kept: HashSet<AttemptName>,
-    moved: BTreeSet<i64>,
+    kept: HashSet<AttemptIdentity>,
+    advanced: BTreeSet<i64>,
     attempts: Vec<AttemptRow<'batch>>,
     history: Vec<HistoryRow>,
 }
 
 /// What is to be written.
-pub(super) struct Outcomes<'batch> {
+pub(super) struct BatchWrites<'batch> {
     pub(super) attempts: Vec<AttemptRow<'batch>>,
     /// How those stand that have moved on, by their row numbers.
-    pub(super) moved: Vec<Stored>,
+    pub(super) advanced: Vec<StoredNotification>,
     pub(super) history: Vec<HistoryRow>,
 }
 
-impl<'batch> Recordings<'batch> {
+impl<'batch> RecordingBatch<'batch> {
     /// `known` are the notifications that the batch is about, as they stand.
-    pub(super) fn of(known: HashMap<Key, Stored>, instance: &'batch Arc<str>) -> Self {
+    pub(super) fn of(known: HashMap<Key, StoredNotification>, instance: &'batch Arc<str>) -> Self {
         Self {
             instance,
             known,
             kept: HashSet::new(),
-            moved: BTreeSet::new(),
+            advanced: BTreeSet::new(),
             attempts: Vec::new(),
             history: Vec::new(),
         }
@@ -80,19 +80,22 @@ impl<'batch> Recordings<'batch> {
 
     /// The attempt of the recording that is applied next, if the journal may have it already. One that
     /// moves the notification on cannot have been kept before.
-    pub(super) fn doubtful(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
+    pub(super) fn possible_repeat(
+        &self,
+        recording: &'batch Recording,
+    ) -> Option<AttemptRow<'batch>> {
         let stored = self.known.get(&recording.key)?;
         let effect = effect::advance(&mut Status::of(&stored.snapshot), recording);
-        if matches!(effect, Effect::Moved(_)) {
+        if matches!(effect, Effect::Advanced(_)) {
             return None;
         }
         let row = stored.attempt(recording);
-        (!self.kept.contains(&row.name())).then_some(row)
+        (!self.kept.contains(&row.identity())).then_some(row)
     }
 
     /// Tells that the journal has these attempts already.
-    pub(super) fn are_kept(&mut self, names: impl IntoIterator<Item = AttemptName>) {
-        self.kept.extend(names);
+    pub(super) fn mark_kept(&mut self, identities: impl IntoIterator<Item = AttemptIdentity>) {
+        self.kept.extend(identities);
     }
 
     /// Applies the next recording of the batch.
@@ -102,18 +105,18 @@ impl<'batch> Recordings<'batch> {
         };
         let row = stored.attempt(recording);
         let effect = effect::record(&mut stored.snapshot, recording);
-        let is_new = self.kept.insert(row.name());
+        let is_new = self.kept.insert(row.identity());
         if is_new {
             self.attempts.push(row);
         }
         match effect {
-            Effect::Unmoved | Effect::Stale if !is_new => {
-                effect::repeated(&stored.snapshot, recording)
+            Effect::Unchanged | Effect::Stale if !is_new => {
+                effect::reply_to_repeat(&stored.snapshot, recording)
             }
-            Effect::Unmoved => Recorded::Applied,
+            Effect::Unchanged => Recorded::Applied,
             Effect::Stale => Recorded::Stale(Box::new(stored.snapshot.clone())),
-            Effect::Moved(line) => {
-                self.moved.insert(stored.row_id);
+            Effect::Advanced(line) => {
+                self.advanced.insert(stored.row_id);
                 self.history.extend(line.map(|line| HistoryRow {
                     notification: stored.row_id,
                     at_ms: recording.at_ms,
@@ -127,15 +130,15 @@ impl<'batch> Recordings<'batch> {
     }
 
     /// What all of the batch comes to.
-    pub(super) fn outcomes(self) -> Outcomes<'batch> {
-        let moved = self.known.into_values();
-        let mut moved: Vec<Stored> = moved
-            .filter(|stored| self.moved.contains(&stored.row_id))
+    pub(super) fn into_writes(self) -> BatchWrites<'batch> {
+        let advanced = self.known.into_values();
+        let mut advanced: Vec<StoredNotification> = advanced
+            .filter(|stored| self.advanced.contains(&stored.row_id))
             .collect();
-        moved.sort_unstable_by_key(|stored| stored.row_id);
-        Outcomes {
+        advanced.sort_unstable_by_key(|stored| stored.row_id);
+        BatchWrites {
             attempts: self.attempts,
-            moved,
+            advanced,
             history: self.history,
         }
     }

@@ -1,0 +1,112 @@
+//! The statements that forget what is old.
+
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::meta::{recall, remember};
+use crate::journal::pruning::{EndedRow, PruningStore, prune};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Cursor, Prune, Pruned};
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
+
+const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
+
+/// See [`crate::journal::JournalMaintenance::prune`].
+pub(super) struct PruneOldest<'call> {
+    pub(super) prune: &'call Prune,
+    pub(super) limit: usize,
+}
+
+#[async_trait]
+impl PostgresCall for PruneOldest<'_> {
+    type Reply = Pruned;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Pruned, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
+        let pruned = prune(&mut *transaction, self.prune, self.limit).await?;
+        transaction.commit().await?;
+        Ok(pruned)
+    }
+}
+
+#[async_trait]
+impl PruningStore for PgConnection {
+    type Error = PostgresFailure;
+
+    async fn recall(&mut self, name: &str) -> Result<Option<String>, PostgresFailure> {
+        recall(self, name).await
+    }
+
+    async fn remember(&mut self, name: &str, value: &str) -> Result<(), PostgresFailure> {
+        remember(self, name, value).await
+    }
+
+    async fn ended(
+        &mut self,
+        after: Cursor,
+        before_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<EndedRow>, PostgresFailure> {
+        let found: Vec<(i64, i64, bool)> = sqlx::query_as(
+            "SELECT ended_ms, notification, state = 'dead' FROM statuses
+             WHERE ended_ms IS NOT NULL AND (ended_ms, notification) > ($1, $2) AND ended_ms < $3
+             ORDER BY ended_ms, notification LIMIT $4",
+        )
+        .bind(after.at_ms)
+        .bind(after.row)
+        .bind(before_ms)
+        .bind(limit_of(limit))
+        .fetch_all(self)
+        .await?;
+        Ok(found.into_iter().map(EndedRow::from).collect())
+    }
+
+    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, PostgresFailure> {
+        let found = sqlx::query_scalar(
+            "SELECT notification FROM statuses WHERE state = 'dead' AND ended_ms < $1
+             ORDER BY ended_ms, notification LIMIT $2
+             FOR UPDATE SKIP LOCKED",
+        )
+        .bind(before_ms)
+        .bind(limit_of(limit))
+        .fetch_all(self)
+        .await?;
+        Ok(found)
+    }
+
+    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
+        delete(self, DELETE_PAYLOADS, rows).await
+    }
+
+    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
+        for statement in [
+            DELETE_PAYLOADS,
+            // A key that is registered again must not begin set aside.
+            "DELETE FROM set_aside AS a USING notifications AS n
+             WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
+            "DELETE FROM attempts WHERE notification = ANY($1)",
+            "DELETE FROM transitions WHERE notification = ANY($1)",
+            "DELETE FROM statuses WHERE notification = ANY($1)",
+        ] {
+            delete(self, statement, rows).await?;
+        }
+        let statement = "DELETE FROM notifications WHERE row_id = ANY($1)";
+        delete(self, statement, rows).await
+    }
+}
+
+async fn delete(
+    connection: &mut PgConnection,
+    statement: &'static str,
+    rows: &[i64],
+) -> Result<u64, PostgresFailure> {
+    if rows.is_empty() {
+        return Ok(0);
+    }
+    let deleted = sqlx::query(statement)
+        .bind(rows)
+        .execute(connection)
+        .await?;
+    Ok(deleted.rows_affected())
+}

@@ -1,0 +1,222 @@
+//! Look-ups of single notifications.
+
+use super::PostgresJournal;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::list;
+use super::load::load;
+use super::pending;
+use super::session::AS_OF_NOW;
+use super::statements::integer;
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::list_plan::MOST_SCANNED;
+use crate::journal::rows::{Fields, StoredNotification};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{
+    Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
+    Pending, SnapshotPage, Transition, history,
+};
+use async_trait::async_trait;
+use bytes::Bytes;
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
+
+#[async_trait]
+impl JournalReads for PostgresJournal {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError> {
+        self.connections.read(&FindOne(key)).await
+    }
+
+    async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError> {
+        self.connections.read(&FindSnapshots(keys)).await
+    }
+
+    async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError> {
+        self.connections.read(&FindTransitions(key)).await
+    }
+
+    async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError> {
+        self.connections.read(&pending::FindPending(key)).await
+    }
+
+    async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
+        self.connections.read(&pending::FindBodies(keys)).await
+    }
+
+    async fn list(
+        &self,
+        filter: &Filter,
+        order: Order,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<SnapshotPage, JournalError> {
+        let call = list::FindListPage {
+            filter,
+            order,
+            cursor,
+            limit,
+            most_scanned: MOST_SCANNED,
+        };
+        self.connections.read(&call).await
+    }
+}
+
+/// See [`crate::journal::JournalReads::find`].
+pub(super) struct FindOne<'call>(pub(super) &'call Key);
+
+#[async_trait]
+impl PostgresCall for FindOne<'_> {
+    type Reply = Option<Snapshot>;
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Option<Snapshot>, PostgresFailure> {
+        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let stored = load(&mut reading, &[self.0]).await?.remove(self.0);
+        let mut found = None;
+        if let Some(stored) = stored {
+            let attempts = sqlx::query(
+                "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer,
+                    reason
+                 FROM (
+                    SELECT * FROM attempts WHERE notification = $1 ORDER BY row_id DESC LIMIT $2
+                 ) AS last
+                 ORDER BY row_id",
+            )
+            .bind(stored.row_id)
+            .bind(limit_of(MOST_ATTEMPTS_SHOWN))
+            .fetch_all(&mut *reading)
+            .await?;
+            let attempts: Result<_, JournalError> = attempts
+                .iter()
+                .map(|row| Fields::of(row).attempt())
+                .collect();
+            found = Some(Snapshot {
+                attempts: attempts?,
+                ..stored.snapshot
+            });
+        }
+        reading.rollback().await?;
+        Ok(found)
+    }
+}
+
+/// See [`crate::journal::JournalReads::snapshots`].
+pub(super) struct FindSnapshots<'call>(pub(super) &'call [Key]);
+
+#[async_trait]
+impl PostgresCall for FindSnapshots<'_> {
+    type Reply = Vec<Option<Snapshot>>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let keys: Vec<&Key> = self.0.iter().collect();
+        let known = load(connection, &keys).await?;
+        let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
+        Ok(self.0.iter().map(stands).collect())
+    }
+}
+
+/// See [`crate::journal::JournalReads::transitions`].
+pub(super) struct FindTransitions<'call>(pub(super) &'call Key);
+
+#[async_trait]
+impl PostgresCall for FindTransitions<'_> {
+    type Reply = Vec<Transition>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Vec<Transition>, PostgresFailure> {
+        let mut reading = connection.begin_with(AS_OF_NOW).await?;
+        let lines = own_lines(&mut reading, self.0).await?;
+        let lines = match lines.first() {
+            Some(first) => {
+                let rebuilds = rebuilds(&mut reading, first.at_ms).await?;
+                history::with_rebuilds(lines, rebuilds)
+            }
+            None => lines,
+        };
+        reading.rollback().await?;
+        Ok(lines)
+    }
+}
+
+/// The lines that are kept, between the first and the last one that are not: that it was registered
+/// and that it was delivered stand elsewhere.
+async fn own_lines(
+    reading: &mut PgConnection,
+    key: &Key,
+) -> Result<Vec<Transition>, PostgresFailure> {
+    let Some(stored) = load(reading, &[key]).await?.remove(key) else {
+        return Ok(Vec::new());
+    };
+    let registered = sqlx::query(
+        "SELECT 'registered', registered_ms, actor, instance, '' FROM notifications
+         WHERE row_id = $1",
+    )
+    .bind(stored.row_id)
+    .fetch_all(&mut *reading)
+    .await?;
+    let kept = sqlx::query(
+        "SELECT kind, at_ms, actor, instance, detail
+         FROM (
+            SELECT * FROM transitions WHERE notification = $1 ORDER BY row_id DESC LIMIT $2
+         ) AS last
+         ORDER BY row_id",
+    )
+    .bind(stored.row_id)
+    .bind(limit_of(MOST_TRANSITIONS_SHOWN))
+    .fetch_all(&mut *reading)
+    .await?;
+    let mut lines = Fields::transitions(registered.iter().chain(&kept))?;
+    if stored.snapshot.state == State::Delivered
+        && let Some(delivered) = delivered_line(reading, &stored).await?
+    {
+        // Only notes can have come later.
+        let before = |line: &Transition| line.at_ms <= delivered.at_ms;
+        let index = lines.iter().rposition(before).map_or(0, |last| last + 1);
+        lines.insert(index.max(lines.len().min(1)), delivered);
+    }
+    let more = lines.len().saturating_sub(MOST_TRANSITIONS_SHOWN);
+    Ok(lines.split_off(more))
+}
+
+/// The first acknowledgement in a series that has not ended ends it; there is no other.
+async fn delivered_line(
+    reading: &mut PgConnection,
+    stored: &StoredNotification,
+) -> Result<Option<Transition>, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT 'delivered', at_ms, 'dispatcher', instance, '' FROM attempts
+         WHERE notification = $1 AND series = $2 AND outcome = 'acknowledged'
+         ORDER BY row_id LIMIT 1",
+    )
+    .bind(stored.row_id)
+    .bind(integer(stored.snapshot.progress.series))
+    .fetch_optional(reading)
+    .await?;
+    let line = found.map(|row| Fields::of(&row).transition());
+    Ok(line.transpose()?)
+}
+
+async fn rebuilds(
+    reading: &mut PgConnection,
+    since_ms: i64,
+) -> Result<Vec<Transition>, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT 'restored', at_ms, actor, instance, reason
+         FROM (
+            SELECT * FROM rebuilds WHERE at_ms >= $1 ORDER BY at_ms DESC, row_id DESC LIMIT $2
+         ) AS last
+         ORDER BY at_ms, row_id",
+    )
+    .bind(since_ms)
+    .bind(limit_of(MOST_TRANSITIONS_SHOWN))
+    .fetch_all(reading)
+    .await?;
+    Ok(Fields::transitions(&found)?)
+}

@@ -1,0 +1,133 @@
+//! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
+
+use super::error::SqliteFailure;
+use super::load::{payload_columns, stored_columns};
+use crate::domain::key::Key;
+use crate::journal::pending::PendingBodies;
+use crate::journal::rows::{Fields, Ladders};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Cursor, Pending};
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row as _, SqliteConnection, SqlitePool};
+
+/// How many pending notifications are read at a time. With [`PAGE_BYTES`] it bounds what a page takes up,
+/// whatever the size of the bodies.
+const READ_AT_A_TIME: usize = 64;
+/// A page of pending notifications ends once their bodies come to this much.
+const PAGE_BYTES: usize = 16 * 1024 * 1024;
+
+/// One notification as the schedule needs it, if it is pending and not set aside.
+pub(super) async fn pending(
+    readers: &SqlitePool,
+    key: &Key,
+) -> Result<Option<Pending>, SqliteFailure> {
+    let found = sqlx::query(concat!(
+        "SELECT ",
+        stored_columns!(),
+        ", ",
+        payload_columns!(),
+        " FROM notifications AS n LEFT JOIN payloads AS p ON p.notification = n.row_id
+          WHERE n.topic = ? AND n.id = ? AND n.state = 'scheduled'
+            AND NOT EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)"
+    ))
+    .bind(key.topic())
+    .bind(key.id())
+    .fetch_optional(readers)
+    .await?;
+    let pending =
+        found.map(|row| Fields::of(&row).pending(&mut Ladders::default(), PendingBodies::Read));
+    Ok(pending.transpose()?)
+}
+
+/// A page of pending notifications, soonest due first; shorter than `limit` if they are large.
+pub(super) async fn pending_page(
+    readers: &SqlitePool,
+    mut cursor: Option<Cursor>,
+    limit: usize,
+    bodies: PendingBodies,
+) -> Result<(Vec<Pending>, Option<Cursor>), SqliteFailure> {
+    let mut reading = readers.begin().await?;
+    let mut ladders = Ladders::default();
+    let mut page = Vec::new();
+    let (mut looked_at, mut bytes) = (0, 0);
+    while looked_at < limit && bytes < PAGE_BYTES {
+        let wanted = READ_AT_A_TIME.min(limit - looked_at);
+        let found = next_pending(&mut reading, cursor, wanted, bodies).await?;
+        for row in &found {
+            cursor = Some(Cursor {
+                at_ms: row.try_get("next_due_ms")?,
+                row: row.try_get("row_id")?,
+            });
+            // Not even read: it may be what cannot be read.
+            if row.try_get("set_aside")? {
+                continue;
+            }
+            let pending = Fields::of(row).pending(&mut ladders, bodies)?;
+            bytes += pending.notification.body.held_len();
+            page.push(pending);
+        }
+        looked_at += found.len();
+        if found.len() < wanted {
+            break;
+        }
+    }
+    let cursor = cursor.filter(|_| looked_at > 0);
+    Ok((page, cursor))
+}
+
+macro_rules! pending_where {
+    ($which:literal $(, $bodies:ident)?) => {
+        concat!(
+            "SELECT ",
+            stored_columns!(),
+            ", ",
+            payload_columns!($($bodies)?),
+            ", n.next_due_ms, EXISTS (
+                SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id
+              ) AS set_aside
+              FROM notifications AS n INDEXED BY pending
+              LEFT JOIN payloads AS p ON p.notification = n.row_id
+              WHERE n.state = 'scheduled' AND ",
+            $which,
+            " ORDER BY n.next_due_ms, n.row_id LIMIT ?"
+        )
+    };
+}
+const DUE_WITH: &str = pending_where!("n.next_due_ms = ? AND n.row_id > ?");
+const DUE_AFTER: &str = pending_where!("n.next_due_ms > ?");
+const DUE_WITH_WITHOUT_BODIES: &str =
+    pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
+const DUE_AFTER_WITHOUT_BODIES: &str = pending_where!("n.next_due_ms > ?", without_bodies);
+
+/// Two searches: SQLite does not search an index by a pair whose second part is the row number, and
+/// would read through all that are due at the same instant again on every page. A million
+/// notifications may well be due at one midnight.
+async fn next_pending(
+    connection: &mut SqliteConnection,
+    cursor: Option<Cursor>,
+    wanted: usize,
+    bodies: PendingBodies,
+) -> Result<Vec<SqliteRow>, SqliteFailure> {
+    let (due_with, due_after) = match bodies {
+        PendingBodies::Read => (DUE_WITH, DUE_AFTER),
+        PendingBodies::LengthOnly => (DUE_WITH_WITHOUT_BODIES, DUE_AFTER_WITHOUT_BODIES),
+    };
+    let mut found = Vec::new();
+    if let Some(cursor) = cursor {
+        found = sqlx::query(due_with)
+            .bind(cursor.at_ms)
+            .bind(cursor.row)
+            .bind(limit_of(wanted))
+            .fetch_all(&mut *connection)
+            .await?;
+    }
+    if found.len() < wanted {
+        let mut later = sqlx::query(due_after)
+            .bind(cursor.map_or(i64::MIN, |cursor| cursor.at_ms))
+            .bind(limit_of(wanted - found.len()))
+            .fetch_all(connection)
+            .await?;
+        found.append(&mut later);
+    }
+    Ok(found)
+}

@@ -1,0 +1,95 @@
+//! The statements that forget what is old.
+
+use super::error::SqliteFailure;
+use super::meta::{recall, remember};
+use crate::journal::pruning::{self, EndedRow, PruningStore};
+use crate::journal::sql_values::limit_of;
+use crate::journal::{Cursor, Prune, Pruned};
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+/// Gives at most 4 MiB of free pages back to the file system after a step of pruning.
+const GIVE_PAGES_BACK: &str = "PRAGMA incremental_vacuum(1024)";
+
+/// See [`crate::journal::JournalMaintenance::prune`].
+pub(super) async fn prune(
+    connection: &mut SqliteConnection,
+    prune: &Prune,
+    limit: usize,
+) -> Result<Pruned, SqliteFailure> {
+    let pruned = pruning::prune(connection, prune, limit).await?;
+    if pruned.payloads + pruned.records > 0 {
+        sqlx::query(GIVE_PAGES_BACK).execute(connection).await?;
+    }
+    Ok(pruned)
+}
+
+#[async_trait]
+impl PruningStore for SqliteConnection {
+    type Error = SqliteFailure;
+
+    async fn recall(&mut self, name: &str) -> Result<Option<String>, SqliteFailure> {
+        recall(self, name).await
+    }
+
+    async fn remember(&mut self, name: &str, value: &str) -> Result<(), SqliteFailure> {
+        remember(self, name, value).await
+    }
+
+    async fn ended(
+        &mut self,
+        after: Cursor,
+        before_ms: i64,
+        limit: usize,
+    ) -> Result<Vec<EndedRow>, SqliteFailure> {
+        let found: Vec<(i64, i64, bool)> = sqlx::query_as(
+            "SELECT ended_ms, row_id, state = 'dead' FROM notifications INDEXED BY ended
+             WHERE ended_ms IS NOT NULL AND (ended_ms, row_id) > (?, ?) AND ended_ms < ?
+             ORDER BY ended_ms, row_id LIMIT ?",
+        )
+        .bind(after.at_ms)
+        .bind(after.row)
+        .bind(before_ms)
+        .bind(limit_of(limit))
+        .fetch_all(self)
+        .await?;
+        Ok(found.into_iter().map(EndedRow::from).collect())
+    }
+
+    async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, SqliteFailure> {
+        let found = sqlx::query_scalar(
+            "SELECT row_id FROM notifications INDEXED BY ended_dead
+             WHERE state = 'dead' AND ended_ms < ? ORDER BY ended_ms, row_id LIMIT ?",
+        )
+        .bind(before_ms)
+        .bind(limit_of(limit))
+        .fetch_all(self)
+        .await?;
+        Ok(found)
+    }
+
+    async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
+        delete(self, "DELETE FROM payloads WHERE notification = ?", rows).await
+    }
+
+    async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
+        // Their payloads, attempts and transitions go with them.
+        delete(self, "DELETE FROM notifications WHERE row_id = ?", rows).await
+    }
+}
+
+async fn delete(
+    connection: &mut SqliteConnection,
+    statement: &'static str,
+    rows: &[i64],
+) -> Result<u64, SqliteFailure> {
+    let mut deleted = 0;
+    for row in rows {
+        deleted += sqlx::query(statement)
+            .bind(row)
+            .execute(&mut *connection)
+            .await?
+            .rows_affected();
+    }
+    Ok(deleted)
+}
