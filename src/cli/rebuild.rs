@@ -18,11 +18,11 @@ use crate::journal::{Actor, Journal, Rebuild};
 use crate::maintenance::difference::find_recorded;
 use crate::maintenance::error::MaintenanceError;
 use crate::maintenance::recovery::resync::Resync;
-use crate::maintenance::recovery::{look, why};
-use crate::maintenance::repair::{Record, Repaired, repair};
-use crate::maintenance::scan::{Pick, Place, compare};
+use crate::maintenance::recovery::{inspect, why};
+use crate::maintenance::repair::{RepairNotes, Repaired, repair};
+use crate::maintenance::scan::{Pick, ScanPosition, compare};
 use crate::schedule::ScheduleLeases as _;
-use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable as _};
+use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable as _, ScheduleStatus};
 use crate::schedule::redis::{RedisSchedule, Time};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
@@ -60,7 +60,7 @@ pub struct RebuildArguments {
 struct Stores {
     journal: Arc<dyn Journal>,
     schedule: Arc<RedisSchedule>,
-    record: Record,
+    record: RepairNotes,
 }
 
 /// Puts back what is lacking and says how much it was.
@@ -82,7 +82,7 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
         };
         stores.journal.close().await;
         let mut said = said?;
-        if stores.record == Record::LeftOut {
+        if stores.record == RepairNotes::LeftOut {
             said.push_str(
                 "the histories do not show it: this journal is a server's own to write to\n",
             );
@@ -115,9 +115,9 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
         journal,
         schedule,
         record: if may_write_beside(&config.journal) {
-            Record::Kept
+            RepairNotes::Kept
         } else {
-            Record::LeftOut
+            RepairNotes::LeftOut
         },
     })
 }
@@ -175,11 +175,11 @@ impl Stores {
     async fn load(&self, clear: bool) -> Result<String, Failure> {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
-        let found = look(Some(journal), schedule, schedule, clear).await;
+        let found = inspect(Some(journal), schedule, schedule, clear).await;
         match found.map_err(MaintenanceError::from).map_err(failed)? {
-            Found::ToLoad(reason) => self.load_empty(reason).await,
-            Found::Loading | Found::Clearing | Found::Unowned => Err(being_loaded()),
-            Found::Whole => self.scan(&Pick::default()).await,
+            Inspection::ToLoad(reason) => self.load_empty(reason).await,
+            Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
+            Inspection::Whole => self.scan(&Pick::default()).await,
         }
     }
 
@@ -188,19 +188,19 @@ impl Stores {
     /// this then tells.
     async fn enter(&self) -> Result<String, Failure> {
         let schedule = self.schedule.as_ref();
-        let peeked = schedule.peek().await.map_err(anyhow::Error::from)?;
-        if peeked == Peeked::New {
+        let peeked = schedule.status().await.map_err(anyhow::Error::from)?;
+        if peeked == ScheduleStatus::New {
             return Err(anyhow!(
                 "Redis holds nothing of this journal; `ringback rebuild` without anything else \
                  loads it"
             )
             .into());
         }
-        let found = look(Some(self.journal.as_ref()), schedule, schedule, false).await;
+        let found = inspect(Some(self.journal.as_ref()), schedule, schedule, false).await;
         match found.map_err(anyhow::Error::from)? {
-            Found::Whole => Ok(String::new()),
-            Found::ToLoad(reason) => self.load_empty(reason).await,
-            Found::Loading | Found::Clearing | Found::Unowned => Err(being_loaded()),
+            Inspection::Whole => Ok(String::new()),
+            Inspection::ToLoad(reason) => self.load_empty(reason).await,
+            Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
         }
     }
 
@@ -208,9 +208,9 @@ impl Stores {
     async fn scan(&self, pick: &Pick) -> Result<String, Failure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
-        let (mut place, mut seen) = (Place::START, 0);
+        let (mut place, mut seen) = (ScanPosition::START, 0);
         let mut repaired = Repaired::default();
-        while let Place::Pending(_) = place {
+        while let ScanPosition::Pending(_) = place {
             let stepping = async {
                 let page = compare(journal, schedule, &place, pick, PAGE).await?;
                 repaired += repair(journal, schedule, &page.differences, self.record).await?;
@@ -232,9 +232,9 @@ impl Stores {
     }
 
     /// Puts everything in that Redis lacks, soonest due first. Servers work with it meanwhile.
-    async fn load_empty(&self, reason: Reason) -> Result<String, Failure> {
+    async fn load_empty(&self, reason: LoadReason) -> Result<String, Failure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
-        if let (Record::Kept, Some(reason)) = (self.record, why(reason)) {
+        if let (RepairNotes::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
                 at_ms: schedule.clock().now_ms(),
                 actor: Actor(who().into()),
@@ -253,13 +253,17 @@ impl Stores {
             progress.at(resync.done().read);
             if told.elapsed() >= SIGN_OF_LIFE {
                 told = Instant::now();
-                let heard = schedule.proceed().await;
+                let heard = schedule.report_loading().await;
                 if !heard.map_err(anyhow::Error::from)? {
                     return Err(taken_over().into());
                 }
             }
         }
-        if !schedule.finish().await.map_err(anyhow::Error::from)? {
+        if !schedule
+            .finish_loading()
+            .await
+            .map_err(anyhow::Error::from)?
+        {
             return Err(taken_over().into());
         }
         drop(progress);

@@ -7,7 +7,7 @@
 
 use super::difference::{Difference, find_among};
 use super::error::MaintenanceError;
-use super::scan::{Pick, Place, compare};
+use super::scan::{Pick, ScanPosition, compare};
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
 use crate::journal::{AllSetAside, Examined, JournalCounts, JournalMaintenance, JournalReads};
@@ -105,7 +105,7 @@ pub struct Comparison<'stores> {
     journal: &'stores dyn JournalReads,
     schedule: &'stores dyn Schedule,
     moment: Duration,
-    place: Place,
+    place: ScanPosition,
     suspects: VecDeque<Suspects>,
     suspected: usize,
     known: HashSet<Key>,
@@ -129,7 +129,7 @@ impl<'stores> Comparison<'stores> {
             journal,
             schedule,
             moment,
-            place: Place::START,
+            place: ScanPosition::START,
             suspects: VecDeque::new(),
             suspected: 0,
             known: HashSet::new(),
@@ -154,7 +154,7 @@ impl<'stores> Comparison<'stores> {
         self.compared.schedule += page.held;
         self.place = page.next;
         self.suspect(page.differences);
-        let done = self.place == Place::End;
+        let done = self.place == ScanPosition::End;
         while let Some(oldest) = self.suspects.front() {
             let age = oldest.found.elapsed();
             if age < self.moment {

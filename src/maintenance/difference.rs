@@ -23,7 +23,7 @@ const SAME_TIME_MS: i64 = 1_000;
 
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum DifferenceKind {
     /// Pending in the journal, and the schedule would never bring it up.
     Missing,
     /// Pending in both, but not as far in one as in the other, or not due at the same time.
@@ -66,7 +66,7 @@ pub struct Difference {
     /// Of which notification.
     pub entry: KeyInLane,
     /// What is wrong.
-    pub kind: Kind,
+    pub kind: DifferenceKind,
     /// What the journal says.
     pub journal: Option<JournalEntry>,
     /// What the schedule says.
@@ -148,20 +148,19 @@ pub async fn find_recorded(
 }
 
 /// Whether both agree, given that both were read at the same instant.
-fn judge(journal: Option<JournalEntry>, schedule: Option<Holding>) -> Option<Kind> {
+fn judge(journal: Option<JournalEntry>, schedule: Option<Holding>) -> Option<DifferenceKind> {
     match (journal, schedule) {
         (None, None) => None,
         (_, Some(holding)) if holding.in_flight => None,
-        (None, Some(_)) => Some(Kind::Unknown),
-        (Some(recorded), None) => {
-            (recorded.state == State::Scheduled && !recorded.set_aside).then_some(Kind::Missing)
-        }
+        (None, Some(_)) => Some(DifferenceKind::Unknown),
+        (Some(recorded), None) => (recorded.state == State::Scheduled && !recorded.set_aside)
+            .then_some(DifferenceKind::Missing),
         (Some(recorded), Some(holding)) => match recorded.state {
-            State::Scheduled if recorded.set_aside => Some(Kind::SetAside),
+            State::Scheduled if recorded.set_aside => Some(DifferenceKind::SetAside),
             State::Scheduled => {
-                (!agree(&recorded.progress, &holding.progress)).then_some(Kind::Elsewhere)
+                (!agree(&recorded.progress, &holding.progress)).then_some(DifferenceKind::Elsewhere)
             }
-            State::Delivered | State::Dead | State::Cancelled => Some(Kind::Ended),
+            State::Delivered | State::Dead | State::Cancelled => Some(DifferenceKind::Ended),
         },
     }
 }
@@ -214,7 +213,11 @@ mod tests {
 
     #[test]
     fn what_both_say_is_judged() {
-        fn check(journal: Option<JournalEntry>, schedule: Option<Holding>, expected: Option<Kind>) {
+        fn check(
+            journal: Option<JournalEntry>,
+            schedule: Option<Holding>,
+            expected: Option<DifferenceKind>,
+        ) {
             assert_eq!(
                 judge(journal, schedule),
                 expected,
@@ -223,40 +226,44 @@ mod tests {
         }
         let held = holding(progress());
         check(None, None, None);
-        check(None, held, Some(Kind::Unknown));
+        check(None, held, Some(DifferenceKind::Unknown));
         check(None, leased(), None);
         check(journal_entry(State::Scheduled), held, None);
-        check(journal_entry(State::Scheduled), None, Some(Kind::Missing));
+        check(
+            journal_entry(State::Scheduled),
+            None,
+            Some(DifferenceKind::Missing),
+        );
         check(journal_entry(State::Scheduled), leased(), None);
         check(set_aside(), None, None);
-        check(set_aside(), held, Some(Kind::SetAside));
+        check(set_aside(), held, Some(DifferenceKind::SetAside));
         check(set_aside(), leased(), None);
         for state in [State::Delivered, State::Dead, State::Cancelled] {
             check(journal_entry(state), None, None);
-            check(journal_entry(state), held, Some(Kind::Ended));
+            check(journal_entry(state), held, Some(DifferenceKind::Ended));
             check(journal_entry(state), leased(), None);
         }
     }
 
     #[test]
     fn a_step_apart_is_elsewhere_and_a_moment_apart_is_not() {
-        fn check(change: fn(&mut Progress), expected: Option<Kind>) {
+        fn check(change: fn(&mut Progress), expected: Option<DifferenceKind>) {
             let mut there = progress();
             change(&mut there);
             let found = judge(journal_entry(State::Scheduled), holding(there));
             assert_eq!(found, expected, "{there:?}");
         }
-        check(|there| there.attempts = 1, Some(Kind::Elsewhere));
-        check(|there| there.series = 2, Some(Kind::Elsewhere));
+        check(|there| there.attempts = 1, Some(DifferenceKind::Elsewhere));
+        check(|there| there.series = 2, Some(DifferenceKind::Elsewhere));
         check(|there| there.due_ms += SAME_TIME_MS, None);
         check(
             |there| there.due_ms += SAME_TIME_MS + 1,
-            Some(Kind::Elsewhere),
+            Some(DifferenceKind::Elsewhere),
         );
         check(|there| there.retry_at_ms = Some(there.due_ms - 1_000), None);
         check(
             |there| there.retry_at_ms = Some(there.due_ms - 1_001),
-            Some(Kind::Elsewhere),
+            Some(DifferenceKind::Elsewhere),
         );
     }
 }

@@ -60,7 +60,7 @@ impl Maintenance {
         retention: Retention,
     ) -> Result<Self, ScheduleError> {
         let mut recovery = Recovery::new(journal.clone(), schedule.clone());
-        recovery.first_look().await?;
+        recovery.inspect_first().await?;
         Ok(Self {
             journal,
             schedule,

@@ -20,7 +20,7 @@ use super::REGISTRATION_MS;
 use super::difference::{JournalEntry, find, find_recorded};
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
-use super::repair::{Record, Repaired, repair};
+use super::repair::{RepairNotes, Repaired, repair};
 use crate::domain::lane::KeyInLane;
 use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Journal, JournalError, Order};
@@ -56,13 +56,13 @@ pub struct Reconciler {
 struct Window {
     from_ms: i64,
     until_ms: i64,
-    stage: Stage,
+    stage: WindowStage,
     repaired: Repaired,
 }
 
 /// How far a window has been gone through.
 #[derive(Clone, Copy)]
-enum Stage {
+enum WindowStage {
     /// What was registered in it, newest first.
     Registered(Option<Cursor>),
     /// What was changed by hand in it, oldest first.
@@ -97,7 +97,7 @@ impl Reconciler {
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let (differences, stage) = match window.stage {
-            Stage::Registered(cursor) => {
+            WindowStage::Registered(cursor) => {
                 let filter = Filter {
                     state: Some(State::Scheduled),
                     from_ms: Some(window.from_ms),
@@ -109,25 +109,25 @@ impl Reconciler {
                 let read: Vec<(KeyInLane, Option<JournalEntry>)> = (page.items.iter())
                     .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
                     .collect();
-                let next = page.next.map(|next| Stage::Registered(Some(next)));
-                let stage = next.unwrap_or(Stage::Changed(None));
+                let next = page.next.map(|next| WindowStage::Registered(Some(next)));
+                let stage = next.unwrap_or(WindowStage::Changed(None));
                 (find(journal, schedule, &read).await?, stage)
             }
-            Stage::Changed(cursor) => {
+            WindowStage::Changed(cursor) => {
                 let (from_ms, until_ms) = (window.from_ms, window.until_ms);
                 let (mut keys, next) = journal.changes(from_ms, until_ms, cursor, PAGE).await?;
                 keys.sort_unstable();
                 keys.dedup();
-                let stage = next.map_or(Stage::Done, |next| Stage::Changed(Some(next)));
+                let stage = next.map_or(WindowStage::Done, |next| WindowStage::Changed(Some(next)));
                 (find_recorded(journal, schedule, &keys).await?, stage)
             }
-            Stage::Done => (Vec::new(), Stage::Done),
+            WindowStage::Done => (Vec::new(), WindowStage::Done),
         };
-        window.repaired += repair(journal, schedule, &differences, Record::Kept).await?;
+        window.repaired += repair(journal, schedule, &differences, RepairNotes::Kept).await?;
         window.stage = stage;
         match window.stage {
-            Stage::Registered(_) | Stage::Changed(_) => Ok(Step::More),
-            Stage::Done => {
+            WindowStage::Registered(_) | WindowStage::Changed(_) => Ok(Step::More),
+            WindowStage::Done => {
                 let (until_ms, repaired) = (window.until_ms, window.repaired);
                 self.close(until_ms).await?;
                 Ok(Step::Done(repaired))
@@ -167,7 +167,7 @@ impl Reconciler {
         Ok(Window {
             from_ms: place_ms.saturating_sub(OVERLAP_MS),
             until_ms: now_ms.saturating_sub(REGISTRATION_MS).max(place_ms),
-            stage: Stage::Registered(None),
+            stage: WindowStage::Registered(None),
             repaired: Repaired::default(),
         })
     }

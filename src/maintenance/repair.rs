@@ -12,7 +12,7 @@
 //!   To remove it would lose it, and to leave it alone would too: whoever claims it finds no record
 //!   to go by.
 
-use super::difference::{Difference, Kind};
+use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
@@ -66,7 +66,7 @@ impl Repaired {
 
 /// Whether what was put back is written into its history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Record {
+pub enum RepairNotes {
     /// It is.
     Kept,
     /// The journal is open to be read alone. Nothing can be written into it either that it does not
@@ -91,7 +91,7 @@ pub async fn repair(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     differences: &[Difference],
-    record: Record,
+    record: RepairNotes,
 ) -> Result<Repaired, MaintenanceError> {
     let mut repaired = Repaired::default();
     let mut notes = Vec::new();
@@ -100,10 +100,14 @@ pub async fn repair(
         let entry = &difference.entry;
         let key = &entry.key;
         let done = match difference.kind {
-            Kind::Unknown if record == Record::LeftOut => Ok(Done::default()),
-            Kind::Missing | Kind::Elsewhere => put_back(journal, schedule, key).await,
-            Kind::Ended | Kind::SetAside => remove(journal, schedule, entry).await,
-            Kind::Unknown => adopt(journal, schedule, entry).await,
+            DifferenceKind::Unknown if record == RepairNotes::LeftOut => Ok(Done::default()),
+            DifferenceKind::Missing | DifferenceKind::Elsewhere => {
+                put_back(journal, schedule, key).await
+            }
+            DifferenceKind::Ended | DifferenceKind::SetAside => {
+                remove(journal, schedule, entry).await
+            }
+            DifferenceKind::Unknown => adopt(journal, schedule, entry).await,
         };
         match done {
             Ok((done, why)) => {
@@ -126,7 +130,7 @@ pub async fn repair(
             }
         }
     }
-    if record == Record::Kept && !notes.is_empty() {
+    if record == RepairNotes::Kept && !notes.is_empty() {
         journal.note(&notes).await?;
     }
     failed.map_or(Ok(repaired), Err)

@@ -13,7 +13,7 @@ use crate::schedule::Schedule;
 
 /// Where one is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum ScanPosition {
     /// Among what is pending in the journal, after this.
     Pending(Option<Cursor>),
     /// Among what the schedule holds, after this.
@@ -22,7 +22,7 @@ pub enum Place {
     End,
 }
 
-impl Place {
+impl ScanPosition {
     /// The beginning.
     pub const START: Self = Self::Pending(None);
 
@@ -38,7 +38,7 @@ impl Place {
         }
     }
 
-    /// Reads what [`Place::to_text`] wrote; `None` if it is something else.
+    /// Reads what [`ScanPosition::to_text`] wrote; `None` if it is something else.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         match text.split_once(' ') {
@@ -72,7 +72,7 @@ pub struct Pick {
 
 /// What one page held.
 #[derive(Debug, Clone)]
-pub struct Page {
+pub struct ScanPage {
     /// Pending notifications of the journal that were looked for.
     pub pending: u64,
     /// Entries of the schedule that were looked up.
@@ -80,7 +80,7 @@ pub struct Page {
     /// Where the stores disagree.
     pub differences: Vec<Difference>,
     /// Where the next page begins.
-    pub next: Place,
+    pub next: ScanPosition,
 }
 
 /// Compares the page of about `limit` that begins at a place.
@@ -90,12 +90,12 @@ pub struct Page {
 pub async fn compare(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
-    place: &Place,
+    place: &ScanPosition,
     pick: &Pick,
     limit: usize,
-) -> Result<Page, MaintenanceError> {
+) -> Result<ScanPage, MaintenanceError> {
     match place {
-        Place::Pending(cursor) => {
+        ScanPosition::Pending(cursor) => {
             let filter = Filter {
                 state: Some(State::Scheduled),
                 topic: pick.topic.clone(),
@@ -109,35 +109,35 @@ pub async fn compare(
                 .filter(|item| is_due_after(item.progress.next_due_ms()))
                 .map(|item| (item.key_in_lane(), Some(JournalEntry::of(item))))
                 .collect();
-            Ok(Page {
+            Ok(ScanPage {
                 pending: read.len() as u64,
                 held: 0,
                 differences: find(journal, schedule, &read).await?,
                 next: match page.next {
-                    Some(next) => Place::Pending(Some(next)),
-                    None => Place::Held(None),
+                    Some(next) => ScanPosition::Pending(Some(next)),
+                    None => ScanPosition::Held(None),
                 },
             })
         }
-        Place::Held(cursor) => {
+        ScanPosition::Held(cursor) => {
             let page = schedule.scan(cursor.as_deref(), limit).await?;
             let entries = page.holdings.into_iter().map(|(entry, _)| entry);
             let entries: Vec<KeyInLane> = entries.collect();
-            Ok(Page {
+            Ok(ScanPage {
                 pending: 0,
                 held: entries.len() as u64,
                 differences: find_among(journal, schedule, &entries).await?,
                 next: match page.next {
-                    Some(next) => Place::Held(Some(next)),
-                    None => Place::End,
+                    Some(next) => ScanPosition::Held(Some(next)),
+                    None => ScanPosition::End,
                 },
             })
         }
-        Place::End => Ok(Page {
+        ScanPosition::End => Ok(ScanPage {
             pending: 0,
             held: 0,
             differences: Vec::new(),
-            next: Place::End,
+            next: ScanPosition::End,
         }),
     }
 }
@@ -153,16 +153,16 @@ mod tests {
             row: -7,
         };
         for place in [
-            Place::START,
-            Place::Pending(Some(cursor)),
-            Place::Held(None),
-            Place::Held(Some("1-281474976710656".to_string())),
-            Place::End,
+            ScanPosition::START,
+            ScanPosition::Pending(Some(cursor)),
+            ScanPosition::Held(None),
+            ScanPosition::Held(Some("1-281474976710656".to_string())),
+            ScanPosition::End,
         ] {
-            assert_eq!(Place::from_text(&place.to_text()), Some(place));
+            assert_eq!(ScanPosition::from_text(&place.to_text()), Some(place));
         }
         for text in ["", "pending ", "pending 1", "pending 1 x", "halt", "x 1"] {
-            assert_eq!(Place::from_text(text), None, "{text}");
+            assert_eq!(ScanPosition::from_text(text), None, "{text}");
         }
     }
 }

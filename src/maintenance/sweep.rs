@@ -9,8 +9,8 @@
 use super::REGISTRATION_MS;
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
-use super::repair::{Record, Repaired, repair};
-use super::scan::{Pick, Place, compare};
+use super::repair::{RepairNotes, Repaired, repair};
+use super::scan::{Pick, ScanPosition, compare};
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
 use std::future::Future;
@@ -32,7 +32,7 @@ pub struct Sweep {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
     /// `None` until the journal was asked.
-    place: Option<Place>,
+    place: Option<ScanPosition>,
     /// Steps since the place was written down; `None` if the journal has none.
     written: Option<u32>,
     steps: u32,
@@ -71,16 +71,16 @@ impl Sweep {
         let page = match compare(journal, schedule, &place, &pick, PAGE).await {
             // The saved place comes from the other kind of schedule (memory or Redis): its scan starts again.
             Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
-                self.place = Some(Place::Held(None));
+                self.place = Some(ScanPosition::Held(None));
                 return Ok(Step::More);
             }
             page => page?,
         };
-        self.repaired += repair(journal, schedule, &page.differences, Record::Kept).await?;
+        self.repaired += repair(journal, schedule, &page.differences, RepairNotes::Kept).await?;
         self.steps += 1;
-        if page.next == Place::End {
+        if page.next == ScanPosition::End {
             let repaired = std::mem::take(&mut self.repaired);
-            self.keep(Place::START).await?;
+            self.keep(ScanPosition::START).await?;
             return Ok(Step::Done(repaired));
         }
         self.keep(page.next).await?;
@@ -99,24 +99,24 @@ impl Sweep {
         }
     }
 
-    async fn recall(&mut self) -> Result<Place, MaintenanceError> {
+    async fn recall(&mut self) -> Result<ScanPosition, MaintenanceError> {
         let kept = self.journal.recall(PLACE).await?;
         self.written = kept.as_ref().map(|_| self.steps);
         // What cannot be read is of another version: the sweep starts again.
         Ok(kept
-            .and_then(|text| Place::from_text(&text))
-            .unwrap_or(Place::START))
+            .and_then(|text| ScanPosition::from_text(&text))
+            .unwrap_or(ScanPosition::START))
     }
 
     /// Goes on from there, and writes it down now and then. A run of a few steps writes nothing.
-    async fn keep(&mut self, place: Place) -> Result<(), MaintenanceError> {
+    async fn keep(&mut self, place: ScanPosition) -> Result<(), MaintenanceError> {
         let since = self.steps - self.written.unwrap_or(0);
-        let over = place == Place::START && self.written.is_some();
+        let over = place == ScanPosition::START && self.written.is_some();
         if since >= REMEMBER || over {
             self.journal.remember(PLACE, &place.to_text()).await?;
             self.written = Some(self.steps);
         }
-        if place == Place::START {
+        if place == ScanPosition::START {
             (self.steps, self.written) = (0, None);
         }
         self.place = Some(place);

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// A change that was asked for.
 #[derive(Debug, Clone)]
-struct Asked {
+struct ChangeRequest {
     key: Key,
     change: Change,
     actor: Actor,
@@ -30,14 +30,14 @@ struct Asked {
 }
 
 /// What one try came to.
-enum Tried {
+enum ChangeStep {
     /// This is the answer.
     Answered(Box<Result<Snapshot, ServiceError>>),
     /// Nothing was changed, since the lease was lost, or what the change was decided by is outdated.
     Again,
 }
 
-impl Tried {
+impl ChangeStep {
     fn answered(answer: Result<Snapshot, ServiceError>) -> Self {
         Self::Answered(Box::new(answer))
     }
@@ -102,7 +102,7 @@ impl Service {
         actor: Actor,
         reason: &str,
     ) -> Result<Snapshot, ServiceError> {
-        let asked = Asked {
+        let asked = ChangeRequest {
             key: key.clone(),
             change,
             actor,
@@ -117,7 +117,7 @@ impl Service {
 
     /// Leases the notification and makes the change, again while what it was decided by has changed
     /// meanwhile.
-    async fn run_change(self: &Arc<Self>, asked: &Asked) -> Result<Snapshot, ServiceError> {
+    async fn run_change(self: &Arc<Self>, asked: &ChangeRequest) -> Result<Snapshot, ServiceError> {
         let _lock = self.locks.lock(&asked.key).await?;
         let started = Instant::now();
         while started.elapsed() <= LONGEST_LEASE_WAIT {
@@ -128,50 +128,50 @@ impl Service {
                 },
                 Leasing::InFlight => self.answer_in_flight(asked).await,
                 Leasing::Refused(before) => self.refuse(asked, *before).await,
-                Leasing::Missing => Tried::answered(Err(ServiceError::Missing)),
+                Leasing::Missing => ChangeStep::answered(Err(ServiceError::Missing)),
             };
             match tried {
-                Tried::Answered(answer) => return *answer,
-                Tried::Again => {}
+                ChangeStep::Answered(answer) => return *answer,
+                ChangeStep::Again => {}
             }
         }
         Err(ServiceError::Unsettled)
     }
 
     /// The answer where the recorded state does not allow the change.
-    async fn refuse(&self, asked: &Asked, before: Snapshot) -> Tried {
+    async fn refuse(&self, asked: &ChangeRequest, before: Snapshot) -> ChangeStep {
         match self.find(&asked.key).await {
             Ok(shown) => {
                 let shown = shown.unwrap_or(before);
                 match asked.change.is_allowed(shown.state) {
-                    true => Tried::Again,
-                    false => Tried::answered(repeated(asked.change, shown)),
+                    true => ChangeStep::Again,
+                    false => ChangeStep::answered(repeated(asked.change, shown)),
                 }
             }
-            Err(error) => Tried::answered(Err(error)),
+            Err(error) => ChangeStep::answered(Err(error)),
         }
     }
 
     /// The answer while an attempt is in flight. It can no longer be stopped; one that is made anyhow need
     /// not be asked for.
-    async fn answer_in_flight(&self, asked: &Asked) -> Tried {
+    async fn answer_in_flight(&self, asked: &ChangeRequest) -> ChangeStep {
         let found = match self.find(&asked.key).await {
             Ok(Some(found)) => found,
-            Ok(None) => return Tried::answered(Err(ServiceError::Missing)),
-            Err(error) => return Tried::answered(Err(error)),
+            Ok(None) => return ChangeStep::answered(Err(ServiceError::Missing)),
+            Err(error) => return ChangeStep::answered(Err(error)),
         };
         let snapshot = Snapshot {
             in_flight: true,
             ..found
         };
         match asked.change {
-            Change::Retry => Tried::answered(Ok(snapshot)),
+            Change::Retry => ChangeStep::answered(Ok(snapshot)),
             // That attempt has ended it meanwhile, and is being settled.
             change if snapshot.state != State::Scheduled && change.is_allowed(snapshot.state) => {
-                Tried::Again
+                ChangeStep::Again
             }
             change @ (Change::Cancel | Change::Discard | Change::Replay) => {
-                Tried::answered(Err(ServiceError::Refused {
+                ChangeStep::answered(Err(ServiceError::Refused {
                     change,
                     snapshot: Box::new(snapshot),
                 }))

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 /// A lease for a change by hand.
 #[derive(Debug)]
-pub(super) enum Held {
+pub(super) enum HeldLease {
     /// Of an entry in the schedule.
     Entry(Box<Lease>),
     /// Of a key of which nothing is in the schedule.
@@ -39,7 +39,7 @@ pub(super) enum Held {
 /// What asking for a lease came to.
 pub(super) enum Leasing {
     /// The lease, and the notification as it was recorded before, without its attempts.
-    Held(Held, Box<Snapshot>),
+    Held(HeldLease, Box<Snapshot>),
     /// There is none to be had: an attempt is, or may be, in flight.
     InFlight,
     /// None is needed: it is recorded in a state in which this change is not made. So those who
@@ -49,7 +49,7 @@ pub(super) enum Leasing {
     Missing,
 }
 
-impl Held {
+impl HeldLease {
     /// What proves the lease to the journal.
     pub(super) fn token(&self) -> LeaseToken {
         match self {
@@ -91,10 +91,10 @@ impl Service {
             in_doubt &= leased.is_err();
             match leased {
                 Ok(LeasedOne::Leased(lease)) => {
-                    break Ok(Leasing::Held(Held::Entry(lease), Box::new(before)));
+                    break Ok(Leasing::Held(HeldLease::Entry(lease), Box::new(before)));
                 }
                 Ok(LeasedOne::Reserved(token)) => {
-                    break Ok(Leasing::Held(Held::Key(token), Box::new(before)));
+                    break Ok(Leasing::Held(HeldLease::Key(token), Box::new(before)));
                 }
                 Ok(LeasedOne::Missing) => break Ok(Leasing::Missing),
                 Ok(LeasedOne::MayBeInFlight) => break Ok(Leasing::InFlight),
@@ -145,8 +145,8 @@ impl Service {
                     return;
                 }
                 match with_timeout(self.schedule.lease_one(&request)).await {
-                    Ok(LeasedOne::Leased(lease)) => self.release(Held::Entry(lease)).await,
-                    Ok(LeasedOne::Reserved(token)) => self.release(Held::Key(token)).await,
+                    Ok(LeasedOne::Leased(lease)) => self.release(HeldLease::Entry(lease)).await,
+                    Ok(LeasedOne::Reserved(token)) => self.release(HeldLease::Key(token)).await,
                     Ok(_) => {}
                     Err(error) => {
                         tracing::debug!(notification = %key, %error, "cannot tell whether a lease was granted; asking again");
@@ -170,20 +170,20 @@ impl Service {
     }
 
     /// Gives a lease back of something that was not changed.
-    pub(super) async fn release(&self, held: Held) {
+    pub(super) async fn release(&self, held: HeldLease) {
         self.end_held(held, Settlement::Release).await;
     }
 
     /// Gives a lease back of something of which it is not known whether it was changed.
-    pub(super) async fn recheck(&self, held: Held) {
+    pub(super) async fn recheck(&self, held: HeldLease) {
         self.end_held(held, Settlement::Recheck).await;
     }
 
-    async fn end_held(&self, held: Held, settlement: Settlement) {
+    async fn end_held(&self, held: HeldLease, settlement: Settlement) {
         let key = held.token().key().clone();
         let settled = match held {
-            Held::Entry(lease) => with_timeout(self.schedule.settle(*lease, settlement)).await,
-            Held::Key(token) => {
+            HeldLease::Entry(lease) => with_timeout(self.schedule.settle(*lease, settlement)).await,
+            HeldLease::Key(token) => {
                 with_timeout(self.schedule.end_reservation(token, Reservation::Recheck)).await
             }
         };
@@ -200,15 +200,15 @@ impl Service {
     pub(super) async fn settle_to_journal(
         &self,
         journal: &dyn JournalReads,
-        held: Held,
+        held: HeldLease,
         snapshot: &Snapshot,
     ) -> Result<Settled, ServiceError> {
         let settled = match held {
-            Held::Entry(lease) => {
+            HeldLease::Entry(lease) => {
                 let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
                 with_timeout(self.schedule.settle(*lease, settlement)).await?
             }
-            Held::Key(token) => {
+            HeldLease::Key(token) => {
                 let reservation = match snapshot.state {
                     State::Scheduled => match with_timeout(journal.pending(token.key())).await? {
                         Some(pending) => Reservation::Put(Box::new(Entry::scheduled(

@@ -82,7 +82,7 @@ impl Service {
         ) {
             (Err(ScheduleError::Rebuilding), Some(recoverable)) => {
                 // What comes of waiting, registering again will tell.
-                let _ = tokio::time::timeout(LONGEST_WAIT, recoverable.regained()).await;
+                let _ = tokio::time::timeout(LONGEST_WAIT, recoverable.wait_until_usable()).await;
                 let late = Entry {
                     verify: true,
                     ..entry

@@ -14,7 +14,7 @@ use crate::clock::SystemClock;
 use crate::config::StoresConfig;
 use crate::journal::Journal;
 use crate::maintenance::audit::{Compared, Comparison, JournalTotals, MOMENT};
-use crate::schedule::recoverable::{Peeked, Recoverable as _};
+use crate::schedule::recoverable::{Recoverable as _, ScheduleStatus};
 use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::{Schedule, ScheduleCounts, ScheduleReads as _};
 use anyhow::{Context as _, anyhow};
@@ -41,7 +41,7 @@ pub struct AuditArguments {
 /// What was found in Redis.
 struct Held {
     counts: ScheduleCounts,
-    peeked: Peeked,
+    peeked: ScheduleStatus,
 }
 
 /// Counts, compares and reports.
@@ -90,7 +90,7 @@ async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
 
 async fn look(schedule: &RedisSchedule) -> anyhow::Result<Held> {
     Ok(Held {
-        peeked: schedule.peek().await?,
+        peeked: schedule.status().await?,
         counts: schedule.counts().await?,
     })
 }

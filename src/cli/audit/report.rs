@@ -9,8 +9,8 @@ use crate::domain::snapshot::SetAside;
 use crate::domain::timestamp::display_ms;
 use crate::journal::{AllSetAside, Fault, JournalCounts};
 use crate::maintenance::audit::{Compared, JournalTotals, balanced};
-use crate::maintenance::difference::{Difference, Kind};
-use crate::schedule::recoverable::Peeked;
+use crate::maintenance::difference::{Difference, DifferenceKind};
+use crate::schedule::recoverable::ScheduleStatus;
 use owo_colors::Style;
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ impl Report {
 
     /// Whether something is pending, and nothing in the schedule says that it is this journal's.
     fn is_unowned(&self) -> bool {
-        let is_new = (self.held.as_ref()).is_some_and(|held| held.peeked == Peeked::New);
+        let is_new = (self.held.as_ref()).is_some_and(|held| held.peeked == ScheduleStatus::New);
         is_new && self.to_compare() > 0
     }
 
@@ -182,18 +182,18 @@ fn say_held(held: &Held, line: &mut impl FnMut(String)) {
         }
     ));
     match held.peeked {
-        Peeked::Whole => {}
-        Peeked::New if counts.pending + counts.dead > 0 => line(
+        ScheduleStatus::Whole => {}
+        ScheduleStatus::New if counts.pending + counts.dead > 0 => line(
             "  nothing in it says whose it is; a server that starts compares it with the journal, and so \
              does `ringback rebuild`"
                 .to_string(),
         ),
-        Peeked::New => line(
+        ScheduleStatus::New => line(
             "  it holds nothing of this journal; a server that starts loads it, and so does \
              `ringback rebuild`"
                 .to_string(),
         ),
-        Peeked::Loading => line("  it is being loaded from the journal at this moment".to_string()),
+        ScheduleStatus::Loading => line("  it is being loaded from the journal at this moment".to_string()),
     }
 }
 
@@ -241,11 +241,11 @@ fn row(difference: &Difference) -> Vec<String> {
         format!("held, {}", step(&held.progress))
     });
     let wrong = match difference.kind {
-        Kind::Missing => "would not be delivered",
-        Kind::Elsewhere => "at another step",
-        Kind::Ended => "ended, but held",
-        Kind::SetAside => "set aside, but held",
-        Kind::Unknown => "not in the journal",
+        DifferenceKind::Missing => "would not be delivered",
+        DifferenceKind::Elsewhere => "at another step",
+        DifferenceKind::Ended => "ended, but held",
+        DifferenceKind::SetAside => "set aside, but held",
+        DifferenceKind::Unknown => "not in the journal",
     };
     vec![
         difference.entry.key.to_string(),
@@ -296,11 +296,11 @@ fn counts(counts: &JournalCounts) -> Value {
     })
 }
 
-fn status(peeked: Peeked) -> &'static str {
+fn status(peeked: ScheduleStatus) -> &'static str {
     match peeked {
-        Peeked::New => "new",
-        Peeked::Whole => "whole",
-        Peeked::Loading => "loading",
+        ScheduleStatus::New => "new",
+        ScheduleStatus::Whole => "whole",
+        ScheduleStatus::Loading => "loading",
     }
 }
 
@@ -318,11 +318,11 @@ fn set_aside_as_json((key, SetAside { at_ms, reason }): &(Key, SetAside)) -> Val
 
 fn difference_as_json(difference: &Difference) -> Value {
     let kind = match difference.kind {
-        Kind::Missing => "missing",
-        Kind::Elsewhere => "elsewhere",
-        Kind::Ended => "ended",
-        Kind::SetAside => "set_aside",
-        Kind::Unknown => "unknown",
+        DifferenceKind::Missing => "missing",
+        DifferenceKind::Elsewhere => "elsewhere",
+        DifferenceKind::Ended => "ended",
+        DifferenceKind::SetAside => "set_aside",
+        DifferenceKind::Unknown => "unknown",
     };
     let step = |progress: &Progress| {
         json!({

@@ -25,10 +25,10 @@ pub struct Loader<'schedule> {
     journal: Arc<dyn JournalMaintenance>,
     schedule: &'schedule dyn Schedule,
     verify: bool,
-    bodies: Bodies,
-    reading: Option<Reading>,
+    bodies: LoadBodies,
+    reading: Option<ReadAhead>,
     /// Read, and not yet put in.
-    page: Option<Page>,
+    page: Option<LoadPage>,
     /// Where reading goes on.
     cursor: Option<Cursor>,
     is_through: bool,
@@ -46,22 +46,22 @@ pub struct Loaded {
 
 /// Whether bodies are put in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Bodies {
+enum LoadBodies {
     /// They are: the schedule is where attempts find them.
     Put,
     /// They stay in the journal alone.
     Left,
 }
 
-struct Page {
+struct LoadPage {
     entries: Vec<Entry>,
     /// The cursor of the next page; `None` after the last.
     next: Option<Cursor>,
 }
 
 /// Pages being read ahead, in a task of its own. Ends at the last page, or after a failure.
-struct Reading {
-    pages: mpsc::Receiver<Result<Page, JournalError>>,
+struct ReadAhead {
+    pages: mpsc::Receiver<Result<LoadPage, JournalError>>,
     task: AbortOnDropHandle<()>,
 }
 
@@ -79,8 +79,8 @@ impl<'schedule> Loader<'schedule> {
             schedule,
             verify,
             bodies: match schedule.recoverable() {
-                Some(_) => Bodies::Put,
-                None => Bodies::Left,
+                Some(_) => LoadBodies::Put,
+                None => LoadBodies::Left,
             },
             reading: None,
             page: None,
@@ -122,10 +122,10 @@ impl<'schedule> Loader<'schedule> {
         Ok(!self.is_through)
     }
 
-    async fn next_page(&mut self) -> Result<Page, JournalError> {
+    async fn next_page(&mut self) -> Result<LoadPage, JournalError> {
         let reading = self.reading.get_or_insert_with(|| {
             let journal = Arc::clone(&self.journal);
-            Reading::start(journal, self.cursor, self.verify, self.bodies)
+            ReadAhead::start(journal, self.cursor, self.verify, self.bodies)
         });
         match reading.pages.recv().await {
             Some(Ok(page)) => {
@@ -152,12 +152,12 @@ impl<'schedule> Loader<'schedule> {
     }
 }
 
-impl Reading {
+impl ReadAhead {
     fn start(
         journal: Arc<dyn JournalMaintenance>,
         mut cursor: Option<Cursor>,
         verify: bool,
-        bodies: Bodies,
+        bodies: LoadBodies,
     ) -> Self {
         let (sender, pages) = mpsc::channel(PAGES_AHEAD);
         let task = tokio::spawn(async move {
@@ -180,17 +180,17 @@ async fn read(
     journal: &dyn JournalMaintenance,
     cursor: Option<Cursor>,
     verify: bool,
-    bodies: Bodies,
-) -> Result<Page, JournalError> {
+    bodies: LoadBodies,
+) -> Result<LoadPage, JournalError> {
     let (pending, next) = match bodies {
-        Bodies::Put => journal.pending_page(cursor, PAGE).await?,
-        Bodies::Left => journal.pending_page_without_bodies(cursor, PAGE).await?,
+        LoadBodies::Put => journal.pending_page(cursor, PAGE).await?,
+        LoadBodies::Left => journal.pending_page_without_bodies(cursor, PAGE).await?,
     };
     let entry = |pending: Pending| Entry {
         verify,
         ..Entry::scheduled(pending.notification, pending.progress)
     };
-    Ok(Page {
+    Ok(LoadPage {
         entries: pending.into_iter().map(entry).collect(),
         next,
     })

@@ -27,7 +27,7 @@ pub mod resync;
 
 use crate::domain::key::Key;
 use crate::journal::{Actor, Journal, Rebuild};
-use crate::schedule::recoverable::{Found, Reason, Recoverable};
+use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use crate::schedule::{Schedule, ScheduleError};
 use resync::{Recovered, Resync};
 use std::sync::Arc;
@@ -39,17 +39,17 @@ use tokio_util::sync::CancellationToken;
 const WRITE_COUNTS: &str = "schedule_write_counts";
 /// How often that is written down. A server that starts notices an older copy of Redis by it.
 const REMEMBER: Duration = Duration::from_secs(5);
-/// Wait before looking again while another instance empties the schedule.
-const LOOK_SOON: Duration = Duration::from_millis(100);
-/// Wait before looking again whether the instance that loads it is still at it.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// Wait before the next inspection while another instance empties the schedule.
+const INSPECT_SOON: Duration = Duration::from_millis(100);
+/// Wait before the next inspection while another instance loads it.
+const INSPECT_AGAIN: Duration = Duration::from_secs(2);
 /// First wait for a store that is away, and the longest.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
 /// How often the others are told that loading goes on.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+const REPORT_LOADING: Duration = Duration::from_secs(1);
 /// How often an instance says that it is at work, whatever it does.
-const STAY_ALIVE: Duration = Duration::from_secs(5);
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Notifications looked up to find out whose a schedule is.
 const SAMPLE: usize = 200;
 
@@ -57,7 +57,7 @@ const SAMPLE: usize = 200;
 pub struct Recovery {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
-    found: Found,
+    found: Inspection,
     whole: watch::Sender<bool>,
 }
 
@@ -68,7 +68,7 @@ impl Recovery {
         Self {
             journal,
             schedule,
-            found: Found::Whole,
+            found: Inspection::Whole,
             whole: watch::Sender::new(true),
         }
     }
@@ -79,15 +79,15 @@ impl Recovery {
         self.whole.subscribe()
     }
 
-    /// Takes a first look, before anything is done with the schedule.
+    /// Inspects the schedule for the first time, before anything is done with it.
     ///
     /// # Errors
-    /// As [`Recoverable::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
-    pub async fn first_look(&mut self) -> Result<(), ScheduleError> {
+    /// As [`Recoverable::inspect`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
+    pub async fn inspect_first(&mut self) -> Result<(), ScheduleError> {
         let Some(recoverable) = self.schedule.recoverable() else {
             return Ok(());
         };
-        self.found = look(
+        self.found = inspect(
             self.journal.as_deref(),
             self.schedule.as_ref(),
             recoverable,
@@ -98,15 +98,15 @@ impl Recovery {
         Ok(())
     }
 
-    /// Goes on from the first look until stopped.
+    /// Goes on from the first inspection until stopped.
     pub async fn run(self, stop: CancellationToken) {
         let Some(recoverable) = self.schedule.recoverable() else {
             return;
         };
         let keeping = self.keep(recoverable);
         let remembering = self.remember(recoverable);
-        let living = stay_alive(recoverable);
-        stop.run_until_cancelled(async { tokio::join!(keeping, remembering, living) })
+        let beating = send_heartbeats(recoverable);
+        stop.run_until_cancelled(async { tokio::join!(keeping, remembering, beating) })
             .await;
         if let Some(journal) = &self.journal {
             // The next start then notices any change behind its back.
@@ -114,55 +114,55 @@ impl Recovery {
                 .remember(WRITE_COUNTS, &recoverable.write_counts())
                 .await;
         }
-        recoverable.leave().await;
+        recoverable.deregister().await;
     }
 
     async fn keep(&self, recoverable: &dyn Recoverable) {
-        let mut look: Result<Found, ScheduleError> = Ok(self.found);
+        let mut inspected: Result<Inspection, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
-        let mut said = String::new();
+        let mut logged = String::new();
         loop {
-            match look {
+            match inspected {
                 Ok(found) => {
                     back_off = BACK_OFF;
-                    said.clear();
+                    logged.clear();
                     self.whole.send_replace(is_whole(found));
                     self.act_on(recoverable, found).await;
                     self.whole.send_replace(false);
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    // That it is away is said elsewhere, and nothing is said over and over.
-                    if !matches!(error, ScheduleError::Unavailable(_)) && text != said {
+                    // Health logs that it is away. The same error is logged once.
+                    if !matches!(error, ScheduleError::Unavailable(_)) && text != logged {
                         tracing::error!(%error, "cannot work with the schedule");
-                        said = text;
+                        logged = text;
                     }
                     tokio::time::sleep(back_off).await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
             }
-            look = recoverable.look(false).await;
+            inspected = recoverable.inspect(false).await;
         }
     }
 
-    /// Does what a look calls for; returns when it is time for the next.
-    async fn act_on(&self, recoverable: &dyn Recoverable, found: Found) {
+    /// Does what an inspection calls for; returns when it is time for the next.
+    async fn act_on(&self, recoverable: &dyn Recoverable, found: Inspection) {
         match found {
-            Found::Whole => recoverable.lost().await,
-            Found::Clearing | Found::Unowned => tokio::time::sleep(LOOK_SOON).await,
-            Found::Loading => {
+            Inspection::Whole => recoverable.wait_for_loss().await,
+            Inspection::Clearing | Inspection::Unowned => tokio::time::sleep(INSPECT_SOON).await,
+            Inspection::Loading => {
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK_AGAIN) => {}
-                    () = recoverable.lost() => {}
+                    () = tokio::time::sleep(INSPECT_AGAIN) => {}
+                    () = recoverable.wait_for_loss() => {}
                 }
             }
-            Found::ToLoad(reason) => self.rebuild(recoverable, reason).await,
+            Inspection::ToLoad(reason) => self.rebuild(recoverable, reason).await,
         }
     }
 
     /// Compares the schedule with the journal and puts it right, waiting for stores that are away. Ends
-    /// early if somebody else has taken over or more is lost; the next look tells.
-    async fn rebuild(&self, recoverable: &dyn Recoverable, reason: Reason) {
+    /// early if another server has taken over or more is lost; the next inspection tells.
+    async fn rebuild(&self, recoverable: &dyn Recoverable, reason: LoadReason) {
         let started = Instant::now();
         announce(reason, self.journal.is_some());
         if let Some(journal) = &self.journal {
@@ -170,7 +170,7 @@ impl Recovery {
         }
         let journal = self.journal.clone();
         let mut resync = Resync::new(journal, self.schedule.as_ref(), recoverable);
-        let mut told = Instant::now();
+        let mut reported = Instant::now();
         let mut back_off = BACK_OFF;
         loop {
             match resync.step().await {
@@ -180,29 +180,29 @@ impl Recovery {
                     tracing::debug!(%error, "loading the schedule waits");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
-                        () = recoverable.lost() => return,
+                        () = recoverable.wait_for_loss() => return,
                     }
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
                 Err(error) => {
                     tracing::error!(%error, "cannot load the schedule; trying again");
-                    tokio::time::sleep(LOOK_AGAIN).await;
+                    tokio::time::sleep(INSPECT_AGAIN).await;
                     return;
                 }
             }
-            if told.elapsed() >= SIGN_OF_LIFE {
-                told = Instant::now();
-                if let Ok(false) = recoverable.proceed().await {
+            if reported.elapsed() >= REPORT_LOADING {
+                reported = Instant::now();
+                if let Ok(false) = recoverable.report_loading().await {
                     return;
                 }
             }
         }
         loop {
-            match recoverable.finish().await {
+            match recoverable.finish_loading().await {
                 Ok(true) => break,
-                // There is something to look at again.
+                // It has to be inspected again.
                 Ok(false) | Err(ScheduleError::Rebuilding) => return,
-                Err(_) => tokio::time::sleep(LOOK_SOON).await,
+                Err(_) => tokio::time::sleep(INSPECT_SOON).await,
             }
         }
         let recovered = resync.done();
@@ -215,7 +215,7 @@ impl Recovery {
         tracing::info!(pending, put_in, removed, seconds, "the schedule is whole");
     }
 
-    async fn write_down(&self, journal: &dyn Journal, reason: Reason) {
+    async fn write_down(&self, journal: &dyn Journal, reason: LoadReason) {
         let Some(reason) = why(reason) else {
             return;
         };
@@ -245,33 +245,33 @@ impl Recovery {
 }
 
 /// Tells the other instances that this one is at work.
-async fn stay_alive(recoverable: &dyn Recoverable) {
+async fn send_heartbeats(recoverable: &dyn Recoverable) {
     loop {
-        tokio::time::sleep(STAY_ALIVE).await;
+        tokio::time::sleep(HEARTBEAT).await;
         // While the store is away, nobody can be told, and health says so.
-        let _ = recoverable.alive().await;
+        let _ = recoverable.heartbeat().await;
     }
 }
 
-/// Looks at a schedule for the first time, by what the journal knows of it. `asked` has it loaded
+/// Inspects a schedule for the first time, by what the journal knows of it. `asked` has it loaded
 /// whatever it holds.
 ///
 /// # Errors
-/// As [`Recoverable::look`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
-pub async fn look(
+/// As [`Recoverable::inspect`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
+pub async fn inspect(
     journal: Option<&dyn Journal>,
     schedule: &dyn Schedule,
     recoverable: &dyn Recoverable,
     asked: bool,
-) -> Result<Found, ScheduleError> {
+) -> Result<Inspection, ScheduleError> {
     if let Some(journal) = journal {
         let counts = journal.recall(WRITE_COUNTS).await;
         let counts = counts.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
-        recoverable.recall(counts.as_deref().unwrap_or_default());
+        recoverable.restore_write_counts(counts.as_deref().unwrap_or_default());
     }
-    let found = recoverable.look(asked).await?;
+    let found = recoverable.inspect(asked).await?;
     match (found, journal) {
-        (Found::Unowned, Some(journal)) => claim_unowned(journal, schedule, recoverable).await,
+        (Inspection::Unowned, Some(journal)) => claim_unowned(journal, schedule, recoverable).await,
         (found, _) => Ok(found),
     }
 }
@@ -282,15 +282,15 @@ async fn claim_unowned(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     recoverable: &dyn Recoverable,
-) -> Result<Found, ScheduleError> {
+) -> Result<Inspection, ScheduleError> {
     let sample = schedule.scan(None, SAMPLE).await?;
     let keys = sample.holdings.into_iter().map(|(entry, _)| entry.key);
     let keys: Vec<Key> = keys.collect();
     let known = journal.snapshots(&keys).await;
     let known = known.map_err(|error| ScheduleError::Unavailable(error.to_string()))?;
     if keys.is_empty() || known.iter().any(Option::is_some) {
-        recoverable.adopt();
-        return recoverable.look(false).await;
+        recoverable.take_ownership();
+        return recoverable.inspect(false).await;
     }
     Err(ScheduleError::Foreign(
         "this Redis holds a schedule of which nothing says whose it is, and this journal knows none of \
@@ -302,45 +302,48 @@ async fn claim_unowned(
 
 /// What the histories say of a rebuild; nothing if there was nothing before.
 #[must_use]
-pub fn why(reason: Reason) -> Option<&'static str> {
+pub fn why(reason: LoadReason) -> Option<&'static str> {
     match reason {
-        Reason::New => None,
-        Reason::Lost => Some("the schedule had lost what it held"),
-        Reason::Restarted => None,
-        Reason::Damaged => Some("something was missing in the schedule"),
-        Reason::Unfinished => Some("an earlier rebuild did not come to its end"),
-        Reason::Asked => Some("it was asked for"),
+        LoadReason::New => None,
+        LoadReason::Lost => Some("the schedule had lost what it held"),
+        LoadReason::Restarted => None,
+        LoadReason::Damaged => Some("something was missing in the schedule"),
+        LoadReason::Unfinished => Some("an earlier rebuild did not come to its end"),
+        LoadReason::Asked => Some("it was asked for"),
     }
 }
 
 /// Whether nothing is missing that could be put in.
-fn is_whole(found: Found) -> bool {
+fn is_whole(found: Inspection) -> bool {
     match found {
-        Found::Whole => true,
-        Found::Loading | Found::Clearing | Found::ToLoad(_) | Found::Unowned => false,
+        Inspection::Whole => true,
+        Inspection::Loading
+        | Inspection::Clearing
+        | Inspection::ToLoad(_)
+        | Inspection::Unowned => false,
     }
 }
 
-fn announce(reason: Reason, has_journal: bool) {
+fn announce(reason: LoadReason, has_journal: bool) {
     match reason {
-        Reason::New => tracing::info!("the schedule is new; loading it from the journal"),
-        Reason::Lost | Reason::Damaged if !has_journal => tracing::error!(
+        LoadReason::New => tracing::info!("the schedule is new; loading it from the journal"),
+        LoadReason::Lost | LoadReason::Damaged if !has_journal => tracing::error!(
             "the schedule has lost notifications, and there is no journal to restore them from; what \
              callers register again is delivered"
         ),
-        Reason::Lost => {
+        LoadReason::Lost => {
             tracing::warn!("the schedule has lost what it held; loading it from the journal");
         }
-        Reason::Damaged => {
+        LoadReason::Damaged => {
             tracing::warn!("something is missing in the schedule; comparing it with the journal");
         }
-        Reason::Restarted if !has_journal => {
-            tracing::info!("Redis was started anew; looking through what it holds");
+        LoadReason::Restarted if !has_journal => {
+            tracing::info!("Redis was restarted; checking what it holds");
         }
-        Reason::Restarted => tracing::info!(
-            "Redis was started anew and may have lost its last changes; comparing it with the journal"
+        LoadReason::Restarted => tracing::info!(
+            "Redis was restarted and may have lost its last changes; comparing it with the journal"
         ),
-        Reason::Unfinished => tracing::info!("going on with loading the schedule"),
-        Reason::Asked => tracing::info!("loading the schedule from the journal, as asked"),
+        LoadReason::Unfinished => tracing::info!("continuing to load the schedule"),
+        LoadReason::Asked => tracing::info!("loading the schedule from the journal, as asked"),
     }
 }

@@ -7,9 +7,9 @@
 
 use super::load::Loader;
 use crate::journal::Journal;
-use crate::maintenance::difference::{Kind, find_among};
+use crate::maintenance::difference::{DifferenceKind, find_among};
 use crate::maintenance::error::MaintenanceError;
-use crate::maintenance::repair::{Record, repair};
+use crate::maintenance::repair::{RepairNotes, repair};
 use crate::schedule::Schedule;
 use crate::schedule::recoverable::Recoverable;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub struct Resync<'schedule> {
     schedule: &'schedule dyn Schedule,
     recoverable: &'schedule dyn Recoverable,
     loading: Option<Loader<'schedule>>,
-    stage: Stage,
+    stage: ResyncStage,
     done: Recovered,
 }
 
@@ -39,7 +39,7 @@ pub struct Recovered {
 }
 
 #[derive(Debug)]
-enum Stage {
+enum ResyncStage {
     /// Putting in what is pending.
     Loading,
     /// Putting back what is nowhere, from here on.
@@ -61,8 +61,8 @@ impl<'schedule> Resync<'schedule> {
             .clone()
             .map(|journal| Loader::new(journal, schedule, true));
         let stage = match loading {
-            Some(_) => Stage::Loading,
-            None => Stage::Repairing(None),
+            Some(_) => ResyncStage::Loading,
+            None => ResyncStage::Repairing(None),
         };
         Self {
             journal,
@@ -89,7 +89,7 @@ impl<'schedule> Resync<'schedule> {
     /// If the journal does.
     pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         match &mut self.stage {
-            Stage::Loading => {
+            ResyncStage::Loading => {
                 let more = match &mut self.loading {
                     Some(loader) => {
                         let more = loader.step().await?;
@@ -102,19 +102,19 @@ impl<'schedule> Resync<'schedule> {
                 };
                 if !more {
                     self.loading = None;
-                    self.stage = Stage::Repairing(None);
+                    self.stage = ResyncStage::Repairing(None);
                 }
             }
-            Stage::Repairing(cursor) => {
+            ResyncStage::Repairing(cursor) => {
                 let reindexed = self.recoverable.reindex(cursor.as_deref(), PAGE).await?;
                 self.done.put_in += reindexed.reindexed;
                 self.stage = match (reindexed.next, &self.journal) {
-                    (Some(next), _) => Stage::Repairing(Some(next)),
-                    (None, Some(_)) => Stage::Removing(None),
-                    (None, None) => Stage::Done,
+                    (Some(next), _) => ResyncStage::Repairing(Some(next)),
+                    (None, Some(_)) => ResyncStage::Removing(None),
+                    (None, None) => ResyncStage::Done,
                 };
             }
-            Stage::Removing(cursor) => {
+            ResyncStage::Removing(cursor) => {
                 let Some(journal) = &self.journal else {
                     return Ok(false);
                 };
@@ -124,20 +124,23 @@ impl<'schedule> Resync<'schedule> {
                 let mut found = find_among(journal.as_ref(), self.schedule, &entries).await?;
                 // What is missing by now is on its way, or is put in by the reconciler.
                 found.retain(|difference| match difference.kind {
-                    Kind::Ended | Kind::SetAside | Kind::Unknown | Kind::Elsewhere => true,
-                    Kind::Missing => false,
+                    DifferenceKind::Ended
+                    | DifferenceKind::SetAside
+                    | DifferenceKind::Unknown
+                    | DifferenceKind::Elsewhere => true,
+                    DifferenceKind::Missing => false,
                 });
                 let repaired =
-                    repair(journal.as_ref(), self.schedule, &found, Record::Kept).await?;
+                    repair(journal.as_ref(), self.schedule, &found, RepairNotes::Kept).await?;
                 self.done.removed += repaired.removed;
                 self.done.put_in += repaired.moved;
                 self.stage = match page.next {
-                    Some(next) => Stage::Removing(Some(next)),
-                    None => Stage::Done,
+                    Some(next) => ResyncStage::Removing(Some(next)),
+                    None => ResyncStage::Done,
                 };
             }
-            Stage::Done => return Ok(false),
+            ResyncStage::Done => return Ok(false),
         }
-        Ok(!matches!(self.stage, Stage::Done))
+        Ok(!matches!(self.stage, ResyncStage::Done))
     }
 }

@@ -15,14 +15,14 @@ const SMALL_BYTES: usize = 1_024;
 
 /// Where bodies are while their notifications wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bodies {
+pub(super) enum HeldBodies {
     /// Here: nobody else has them.
     Held,
     /// In a journal; here as well if they are small or needed soon, and there is room.
     LeftToJournal,
 }
 
-impl Bodies {
+impl HeldBodies {
     /// Leaves the body of an entry that comes in to the journal, unless it is small or needed soon, and
     /// there is room.
     pub(super) fn lighten(self, ledger: &Ledger, entry: &mut Entry, now_ms: i64) {

@@ -9,13 +9,13 @@ use std::collections::{HashMap, VecDeque};
 
 /// The keys, each with since when.
 #[derive(Debug, Default)]
-pub(super) struct Doubts {
+pub(super) struct UnknownChanges {
     since: HashMap<Key, i64>,
     /// In the order in which they came; those that were removed or came again are here still.
     order: VecDeque<(i64, Key)>,
 }
 
-impl Doubts {
+impl UnknownChanges {
     /// Adds a key, and forgets those whose time is over.
     pub(super) fn add(&mut self, key: Key, now_ms: i64) {
         while let Some((since_ms, oldest)) = self.order.front() {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_key_is_in_doubt_for_an_hour() {
-        let mut doubts = Doubts::default();
+        let mut doubts = UnknownChanges::default();
         doubts.add(key("1"), 0);
         doubts.add(key("2"), 0);
         doubts.add(key("2"), 10);

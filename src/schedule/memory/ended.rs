@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 
 /// Which ended entries are kept, and how long.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct EndedEntries {
     /// When it ended, and who.
     dead: BTreeSet<(i64, Key)>,
     /// When to forget it, and who.
     fading: BTreeSet<(i64, Key)>,
 }
 
-impl Ended {
+impl EndedEntries {
     pub(super) fn park(&mut self, ended_ms: i64, key: Key) {
         self.dead.insert((ended_ms, key));
     }

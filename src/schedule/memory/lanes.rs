@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Where a lane stands: by instant, then by who came there first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct LaneTurn {
     at_ms: i64,
     turn: u64,
 }
@@ -27,7 +27,7 @@ struct Queue {
     lane: Arc<Lane>,
     waiting: BTreeSet<Timed>,
     leases: usize,
-    place: Option<Place>,
+    place: Option<LaneTurn>,
 }
 
 /// All lanes that have entries waiting or leases out.
@@ -35,7 +35,7 @@ struct Queue {
 pub(super) struct Lanes {
     cap: usize,
     lanes: HashMap<Arc<Lane>, Queue>,
-    order: BTreeMap<Place, Arc<Lane>>,
+    order: BTreeMap<LaneTurn, Arc<Lane>>,
     turns: u64,
 }
 
@@ -146,7 +146,7 @@ impl Lanes {
                 Some(place) if because == Because::Changed && keeps(place, head_ms, now_ms) => {
                     place
                 }
-                Some(_) | None => Place {
+                Some(_) | None => LaneTurn {
                     at_ms: head_ms.max(now_ms),
                     turn,
                 },
@@ -173,7 +173,7 @@ impl Lanes {
 
 /// Whether a lane that was not served stays where it is: it is due and waits for its turn, or its
 /// first entry is due when it was before.
-fn keeps(place: Place, head_ms: i64, now_ms: i64) -> bool {
+fn keeps(place: LaneTurn, head_ms: i64, now_ms: i64) -> bool {
     place.at_ms == head_ms || (place.at_ms <= now_ms && head_ms <= now_ms)
 }
 

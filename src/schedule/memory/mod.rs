@@ -33,7 +33,7 @@ use crate::schedule::{
     ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use async_trait::async_trait;
-use bodies::Bodies;
+use bodies::HeldBodies;
 use state::MemoryState;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -53,16 +53,21 @@ impl MemorySchedule {
     /// An empty schedule that runs by `clock`, and holds every body.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
-        Self::with(clock, limits, MEMORY_BYTES, Bodies::Held)
+        Self::with(clock, limits, MEMORY_BYTES, HeldBodies::Held)
     }
 
     /// An empty schedule over a journal, which has every body. Takes about `memory_bytes` at most.
     #[must_use]
     pub fn over_journal(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize) -> Self {
-        Self::with(clock, limits, memory_bytes, Bodies::LeftToJournal)
+        Self::with(clock, limits, memory_bytes, HeldBodies::LeftToJournal)
     }
 
-    fn with(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize, bodies: Bodies) -> Self {
+    fn with(
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+        memory_bytes: usize,
+        bodies: HeldBodies,
+    ) -> Self {
         let ledger = Ledger::new(memory_bytes);
         Self {
             clock,

@@ -5,10 +5,10 @@
 
 mod by_hand;
 
-use super::bodies::Bodies;
+use super::bodies::HeldBodies;
 use super::by_key::{ByKey, Timed};
-use super::doubts::Doubts;
-use super::ended::Ended;
+use super::doubts::UnknownChanges;
+use super::ended::EndedEntries;
 use super::lanes::Lanes;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
@@ -37,14 +37,14 @@ const MOST_FORGOTTEN: usize = 256;
 struct Job {
     entry: Entry,
     /// The lease that is out.
-    lease: Option<Out>,
+    lease: Option<LeaseInForce>,
     /// Its place among all entries.
     place: usize,
 }
 
 /// A lease that is out.
 #[derive(Debug, Clone, Copy)]
-struct Out {
+struct LeaseInForce {
     expiry: Expiry,
     holder: Holder,
     /// Whether its lane counts it: the entry is pending, and came from there.
@@ -64,7 +64,7 @@ enum Holder {
 #[derive(Debug)]
 pub(super) struct MemoryState {
     limits: Limits,
-    bodies: Bodies,
+    bodies: HeldBodies,
     ledger: Arc<Ledger>,
     jobs: HashMap<ByKey, Job>,
     /// All entries, each in a place that it keeps, for scans.
@@ -72,19 +72,19 @@ pub(super) struct MemoryState {
     lanes: Lanes,
     leases: BTreeSet<Timed>,
     /// Leases on keys of which nothing is here. What is put in takes its lease over.
-    reserved: HashMap<Key, Out>,
+    reserved: HashMap<Key, LeaseInForce>,
     /// When each of them ends.
     reservations: BTreeSet<(i64, Key)>,
     /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
     /// change: it may still be written.
-    in_doubt: Doubts,
-    ended: Ended,
+    in_doubt: UnknownChanges,
+    ended: EndedEntries,
     /// The number of the next lease.
     number: u16,
 }
 
 impl MemoryState {
-    pub(super) fn new(limits: Limits, bodies: Bodies, ledger: Arc<Ledger>) -> Self {
+    pub(super) fn new(limits: Limits, bodies: HeldBodies, ledger: Arc<Ledger>) -> Self {
         Self {
             limits,
             bodies,
@@ -95,8 +95,8 @@ impl MemoryState {
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservations: BTreeSet::new(),
-            in_doubt: Doubts::default(),
-            ended: Ended::default(),
+            in_doubt: UnknownChanges::default(),
+            ended: EndedEntries::default(),
             number: 0,
         }
     }
@@ -133,7 +133,7 @@ impl MemoryState {
         self.keep(entry, None, now_ms);
     }
 
-    fn keep(&mut self, mut entry: Entry, lease: Option<Out>, now_ms: i64) -> ByKey {
+    fn keep(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> ByKey {
         self.bodies.lighten(&self.ledger, &mut entry, now_ms);
         self.ledger.add(&entry.notification);
         let name = ByKey::of(&entry.notification);
@@ -219,7 +219,7 @@ impl MemoryState {
             };
             for Timed { name, .. } in taken {
                 let expiry = self.expiry(now_ms + self.limits.lease_ms);
-                let out = Out {
+                let out = LeaseInForce {
                     expiry,
                     holder: Holder::Attempt,
                     counted: true,
@@ -296,7 +296,7 @@ impl MemoryState {
             at_ms: now_ms + self.limits.lease_ms,
             ..out.expiry
         };
-        self.lease(name, Out { expiry, ..out });
+        self.lease(name, LeaseInForce { expiry, ..out });
         Some(expiry)
     }
 
@@ -389,7 +389,7 @@ impl MemoryState {
     }
 
     /// Puts a lease on an entry that has just left where it waited.
-    fn lease(&mut self, name: ByKey, out: Out) -> Lease {
+    fn lease(&mut self, name: ByKey, out: LeaseInForce) -> Lease {
         let job = self
             .jobs
             .get_mut(name.key())
@@ -424,7 +424,7 @@ impl MemoryState {
 
     /// Ends the lease on an entry or a key if its time is over.
     fn return_if_expired(&mut self, key: &Key, now_ms: i64) {
-        let is_over = |out: &Out| out.expiry.at_ms <= now_ms;
+        let is_over = |out: &LeaseInForce| out.expiry.at_ms <= now_ms;
         let Some(job) = self.jobs.get_mut(key) else {
             if let Some(out) = self.reserved.get(key).filter(|out| is_over(out)) {
                 self.reservations.remove(&(out.expiry.at_ms, key.clone()));

@@ -2,7 +2,7 @@
 
 use super::context::add_entries;
 use super::partition::Partition;
-use super::reply::Reply;
+use super::reply::ScriptReply;
 use super::{RedisSchedule, slot};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
@@ -54,7 +54,7 @@ pub fn by_partition<'lane>(
 pub fn holding(
     key: &str,
     header: &[u8],
-    reply: &mut Reply,
+    reply: &mut ScriptReply,
 ) -> Result<Option<Holding>, ScheduleError> {
     let in_flight = reply.number()? == 1;
     match envelope::decode_header(key, header) {

@@ -8,7 +8,7 @@
 //! may not be written to, since the name may stand for another server by now.
 
 use super::recovery::server_run::ServerRun;
-use super::reply::Reply;
+use super::reply::ScriptReply;
 use super::script::Script;
 use crate::schedule::ScheduleError;
 use redis::aio::{MultiplexedConnection, PubSub};
@@ -138,8 +138,12 @@ impl Connection {
     }
 
     /// Runs a script that `command` calls; hands it to the server first if that does not know it.
-    pub async fn run_script(&self, script: &Script, command: &Cmd) -> Result<Reply, ScheduleError> {
-        Reply::of(self.eval(script, command, None).await?)
+    pub async fn run_script(
+        &self,
+        script: &Script,
+        command: &Cmd,
+    ) -> Result<ScriptReply, ScheduleError> {
+        ScriptReply::of(self.eval(script, command, None).await?)
     }
 
     /// Likewise; if it has to be sent a second time, its argument at this place is 0 then.
@@ -148,8 +152,8 @@ impl Connection {
         script: &Script,
         command: &Cmd,
         place: usize,
-    ) -> Result<Reply, ScheduleError> {
-        Reply::of(self.eval(script, command, Some(place)).await?)
+    ) -> Result<ScriptReply, ScheduleError> {
+        ScriptReply::of(self.eval(script, command, Some(place)).await?)
     }
 
     async fn eval(

@@ -3,7 +3,7 @@
 use super::Time;
 use super::connection::Connection;
 use super::recovery::write_counters::WriteCounter;
-use super::reply::Reply;
+use super::reply::ScriptReply;
 use super::script::Script;
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
@@ -20,7 +20,7 @@ pub fn meta_key(partition: usize) -> String {
 }
 
 /// The names of a partition's keys.
-pub struct Keys {
+pub struct PartitionKeys {
     fixed: [String; 8],
     prefix: String,
     rebuild: String,
@@ -29,7 +29,7 @@ pub struct Keys {
     directory: String,
 }
 
-impl Keys {
+impl PartitionKeys {
     pub fn of(partition: usize, database: i64, instance: &str) -> Self {
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
@@ -105,7 +105,7 @@ impl Keys {
 
 /// What the calls of all kinds share.
 pub struct Context {
-    pub keys: Keys,
+    pub keys: PartitionKeys,
     pub limits: Limits,
     pub clock: Arc<OffsetClock>,
     pub wake: Arc<Wake>,
@@ -145,7 +145,7 @@ impl Context {
         connection: &Connection,
         script: &Script,
         command: &Cmd,
-    ) -> Result<Reply, ScheduleError> {
+    ) -> Result<ScriptReply, ScheduleError> {
         self.take_in(self.read(connection, script, command).await)
     }
 
@@ -157,12 +157,15 @@ impl Context {
         script: &Script,
         command: &Cmd,
         place: usize,
-    ) -> Result<Reply, ScheduleError> {
+    ) -> Result<ScriptReply, ScheduleError> {
         let running = connection.run_script_telling(script, command, place);
         self.take_in(self.timed(running).await)
     }
 
-    fn take_in(&self, result: Result<Reply, ScheduleError>) -> Result<Reply, ScheduleError> {
+    fn take_in(
+        &self,
+        result: Result<ScriptReply, ScheduleError>,
+    ) -> Result<ScriptReply, ScheduleError> {
         if matches!(result, Err(ScheduleError::Rebuilding)) {
             self.writes.report_loss();
         }
@@ -177,14 +180,14 @@ impl Context {
         connection: &Connection,
         script: &Script,
         command: &Cmd,
-    ) -> Result<Reply, ScheduleError> {
+    ) -> Result<ScriptReply, ScheduleError> {
         self.timed(connection.run_script(script, command)).await
     }
 
     async fn timed(
         &self,
-        running: impl Future<Output = Result<Reply, ScheduleError>>,
-    ) -> Result<Reply, ScheduleError> {
+        running: impl Future<Output = Result<ScriptReply, ScheduleError>>,
+    ) -> Result<ScriptReply, ScheduleError> {
         let sent_ms = self.clock.base().now_ms();
         let mut reply = running.await?;
         let there_ms = reply.number()?;

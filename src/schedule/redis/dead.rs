@@ -9,7 +9,7 @@ use redis::Value;
 
 /// Where a page ended: the last entry's instant and key. Pages go on right behind it, whether or
 /// not it is still there.
-struct Place {
+struct DeadPosition {
     at_ms: i64,
     key: String,
 }
@@ -55,9 +55,9 @@ pub async fn page(
 /// The places of one partition behind `after`, latest first.
 async fn behind(
     partition: &Partition,
-    after: Option<&Place>,
+    after: Option<&DeadPosition>,
     limit: usize,
-) -> Result<Vec<Place>, ScheduleError> {
+) -> Result<Vec<DeadPosition>, ScheduleError> {
     let key = partition.context.keys.dead();
     let mut rank = match after {
         None => 0,
@@ -87,7 +87,7 @@ async fn behind(
         let read = items.len() / 2;
         rank += read;
         for pair in items.chunks_exact(2) {
-            let place = Place {
+            let place = DeadPosition {
                 at_ms: instant(&pair[1])?,
                 key: text(&pair[0])?,
             };
@@ -104,9 +104,9 @@ async fn behind(
     Ok(places)
 }
 
-fn parse(cursor: &str) -> Option<Place> {
+fn parse(cursor: &str) -> Option<DeadPosition> {
     let (at_ms, key) = cursor.split_once('-')?;
-    Some(Place {
+    Some(DeadPosition {
         at_ms: at_ms.parse().ok()?,
         key: key.to_string(),
     })

@@ -299,7 +299,7 @@ async fn write(
     Ok(written)
 }
 
-/// Keys of one part of the directory and what is written there, and where to go on (`0`: that was all).
+/// PartitionKeys of one part of the directory and what is written there, and where to go on (`0`: that was all).
 async fn stretch(
     part: &Partition,
     cursor: &str,

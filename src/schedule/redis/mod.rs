@@ -16,7 +16,7 @@
 //!   ended     ZSET   key -> ended at    (only without a journal)
 //!   epoch     STRING whose data this is
 //!   meta      HASH   instance -> how many changes it has made; since when the data is here, and
-//!                    whose it is, in case `epoch` is lost (all of it: recovery/begin.lua)
+//!                    whose it is, in case `epoch` is lost (all of it: recovery/inspect.lua)
 //!   rebuild   STRING which instance is loading it, while it does
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
@@ -115,7 +115,7 @@ pub struct RedisSchedule {
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. [`crate::schedule::recoverable::Recoverable::look`] comes next.
+    /// Prepares the schedule; connects at the first call. [`crate::schedule::recoverable::Recoverable::inspect`] comes next.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`] if the URL is none.

@@ -5,10 +5,10 @@
 
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
-use super::context::{Context, Keys};
+use super::context::{Context, PartitionKeys};
 use super::directory::{self, has_directory};
 use super::recovery::write_counters::WriteCounter;
-use super::reply::{Item, Reply};
+use super::reply::{Item, ScriptReply};
 use super::script::Script;
 use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
@@ -77,7 +77,7 @@ impl Partition {
         writes: WriteCounter,
     ) -> Self {
         let context = Arc::new(Context {
-            keys: Keys::of(number, connector.database(), writes.instance()),
+            keys: PartitionKeys::of(number, connector.database(), writes.instance()),
             limits: options.limits,
             clock,
             wake,
@@ -324,7 +324,7 @@ impl Partition {
     }
 }
 
-fn expiry(reply: &mut Reply) -> Result<Expiry, ScheduleError> {
+fn expiry(reply: &mut ScriptReply) -> Result<Expiry, ScheduleError> {
     read_expiry(&reply.bytes()?)
 }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use redis::Value;
 
 /// What a script answered, read from front to back.
-pub struct Reply {
+pub struct ScriptReply {
     items: std::vec::IntoIter<Value>,
 }
 
@@ -17,7 +17,7 @@ pub enum Item {
     Bytes(Bytes),
 }
 
-impl Reply {
+impl ScriptReply {
     /// Starts reading.
     pub fn of(value: Value) -> Result<Self, ScheduleError> {
         match value {

@@ -136,7 +136,7 @@ async fn settle(
 ) -> Result<Vec<Result<Settled, ScheduleError>>, ScheduleError> {
     let mut verdicts = settle_once(context, connection, script, &batch).await?;
     // Their entries were lost from there, and are here: what is settled must not be lost with them.
-    let places = (0..batch.len()).filter(|place| verdicts[*place] == Verdict::EntryMissing);
+    let places = (0..batch.len()).filter(|place| verdicts[*place] == SettleReply::EntryMissing);
     let places: Vec<usize> = places.collect();
     if !places.is_empty() {
         let again = places.iter().map(|place| put_instead(&batch[*place]));
@@ -147,15 +147,15 @@ async fn settle(
         }
     }
     let settled = verdicts.into_iter().map(|verdict| match verdict {
-        Verdict::Done => Ok(Settled::Done),
-        Verdict::Lost | Verdict::EntryMissing => Ok(Settled::Lost),
+        SettleReply::Done => Ok(Settled::Done),
+        SettleReply::Lost | SettleReply::EntryMissing => Ok(Settled::Lost),
     });
     Ok(settled.collect())
 }
 
 /// What the script says of one settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+enum SettleReply {
     Done,
     Lost,
     EntryMissing,
@@ -166,7 +166,7 @@ async fn settle_once(
     connection: &Connection,
     script: &Script,
     batch: &[Settling],
-) -> Result<Vec<Verdict>, ScheduleError> {
+) -> Result<Vec<SettleReply>, ScheduleError> {
     let mut command = context.call(script);
     command.arg(context.keys.channel());
     let remembers = context.limits.remember_ms.is_some();
@@ -205,9 +205,9 @@ async fn settle_once(
     let mut verdicts = Vec::with_capacity(batch.len());
     for _ in batch {
         verdicts.push(match reply.number()? {
-            1 => Verdict::Done,
-            2 => Verdict::EntryMissing,
-            _ => Verdict::Lost,
+            1 => SettleReply::Done,
+            2 => SettleReply::EntryMissing,
+            _ => SettleReply::Lost,
         });
     }
     Ok(verdicts)

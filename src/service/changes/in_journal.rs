@@ -1,7 +1,7 @@
 //! Changing a notification that a journal records: the change is written there, and the lease settled by
 //! what the journal then has.
 
-use super::{Asked, Tried, repeated};
+use super::{ChangeRequest, ChangeStep, repeated};
 use crate::domain::attempt::Attempt;
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
@@ -11,7 +11,7 @@ use crate::domain::state::State;
 use crate::journal::recorder::Recorder;
 use crate::journal::{ChangeResult, Changing, Journal, JournalError, JournalReads, Recording};
 use crate::schedule::{Entry, Lease, Settled};
-use crate::service::held::Held;
+use crate::service::held::HeldLease;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
 
@@ -36,16 +36,16 @@ impl Service {
     pub(super) async fn change_in_journal(
         &self,
         recorder: &Recorder,
-        asked: &Asked,
-        held: Held,
+        asked: &ChangeRequest,
+        held: HeldLease,
         before: Snapshot,
-    ) -> Tried {
+    ) -> ChangeStep {
         let journal = recorder.journal();
-        if let Held::Entry(lease) = &held
+        if let HeldLease::Entry(lease) = &held
             && let Err(error) = self.note_interruption(recorder, lease, &before).await
         {
             self.release(held).await;
-            return Tried::answered(Err(error));
+            return ChangeStep::answered(Err(error));
         }
         let changing = Changing {
             lease: held.token(),
@@ -62,15 +62,15 @@ impl Service {
             }
             JournalReply::LeaseLost => {
                 self.recheck(held).await;
-                Tried::Again
+                ChangeStep::Again
             }
             JournalReply::Missing => {
                 self.release(held).await;
-                Tried::answered(Err(ServiceError::Missing))
+                ChangeStep::answered(Err(ServiceError::Missing))
             }
             JournalReply::Unknown(error) => {
                 self.recheck(held).await;
-                Tried::answered(Err(error.into()))
+                ChangeStep::answered(Err(error.into()))
             }
         }
     }
@@ -79,7 +79,7 @@ impl Service {
     async fn write(
         &self,
         journal: &dyn Journal,
-        asked: &Asked,
+        asked: &ChangeRequest,
         changing: Changing,
     ) -> JournalReply {
         match with_timeout(journal.change(changing)).await {
@@ -118,24 +118,24 @@ impl Service {
     async fn settle_change(
         &self,
         journal: &dyn Journal,
-        asked: &Asked,
-        held: Held,
+        asked: &ChangeRequest,
+        held: HeldLease,
         after: &Snapshot,
         answer: Result<Snapshot, ServiceError>,
-    ) -> Tried {
+    ) -> ChangeStep {
         let settled = self.settle_to_journal(journal, held, after).await;
         match (settled, after.state) {
             // What has ended is never sent again: the lease keeps it back, and once that has expired
             // the journal is asked.
             (_, State::Delivered | State::Dead | State::Cancelled)
-            | (Ok(Settled::Done), State::Scheduled) => Tried::answered(answer),
+            | (Ok(Settled::Done), State::Scheduled) => ChangeStep::answered(answer),
             // The journal has it. The server that has the lease now may have asked the journal before that,
             // and a change that was written late lies before what the reconciler reads.
             (Ok(Settled::Lost), State::Scheduled) => {
                 self.put_back(journal, &asked.key).await;
-                Tried::answered(answer)
+                ChangeStep::answered(answer)
             }
-            (Err(error), State::Scheduled) => Tried::answered(Err(error)),
+            (Err(error), State::Scheduled) => ChangeStep::answered(Err(error)),
         }
     }
 

@@ -1,30 +1,36 @@
 //! Changing a notification where there is no journal: the schedule is the record, and the settlement of the
 //! lease is the change.
 
-use super::{Asked, Tried, repeated};
+use super::{ChangeRequest, ChangeStep, repeated};
 use crate::domain::change::Changed;
 use crate::domain::snapshot::Snapshot;
 use crate::schedule::{FoundEntry, Lease, Settled, Settlement};
-use crate::service::held::Held;
+use crate::service::held::HeldLease;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError, snapshot_of};
 
 impl Service {
     /// Changes an entry under a lease, and settles the lease by that.
-    pub(super) async fn change_in_schedule(&self, asked: &Asked, held: Held) -> Tried {
+    pub(super) async fn change_in_schedule(
+        &self,
+        asked: &ChangeRequest,
+        held: HeldLease,
+    ) -> ChangeStep {
         match held {
-            Held::Entry(lease) => Tried::answered(self.settle_with_change(asked, *lease).await),
+            HeldLease::Entry(lease) => {
+                ChangeStep::answered(self.settle_with_change(asked, *lease).await)
+            }
             // Only what a journal knows is leased without an entry.
-            Held::Key(_) => {
+            HeldLease::Key(_) => {
                 self.release(held).await;
-                Tried::answered(Err(ServiceError::Missing))
+                ChangeStep::answered(Err(ServiceError::Missing))
             }
         }
     }
 
     async fn settle_with_change(
         &self,
-        asked: &Asked,
+        asked: &ChangeRequest,
         lease: Lease,
     ) -> Result<Snapshot, ServiceError> {
         let now_ms = self.clock.now_ms();
@@ -37,7 +43,7 @@ impl Service {
             .change
             .apply(&before.ladder, before.state, &before.progress, now_ms);
         let Some(changed) = changed else {
-            self.release(Held::Entry(Box::new(lease))).await;
+            self.release(HeldLease::Entry(Box::new(lease))).await;
             return repeated(asked.change, before);
         };
         let Changed {

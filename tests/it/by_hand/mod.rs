@@ -260,8 +260,8 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
     let schedule = RedisSchedule::open(&options, Arc::new(clock)).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);
     let recoverable = schedule.recoverable().expect("it outlives us");
-    recoverable.look(false).await.expect("looked");
-    recoverable.finish().await.expect("heard");
+    recoverable.inspect(false).await.expect("looked");
+    recoverable.finish_loading().await.expect("heard");
     let mut redis = crate::support::redis::connect(&url).await;
     let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
     flush.expect("flushed");
@@ -269,8 +269,8 @@ async fn what_is_registered_while_the_schedule_is_rebuilt_has_the_journal_asked(
     let service = Service::new(Some(recorder), schedule.clone());
     let registering = service.register(registration(key("1")), actor());
     let rebuilding = async {
-        within("the loss", recoverable.lost()).await;
-        recoverable.look(false).await.expect("looked");
+        within("the loss", recoverable.wait_for_loss()).await;
+        recoverable.inspect(false).await.expect("looked");
     };
     let (registered, ()) = tokio::join!(registering, rebuilding);
     registered.expect("registered");

@@ -59,7 +59,7 @@ impl Scene {
         };
         let gone = RedisSchedule::open(&options, Arc::new(server.clock().clone()));
         let gone = gone.expect("a URL");
-        gone.look(false).await.expect("looked");
+        gone.inspect(false).await.expect("looked");
         let request = LeaseRequest::new(KeyInLane {
             key: Key::new("t", "a").expect("a key"),
             lane: Lane::from_name("here"),

@@ -141,8 +141,8 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a URL");
     let schedule: Arc<dyn Schedule> = Arc::new(schedule);
     let recoverable = schedule.recoverable().expect("it outlives us");
-    recoverable.look(false).await.expect("looked");
-    recoverable.finish().await.expect("heard");
+    recoverable.inspect(false).await.expect("looked");
+    recoverable.finish_loading().await.expect("heard");
     let recorder = Arc::new(Recorder::start(journal.clone()));
     let service = Arc::new(Service::new(Some(recorder), schedule.clone()));
     for (id, start) in [("due", Start::After(0)), ("later", Start::After(1_800_000))] {
@@ -160,11 +160,11 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
     let flush = redis::cmd("FLUSHDB").exec_async(&mut redis).await;
     flush.expect("flushed");
     schedule.check().await.expect_err("it is noticed");
-    recoverable.look(false).await.expect("looked");
+    recoverable.inspect(false).await.expect("looked");
     load(journal.clone(), schedule.as_ref())
         .await
         .expect("loaded");
-    recoverable.finish().await.expect("heard");
+    recoverable.finish_loading().await.expect("heard");
     let cancel = async |id| {
         let key = Key::new("t", id).expect("a key");
         service.cancel(&key, Actor("test".into())).await

@@ -66,7 +66,7 @@ async fn check(stores: Stores) {
     beside.stop().await;
     refused_nothing(&redis).await;
 
-    // Redis is started anew, and then emptied.
+    // Redis is restarted, and then emptied.
     redis.kill();
     redis.start_again().await;
     later("after the restart").await;
@@ -94,7 +94,7 @@ async fn check(stores: Stores) {
     while merchant.arrived().is_some() {}
 }
 
-/// Redis keeps what it refused to a user, commands within scripts included, until it is started anew.
+/// Redis keeps what it refused to a user, commands within scripts included, until it is restarted.
 async fn refused_nothing(redis: &RedisServer) {
     let mut outside = connect(&redis.url(0)).await;
     let command = redis::cmd("ACL").arg("LOG").to_owned();

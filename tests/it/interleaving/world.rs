@@ -24,9 +24,9 @@ use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::maintenance::difference::find_recorded;
 use ringback::maintenance::recovery::resync::Resync;
-use ringback::maintenance::repair::{Record, repair};
+use ringback::maintenance::repair::{RepairNotes, repair};
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::recoverable::Found;
+use ringback::schedule::recoverable::Inspection;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{Limits, Schedule, ScheduleError};
 use ringback::service::Service;
@@ -292,10 +292,10 @@ pub async fn look(schedule: &Arc<dyn Schedule>, journal: Option<&Arc<dyn Journal
     let Some(recoverable) = schedule.recoverable() else {
         return;
     };
-    while let Found::ToLoad(_) = recoverable.look(false).await.expect("looked") {
+    while let Inspection::ToLoad(_) = recoverable.inspect(false).await.expect("looked") {
         let mut resync = Resync::new(journal.cloned(), schedule.as_ref(), recoverable);
         while resync.step().await.expect("recovered") {}
-        recoverable.finish().await.expect("heard");
+        recoverable.finish_loading().await.expect("heard");
     }
 }
 
@@ -314,7 +314,7 @@ impl Server {
     pub async fn reconcile(&self, key: &Key) {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let Ok(found) = find_recorded(journal, schedule, std::slice::from_ref(key)).await {
-            let _ = repair(journal, schedule, &found, Record::LeftOut).await;
+            let _ = repair(journal, schedule, &found, RepairNotes::LeftOut).await;
         }
     }
 }

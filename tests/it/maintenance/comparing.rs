@@ -5,7 +5,7 @@ use super::stage::Stage;
 use crate::journal_contract::samples::{apply, delivery, do_change, failure, key, place};
 use ringback::domain::change::Change;
 use ringback::domain::lane::KeyInLane;
-use ringback::maintenance::difference::{JournalEntry, Kind, find, find_among};
+use ringback::maintenance::difference::{DifferenceKind, JournalEntry, find, find_among};
 use ringback::schedule::Settlement;
 
 on_each_pair!(
@@ -14,7 +14,7 @@ on_each_pair!(
     what_is_leased_is_none,
 );
 
-async fn kinds(stage: &Stage, ids: &[&str]) -> Vec<(String, Kind)> {
+async fn kinds(stage: &Stage, ids: &[&str]) -> Vec<(String, DifferenceKind)> {
     let entries: Vec<KeyInLane> = ids.iter().map(|id| place(&key(id))).collect();
     let found = find_among(stage.journal.as_ref(), stage.schedule.as_ref(), &entries).await;
     let found = found.expect("compared");
@@ -49,10 +49,10 @@ async fn each_kind_of_difference_is_found(stage: Stage) {
         "nobody",
     ];
     let expected = [
-        ("missing", Kind::Missing),
-        ("elsewhere", Kind::Elsewhere),
-        ("ended", Kind::Ended),
-        ("unknown", Kind::Unknown),
+        ("missing", DifferenceKind::Missing),
+        ("elsewhere", DifferenceKind::Elsewhere),
+        ("ended", DifferenceKind::Ended),
+        ("unknown", DifferenceKind::Unknown),
     ];
     let expected = expected.map(|(id, kind)| (id.to_string(), kind));
     assert_eq!(kinds(&stage, &ids).await, expected);

@@ -82,7 +82,7 @@ async fn a_schedule_that_lost_everything_is_left_to_its_keeper() {
     assert_eq!(lines.len(), 1, "nothing was put back: {lines:?}");
     // Once it is being loaded, the same window is gone on with.
     let recoverable = stage.schedule.recoverable().expect("in Redis");
-    recoverable.look(false).await.expect("looked");
+    recoverable.inspect(false).await.expect("looked");
     let repaired = reconciler.pass(LATER_MS).await.expect("repaired");
     assert_eq!(repaired.restored, 1);
 }

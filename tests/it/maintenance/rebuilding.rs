@@ -10,7 +10,7 @@ use crate::support::redis::connect;
 use crate::support::ringback::{Server, Stores, registration as asked};
 use ringback::config::JournalConfig;
 use ringback::journal::SettingAside;
-use ringback::schedule::recoverable::{Found, Peeked};
+use ringback::schedule::recoverable::{Inspection, ScheduleStatus};
 use std::path::Path;
 
 const SILENT: &str = "the histories do not show it: this journal is a server's own to write to\n";
@@ -167,7 +167,10 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
     // Servers have to look, and find everything there.
     let recoverable = stage.schedule.recoverable().expect("in Redis");
     assert!(stage.schedule.check().await.is_err());
-    assert_eq!(recoverable.look(false).await.expect("looked"), Found::Whole);
+    assert_eq!(
+        recoverable.inspect(false).await.expect("looked"),
+        Inspection::Whole
+    );
     stage.schedule.check().await.expect("it works again");
 
     stage.redis_command(&["FLUSHDB"]).await;
@@ -185,10 +188,13 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
     // A server is at it.
     stage.redis_command(&["FLUSHDB"]).await;
     assert!(matches!(
-        recoverable.look(false).await.expect("looked"),
-        Found::ToLoad(_)
+        recoverable.inspect(false).await.expect("looked"),
+        Inspection::ToLoad(_)
     ));
-    assert_eq!(recoverable.peek().await.expect("answered"), Peeked::Loading);
+    assert_eq!(
+        recoverable.status().await.expect("answered"),
+        ScheduleStatus::Loading
+    );
     let why = "Redis is being loaded from the journal at this moment";
     stage.refused(&[], 1, why);
     stage.refused(&["--clear"], 1, why);

@@ -65,7 +65,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
         Arc::new(clock.clone()),
     )
     .expect("a url");
-    gone.look(false).await.expect("looked");
+    gone.inspect(false).await.expect("looked");
     let mut asked = registration("a", &merchant);
     asked["delay"] = "1h".into();
     idle.register(asked).await;

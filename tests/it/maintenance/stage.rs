@@ -91,8 +91,8 @@ impl Stage {
             signing: None,
         };
         let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
-        schedule.look(false).await.expect("looked");
-        assert!(schedule.finish().await.expect("heard"));
+        schedule.inspect(false).await.expect("looked");
+        assert!(schedule.finish_loading().await.expect("heard"));
         Self {
             schedule: Arc::new(schedule),
             journal,

@@ -11,7 +11,7 @@ use ringback::clock::ManualClock;
 use ringback::domain::key::Key;
 use ringback::domain::state::State;
 use ringback::schedule::ScheduleLeases as _;
-use ringback::schedule::recoverable::{Found, Reason, Recoverable};
+use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::{
     CHANGE_LEASE_MS, DOUBT_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered,
@@ -41,10 +41,13 @@ pub async fn scene(limits: Limits) -> Scene {
         Arc::new(schedule.expect("a url"))
     };
     let (schedule, other) = (instance(), instance());
-    let found = schedule.look(false).await.expect("looked");
-    assert_eq!(found, Found::ToLoad(Reason::New));
-    assert!(schedule.finish().await.expect("heard"));
-    assert_eq!(other.look(false).await.expect("looked"), Found::Whole);
+    let found = schedule.inspect(false).await.expect("looked");
+    assert_eq!(found, Inspection::ToLoad(LoadReason::New));
+    assert!(schedule.finish_loading().await.expect("heard"));
+    assert_eq!(
+        other.inspect(false).await.expect("looked"),
+        Inspection::Whole
+    );
     Scene {
         url: options.url.clone(),
         clock: clock.clone(),
@@ -83,14 +86,14 @@ impl Scene {
 
     /// That something was found missing; puts back what is nowhere, and says how much that was.
     pub async fn reindexed(&self) -> u64 {
-        within("the damage", self.schedule.lost()).await;
-        let found = self.schedule.look(false).await.expect("looked");
-        assert_eq!(found, Found::ToLoad(Reason::Damaged));
+        within("the damage", self.schedule.wait_for_loss()).await;
+        let found = self.schedule.inspect(false).await.expect("looked");
+        assert_eq!(found, Inspection::ToLoad(LoadReason::Damaged));
         let reindexed = self.schedule.reindex(None, 500).await.expect("reindexed");
         assert_eq!(reindexed.next, None, "one page");
-        assert!(self.schedule.finish().await.expect("heard"));
-        let found = self.schedule.look(false).await.expect("looked");
-        assert_eq!(found, Found::Whole);
+        assert!(self.schedule.finish_loading().await.expect("heard"));
+        let found = self.schedule.inspect(false).await.expect("looked");
+        assert_eq!(found, Inspection::Whole);
         reindexed.reindexed
     }
 

@@ -9,7 +9,7 @@ use crate::support::within;
 use redis::Value;
 use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::domain::state::State;
-use ringback::schedule::recoverable::{Found, Reason, Recoverable};
+use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
     Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, ScheduleError, Settled,
@@ -18,7 +18,7 @@ use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, Schedule
 use std::sync::Arc;
 
 const CLEAR: &str = include_str!("../../../src/schedule/redis/recovery/clear.lua");
-const FINISH: &str = include_str!("../../../src/schedule/redis/recovery/finish.lua");
+const FINISH: &str = include_str!("../../../src/schedule/redis/recovery/loading.lua");
 
 /// A schedule of a journal in one database, and the clock of all its instances.
 pub struct Scene {
@@ -48,8 +48,8 @@ impl Scene {
     /// An instance that may work with it.
     pub async fn ready(&self) -> RedisSchedule {
         let schedule = self.instance();
-        if let Found::ToLoad(_) = schedule.look(false).await.expect("looked") {
-            assert!(schedule.finish().await.expect("heard"));
+        if let Inspection::ToLoad(_) = schedule.inspect(false).await.expect("looked") {
+            assert!(schedule.finish_loading().await.expect("heard"));
         }
         schedule
     }
@@ -93,8 +93,8 @@ async fn renewed(schedule: &RedisSchedule, lease: &Lease) -> Lease {
 }
 
 async fn asked(schedule: &RedisSchedule) {
-    let found = schedule.look(true).await.expect("looked");
-    assert_eq!(found, Found::ToLoad(Reason::Asked));
+    let found = schedule.inspect(true).await.expect("looked");
+    assert_eq!(found, Inspection::ToLoad(LoadReason::Asked));
 }
 
 const FIXED: [&str; 9] = [
@@ -147,15 +147,15 @@ async fn a_call_to_finish_that_comes_late_does_nothing() {
     let schedule = scene.ready().await;
     asked(&schedule).await;
     let (filler, earlier) = (scene.filler().await, scene.generation().await);
-    assert!(schedule.finish().await.expect("heard"));
+    assert!(schedule.finish_loading().await.expect("heard"));
     asked(&schedule).await;
     let late = [filler.as_str(), "", &earlier];
     scene.call(FINISH, &["meta", "rebuild"], &late).await;
     assert!(
-        schedule.proceed().await.expect("heard"),
+        schedule.report_loading().await.expect("heard"),
         "it is at it still"
     );
-    assert!(schedule.finish().await.expect("heard"));
+    assert!(schedule.finish_loading().await.expect("heard"));
 }
 
 #[tokio::test]
@@ -167,9 +167,12 @@ async fn a_full_server_can_be_done_with_filling() {
     asked(&schedule).await;
     let mut full = redis::cmd("CONFIG");
     command(&scene.options.url, full.arg(&["SET", "maxmemory", "1"])).await;
-    assert!(schedule.proceed().await.expect("heard"));
-    assert!(schedule.finish().await.expect("heard"));
-    assert_eq!(schedule.look(false).await.expect("looked"), Found::Whole);
+    assert!(schedule.report_loading().await.expect("heard"));
+    assert!(schedule.finish_loading().await.expect("heard"));
+    assert_eq!(
+        schedule.inspect(false).await.expect("looked"),
+        Inspection::Whole
+    );
 }
 
 #[tokio::test]
@@ -191,7 +194,10 @@ async fn an_instance_that_found_it_being_emptied_does_nothing_with_it() {
         );
     };
     refused(started.claim(9).await.map(drop));
-    assert_eq!(started.look(false).await.expect("looked"), Found::Clearing);
+    assert_eq!(
+        started.inspect(false).await.expect("looked"),
+        Inspection::Clearing
+    );
     refused(started.claim(9).await.map(drop));
     refused(started.register(entry("shop", "2", 0)).await.map(drop));
 }
@@ -275,7 +281,7 @@ async fn a_registration_that_redis_carries_out_late_has_the_journal_asked() {
     scene.options.time = Time::Server;
     let clock = Arc::new(SystemClock);
     let schedule = RedisSchedule::open(&scene.options, clock.clone()).expect("a url");
-    schedule.look(false).await.expect("looked");
+    schedule.inspect(false).await.expect("looked");
     let in_time = || accepted_at(entry("shop", "in time", 0), clock.now_ms() + 60_000);
     schedule.register(in_time()).await.expect("registered");
     redis.pause().await;

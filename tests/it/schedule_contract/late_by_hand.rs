@@ -88,7 +88,7 @@ async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
     scene.options.time = Time::Server;
     let open = |clock: Arc<dyn Clock>| RedisSchedule::open(&scene.options, clock).expect("a url");
     let (prompt, now_ms) = (open(Arc::new(SystemClock)), SystemClock.now_ms());
-    prompt.look(false).await.expect("looked");
+    prompt.inspect(false).await.expect("looked");
     let entry = accepted_at(entry("shop", "here", 0), now_ms + 60_000);
     prompt.register(entry).await.expect("registered");
     let mut nowhere = known("nowhere");
@@ -100,7 +100,7 @@ async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
         // Until its first reply it takes Redis for ten seconds behind, so it sends what Redis gets
         // ten seconds later.
         let slow = open(Arc::new(ManualClock::at(SystemClock.now_ms() - 10_000)));
-        slow.look(false).await.expect("looked");
+        slow.inspect(false).await.expect("looked");
         let late = slow.lease_one(&request).await;
         assert!(
             matches!(late, Err(ScheduleError::Unavailable(_))),

@@ -7,7 +7,7 @@ use crate::support::within;
 use redis::Value;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
-use ringback::schedule::recoverable::{Found, Reason, Recoverable};
+use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
 use ringback::schedule::{Lease, LeaseRequest, LeasedOne, Registered, ScheduleError, Settled};
 use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _};
@@ -87,15 +87,15 @@ impl Server {
     }
 }
 
-pub async fn look(schedule: &RedisSchedule) -> Found {
-    schedule.look(false).await.expect("looked")
+pub async fn look(schedule: &RedisSchedule) -> Inspection {
+    schedule.inspect(false).await.expect("looked")
 }
 
 async fn fill(schedule: &RedisSchedule) {
-    if let Found::ToLoad(_) = look(schedule).await {
-        assert!(schedule.finish().await.expect("heard"));
+    if let Inspection::ToLoad(_) = look(schedule).await {
+        assert!(schedule.finish_loading().await.expect("heard"));
     }
-    assert_eq!(look(schedule).await, Found::Whole);
+    assert_eq!(look(schedule).await, Inspection::Whole);
 }
 
 pub async fn put(schedule: &RedisSchedule, id: &str) -> Result<Registered, ScheduleError> {
@@ -144,7 +144,7 @@ pub async fn check_refused(schedule: &RedisSchedule) {
     lost(schedule.check().await);
     let entries = [entry("shop", "1", 0)];
     lost(schedule.restore(&entries).await.map(drop));
-    within("the loss", schedule.lost()).await;
+    within("the loss", schedule.wait_for_loss()).await;
 }
 
 #[tokio::test]
@@ -158,8 +158,8 @@ async fn a_flush_is_noticed_at_the_next_call() {
     let settled = schedule.settle(lease.clone(), end(&lease, State::Delivered, 1));
     assert!(matches!(settled.await, Err(ScheduleError::Rebuilding)));
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
-    within("calls to be executed", schedule.regained()).await;
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
+    within("calls to be executed", schedule.wait_until_usable()).await;
     // It can be worked with before it is full.
     assert_eq!(
         put(&schedule, "2").await.expect("registered"),
@@ -167,10 +167,10 @@ async fn a_flush_is_noticed_at_the_next_call() {
     );
     let settled = schedule.settle(lease.clone(), end(&lease, State::Delivered, 1));
     assert_eq!(settled.await.expect("answered"), Settled::Lost);
-    assert!(schedule.proceed().await.expect("heard"));
-    assert!(schedule.finish().await.expect("heard"));
-    assert!(!schedule.finish().await.expect("heard"), "once");
-    assert_eq!(look(&schedule).await, Found::Whole);
+    assert!(schedule.report_loading().await.expect("heard"));
+    assert!(schedule.finish_loading().await.expect("heard"));
+    assert!(!schedule.finish_loading().await.expect("heard"), "once");
+    assert_eq!(look(&schedule).await, Inspection::Whole);
 }
 
 #[tokio::test]
@@ -186,15 +186,15 @@ async fn an_older_copy_is_noticed_by_whoever_knows_better() {
         other.claim(1).await.expect("claimed");
     }
     check_refused(&one).await;
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::Lost));
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Lost));
     // The other works on meanwhile, and finds that it is seen to.
     other.claim(1).await.expect("claimed");
-    assert_eq!(look(&other).await, Found::Loading);
+    assert_eq!(look(&other).await, Inspection::Loading);
     assert_eq!(one.pending().await, 1, "what is there is kept");
-    other.finish().await.expect("heard");
-    assert_eq!(look(&other).await, Found::Loading, "not its duty");
-    assert!(one.finish().await.expect("heard"));
-    assert_eq!(look(&other).await, Found::Whole);
+    other.finish_loading().await.expect("heard");
+    assert_eq!(look(&other).await, Inspection::Loading, "not its duty");
+    assert!(one.finish_loading().await.expect("heard"));
+    assert_eq!(look(&other).await, Inspection::Whole);
 }
 
 #[tokio::test]
@@ -208,7 +208,7 @@ async fn an_older_copy_from_before_a_rebuild_is_noticed() {
     fill(&schedule).await;
     server.set_back(&copy).await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
 }
 
 #[tokio::test]
@@ -220,19 +220,19 @@ async fn a_server_that_starts_notices_what_the_last_one_knew() {
     let counts = first.write_counts();
     drop(first);
     let second = server.instance();
-    second.recall(&counts);
-    assert_eq!(look(&second).await, Found::Whole, "nothing is lost");
+    second.restore_write_counts(&counts);
+    assert_eq!(look(&second).await, Inspection::Whole, "nothing is lost");
     server.set_back(&copy).await;
     let third = server.instance();
-    third.recall("no counts at all");
-    assert_eq!(look(&third).await, Found::Whole, "it cannot know");
+    third.restore_write_counts("no counts at all");
+    assert_eq!(look(&third).await, Inspection::Whole, "it cannot know");
     let fourth = server.instance();
-    fourth.recall(&counts);
-    assert_eq!(look(&fourth).await, Found::ToLoad(Reason::Lost));
+    fourth.restore_write_counts(&counts);
+    assert_eq!(look(&fourth).await, Inspection::ToLoad(LoadReason::Lost));
     server.flush().await;
     let fifth = server.instance();
-    fifth.recall(&counts);
-    assert_eq!(look(&fifth).await, Found::ToLoad(Reason::Lost));
+    fifth.restore_write_counts(&counts);
+    assert_eq!(look(&fifth).await, Inspection::ToLoad(LoadReason::Lost));
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn instances_that_start_after_a_stop_find_it_whole_and_what_stopped_is_for
     let first = server.ready().await;
     put(&first, "1").await.expect("registered");
     let counts = first.write_counts();
-    first.leave().await;
+    first.deregister().await;
     let counters = async || {
         let mut connection = connect(&server.options.url).await;
         let asked = redis::Cmd::hkeys("{rb:0}:meta");
@@ -251,13 +251,13 @@ async fn instances_that_start_after_a_stop_find_it_whole_and_what_stopped_is_for
     // Both go by what the one that stopped wrote down.
     let (second, third) = (server.instance(), server.instance());
     for one in [&second, &third] {
-        one.recall(&counts);
-        assert_eq!(look(one).await, Found::Whole);
+        one.restore_write_counts(&counts);
+        assert_eq!(look(one).await, Inspection::Whole);
     }
     assert_eq!(counters().await, 3);
     let fourth = server.instance();
-    fourth.recall(&second.write_counts());
-    assert_eq!(look(&fourth).await, Found::Whole);
+    fourth.restore_write_counts(&second.write_counts());
+    assert_eq!(look(&fourth).await, Inspection::Whole);
     assert_eq!(counters().await, 3, "the first is forgotten");
 }
 
@@ -267,20 +267,23 @@ async fn one_instance_fills_and_another_goes_on_when_it_is_gone() {
     server.options.partitions = 2;
     let (one, other) = (server.ready().await, server.ready().await);
     server.flush().await;
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::Lost));
-    assert_eq!(look(&other).await, Found::Loading);
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Lost));
+    assert_eq!(look(&other).await, Inspection::Loading);
     put(&other, "1").await.expect("registered");
     // As if the first had died and its time were over.
     for partition in 0..2 {
         let name = format!("{{rb:{partition}}}:rebuild");
         command(&server.options.url, redis::cmd("DEL").arg(name)).await;
     }
-    assert_eq!(look(&other).await, Found::ToLoad(Reason::Unfinished));
+    assert_eq!(
+        look(&other).await,
+        Inspection::ToLoad(LoadReason::Unfinished)
+    );
     assert_eq!(other.pending().await, 1, "kept");
-    assert!(!one.proceed().await.expect("heard"), "replaced");
-    assert!(!one.finish().await.expect("heard"), "replaced");
-    assert!(other.finish().await.expect("heard"));
-    assert_eq!(look(&one).await, Found::Whole);
+    assert!(!one.report_loading().await.expect("heard"), "replaced");
+    assert!(!one.finish_loading().await.expect("heard"), "replaced");
+    assert!(other.finish_loading().await.expect("heard"));
+    assert_eq!(look(&one).await, Inspection::Whole);
 }
 
 #[tokio::test]
@@ -297,10 +300,10 @@ async fn everything_old_is_removed_before_filling() {
         schedule.claim(100).await.expect("claimed");
     }
     assert_eq!(
-        schedule.look(true).await.expect("looked"),
-        Found::ToLoad(Reason::Asked)
+        schedule.inspect(true).await.expect("looked"),
+        Inspection::ToLoad(LoadReason::Asked)
     );
-    schedule.finish().await.expect("heard");
+    schedule.finish_loading().await.expect("heard");
     // The note of its last claim expires by itself.
     let left = server.keys().await;
     assert!(
@@ -320,9 +323,9 @@ async fn without_a_journal_what_is_left_is_kept() {
     put(&schedule, "new").await.expect("registered");
     server.set_back(&copy).await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
-    assert!(schedule.finish().await.expect("heard"));
-    assert_eq!(look(&schedule).await, Found::Whole);
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
+    assert!(schedule.finish_loading().await.expect("heard"));
+    assert_eq!(look(&schedule).await, Inspection::Whole);
     let claimed = schedule.claim(9).await.expect("claimed");
     assert_eq!(ids(&claimed.leases), ["old"]);
 }
@@ -341,7 +344,7 @@ async fn another_owner_that_moved_in_is_named() {
     };
     stranger.ready().await;
     check_refused(&schedule).await;
-    let refused = schedule.look(false).await;
+    let refused = schedule.inspect(false).await;
     assert!(
         matches!(refused, Err(ScheduleError::Foreign(_))),
         "{refused:?}"

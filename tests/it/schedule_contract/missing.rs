@@ -7,7 +7,7 @@ use super::redis::command;
 use crate::support::redis::RedisServer;
 use crate::support::within;
 use ringback::clock::ManualClock;
-use ringback::schedule::recoverable::{Found, Reason, Recoverable};
+use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::Options;
 use ringback::schedule::{
     CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne, Settled, Settlement,
@@ -21,7 +21,7 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
     server.clock.turn_to(START_MS + 100);
     server.flush().await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
     for (id, accepted_ms) in [("before", 99), ("at", 10_100), ("after", 10_101)] {
         let entry = accepted_at(entry(id, id, 0), START_MS + accepted_ms);
         schedule.register(entry).await.expect("registered");
@@ -43,7 +43,7 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
         [of("after", false), of("at", verify), of("before", verify)]
     };
     assert_eq!(claim().await, marked(true));
-    assert!(schedule.finish().await.expect("heard"));
+    assert!(schedule.finish_loading().await.expect("heard"));
     assert_eq!(
         claim().await,
         marked(true),
@@ -65,12 +65,12 @@ async fn what_may_have_been_in_flight_when_leases_were_lost_is_told() {
     server.clock.turn_to(START_MS + lost_ms);
     server.flush().await;
     check_refused(&schedule).await;
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Lost));
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
     for (id, due_ms) in [("due", lost_ms), ("later", later_ms)] {
         let entries = [to_verify(entry("shop", id, due_ms))];
         schedule.restore(&entries).await.expect("restored");
     }
-    assert!(schedule.finish().await.expect("heard"));
+    assert!(schedule.finish_loading().await.expect("heard"));
     let asks = |id: &str, due_ms: Option<i64>| {
         let mut request = known(id);
         request.known = request.known.map(|known| KnownToJournal {
@@ -121,13 +121,16 @@ async fn a_call_that_finds_something_missing_has_it_compared() {
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
     assert!(schedule.claim(9).await.expect("claimed").leases.is_empty());
-    within("the damage", schedule.lost()).await;
+    within("the damage", schedule.wait_for_loss()).await;
     // Whoever looks first sees to it.
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::Damaged));
+    assert_eq!(
+        look(&schedule).await,
+        Inspection::ToLoad(LoadReason::Damaged)
+    );
     let reindexed = schedule.reindex(None, 9).await.expect("reindexed");
     assert_eq!((reindexed.reindexed, reindexed.next), (2, None));
-    assert!(schedule.finish().await.expect("heard"));
-    assert_eq!(look(&schedule).await, Found::Whole);
+    assert!(schedule.finish_loading().await.expect("heard"));
+    assert_eq!(look(&schedule).await, Inspection::Whole);
     let mut leases = schedule.claim(9).await.expect("claimed").leases;
     leases.sort_by_key(id);
     let expected = ["1", "2"].map(|id| to_fence(entry("shop", id, 0)));
@@ -143,18 +146,24 @@ async fn what_is_found_missing_while_it_is_filled_has_it_compared_again() {
     let (one, other) = (server.ready().await, server.ready().await);
     server.flush().await;
     check_refused(&one).await;
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::Lost));
-    assert_eq!(look(&other).await, Found::Loading);
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Lost));
+    assert_eq!(look(&other).await, Inspection::Loading);
     put(&other, "1").await.expect("registered");
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
     other.claim(9).await.expect("claimed");
-    assert!(one.proceed().await.expect("heard"), "it is at it still");
-    assert!(!one.finish().await.expect("heard"), "there is more to do");
-    assert_eq!(look(&other).await, Found::ToLoad(Reason::Damaged));
-    assert_eq!(look(&one).await, Found::Loading);
-    assert!(other.finish().await.expect("heard"));
-    assert_eq!(look(&one).await, Found::Whole);
+    assert!(
+        one.report_loading().await.expect("heard"),
+        "it is at it still"
+    );
+    assert!(
+        !one.finish_loading().await.expect("heard"),
+        "there is more to do"
+    );
+    assert_eq!(look(&other).await, Inspection::ToLoad(LoadReason::Damaged));
+    assert_eq!(look(&one).await, Inspection::Loading);
+    assert!(other.finish_loading().await.expect("heard"));
+    assert_eq!(look(&one).await, Inspection::Whole);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -172,17 +181,21 @@ async fn a_server_that_was_started_anew_is_compared() {
     let redis = redis.restart(async {}).await;
     // It holds everything, and nobody can know.
     one.claim(0).await.expect("claimed");
-    within("the restart", one.lost()).await;
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::Restarted));
-    assert_eq!(look(&other).await, Found::Loading);
-    assert!(one.finish().await.expect("heard"));
-    assert_eq!(look(&other).await, Found::Whole);
+    within("the restart", one.wait_for_loss()).await;
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Restarted));
+    assert_eq!(look(&other).await, Inspection::Loading);
+    assert!(one.finish_loading().await.expect("heard"));
+    assert_eq!(look(&other).await, Inspection::Whole);
     let _redis = redis.restart(async {}).await;
     let started = server.instance();
     let found = look(&started).await;
-    assert_eq!(found, Found::ToLoad(Reason::Restarted), "of an earlier run");
-    assert!(started.finish().await.expect("heard"));
-    assert_eq!(look(&started).await, Found::Whole);
+    assert_eq!(
+        found,
+        Inspection::ToLoad(LoadReason::Restarted),
+        "of an earlier run"
+    );
+    assert!(started.finish_loading().await.expect("heard"));
+    assert_eq!(look(&started).await, Inspection::Whole);
     assert_eq!(started.claim_one().await.entry, entry("shop", "1", 0));
 }
 

@@ -8,7 +8,7 @@ use ringback::clock::ManualClock;
 use ringback::schedule::ScheduleError;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::ScheduleMaintenance as _;
-use ringback::schedule::recoverable::{Found, Peeked, Reason, Recoverable};
+use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ impl Scene {
     /// An instance that has loaded an empty schedule.
     async fn filled(&self) -> RedisSchedule {
         let schedule = self.of_journal();
-        assert_eq!(look(&schedule).await, Found::ToLoad(Reason::New));
-        assert!(schedule.finish().await.expect("heard"));
+        assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::New));
+        assert!(schedule.finish_loading().await.expect("heard"));
         schedule
     }
 
@@ -61,12 +61,12 @@ impl Scene {
     }
 }
 
-async fn look(schedule: &RedisSchedule) -> Found {
-    schedule.look(false).await.expect("looked")
+async fn look(schedule: &RedisSchedule) -> Inspection {
+    schedule.inspect(false).await.expect("looked")
 }
 
 async fn refused(schedule: &RedisSchedule, why: &str) {
-    let refused = schedule.look(false).await;
+    let refused = schedule.inspect(false).await;
     match refused {
         Err(ScheduleError::Foreign(text)) => assert!(text.contains(why), "{text}"),
         other => panic!("{why}: {other:?}"),
@@ -90,14 +90,14 @@ async fn the_owner_is_known_while_either_note_of_it_is_there() {
             "belongs to journal journal-1",
         )
         .await;
-        let peeked = scene.instance(NO_JOURNAL, None).peek().await;
+        let peeked = scene.instance(NO_JOURNAL, None).status().await;
         assert!(matches!(peeked, Err(ScheduleError::Foreign(_))), "{lost}");
         // A server of its own that starts sees to what it finds.
         let started = scene.of_journal();
         let found = look(&started).await;
         let expected = match lost {
-            EPOCH => Found::Whole,
-            _ => Found::ToLoad(Reason::Lost),
+            EPOCH => Inspection::Whole,
+            _ => Inspection::ToLoad(LoadReason::Lost),
         };
         assert_eq!(found, expected, "{lost}");
         // Either way, both notes are there again.
@@ -137,19 +137,26 @@ async fn what_says_of_nobody_whose_it_is_is_taken_by_whoever_knows_it() {
         scene.lose(lost).await;
     }
     let started = scene.of_journal();
-    assert_eq!(look(&started).await, Found::Unowned);
-    assert_eq!(started.peek().await.expect("answered"), Peeked::New);
-    assert_eq!(look(&started).await, Found::Unowned, "it is not touched");
+    assert_eq!(look(&started).await, Inspection::Unowned);
+    assert_eq!(
+        started.status().await.expect("answered"),
+        ScheduleStatus::New
+    );
+    assert_eq!(
+        look(&started).await,
+        Inspection::Unowned,
+        "it is not touched"
+    );
     assert!(matches!(
         started.claim(9).await,
         Err(ScheduleError::Rebuilding)
     ));
     let scanned = started.scan(None, 9).await.expect("a page");
     assert_eq!(scanned.holdings.len(), 1, "it can be compared");
-    // Found to be its journal's.
-    started.adopt();
-    assert_eq!(look(&started).await, Found::ToLoad(Reason::Lost));
-    assert!(started.finish().await.expect("heard"));
+    // Inspection to be its journal's.
+    started.take_ownership();
+    assert_eq!(look(&started).await, Inspection::ToLoad(LoadReason::Lost));
+    assert!(started.finish_loading().await.expect("heard"));
     assert_eq!(ids(&started.claim(9).await.expect("claimed").leases), ["1"]);
 }
 
@@ -161,7 +168,7 @@ async fn who_has_worked_with_it_before_needs_no_proof() {
             true => scene.filled().await,
             false => {
                 let schedule = scene.instance(NO_JOURNAL, None);
-                assert_eq!(look(&schedule).await, Found::Whole, "new, and whole");
+                assert_eq!(look(&schedule).await, Inspection::Whole, "new, and whole");
                 schedule
             }
         };
@@ -174,7 +181,7 @@ async fn who_has_worked_with_it_before_needs_no_proof() {
             // Nobody else could have it.
             false => look(&scene.instance(NO_JOURNAL, None)).await,
         };
-        assert_eq!(found, Found::ToLoad(Reason::Lost), "{journaled}");
+        assert_eq!(found, Inspection::ToLoad(LoadReason::Lost), "{journaled}");
     }
 }
 
@@ -182,49 +189,49 @@ async fn who_has_worked_with_it_before_needs_no_proof() {
 async fn peeking_touches_nothing() {
     let scene = Scene::new();
     let (schedule, beside) = (scene.of_journal(), scene.of_journal());
-    let peek = async || beside.peek().await.expect("answered");
-    assert_eq!(peek().await, Peeked::New);
-    assert_eq!(peek().await, Peeked::New);
-    assert_eq!(look(&schedule).await, Found::ToLoad(Reason::New));
-    assert_eq!(peek().await, Peeked::Loading);
-    assert!(schedule.finish().await.expect("heard"));
-    assert_eq!(peek().await, Peeked::Whole);
+    let peek = async || beside.status().await.expect("answered");
+    assert_eq!(peek().await, ScheduleStatus::New);
+    assert_eq!(peek().await, ScheduleStatus::New);
+    assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::New));
+    assert_eq!(peek().await, ScheduleStatus::Loading);
+    assert!(schedule.finish_loading().await.expect("heard"));
+    assert_eq!(peek().await, ScheduleStatus::Whole);
     put(&schedule, "1").await;
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     scene.lose(&lane).await;
     schedule.claim(1).await.expect("claimed");
     assert_eq!(
         peek().await,
-        Peeked::Loading,
+        ScheduleStatus::Loading,
         "somebody has yet to see to it"
     );
     let found = look(&schedule).await;
-    assert_eq!(found, Found::ToLoad(Reason::Damaged), "nobody has");
+    assert_eq!(found, Inspection::ToLoad(LoadReason::Damaged), "nobody has");
 }
 
 #[tokio::test]
 async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
     let scene = Scene::new();
     let one = scene.signing("one");
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::New));
-    assert!(one.finish().await.expect("heard"));
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::New));
+    assert!(one.finish_loading().await.expect("heard"));
     let same = scene.signing("one");
-    assert_eq!(look(&same).await, Found::Whole);
+    assert_eq!(look(&same).await, Inspection::Whole);
     let silent = scene.of_journal();
-    assert_eq!(look(&silent).await, Found::Whole, "it signs nothing");
+    assert_eq!(look(&silent).await, Inspection::Whole, "it signs nothing");
     refused(&scene.signing("other"), "sign with another secret").await;
     scene.clock.turn_to(START_MS + ALIVE_MS - 1);
     same.claim(0).await.expect("claimed");
     scene.clock.turn_to(START_MS + 2 * ALIVE_MS - 2);
     refused(&scene.signing("other"), "sign with another secret").await;
     // One that is so busy that it claims nothing says that it is there.
-    same.alive().await.expect("heard");
+    same.heartbeat().await.expect("heard");
     scene.clock.turn_to(START_MS + 3 * ALIVE_MS - 3);
     refused(&scene.signing("other"), "sign with another secret").await;
     // As if the last of them had died.
     scene.clock.turn_to(START_MS + 3 * ALIVE_MS - 2);
     let other = scene.signing("other");
-    assert_eq!(look(&other).await, Found::Whole);
+    assert_eq!(look(&other).await, Inspection::Whole);
     refused(&scene.signing("one"), "sign with another secret").await;
 }
 
@@ -233,10 +240,10 @@ async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
 async fn who_has_to_look_first_is_not_taken_to_be_alive() {
     let scene = Scene::new();
     let one = scene.signing("one");
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::New));
-    assert!(one.finish().await.expect("heard"));
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::New));
+    assert!(one.finish_loading().await.expect("heard"));
     scene.lose(META).await;
-    one.alive().await.expect("heard");
+    one.heartbeat().await.expect("heard");
     let mut connection = connect(&scene.url).await;
     let names: Vec<String> =
         (Cmd::hkeys(META).query_async(&mut connection).await).expect("answered");
@@ -247,18 +254,18 @@ async fn who_has_to_look_first_is_not_taken_to_be_alive() {
 async fn once_all_others_have_stopped_the_secret_can_be_changed() {
     let scene = Scene::new();
     let one = scene.signing("one");
-    assert_eq!(look(&one).await, Found::ToLoad(Reason::New));
-    assert!(one.finish().await.expect("heard"));
+    assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::New));
+    assert!(one.finish_loading().await.expect("heard"));
     let same = scene.signing("one");
-    assert_eq!(look(&same).await, Found::Whole);
-    one.leave().await;
+    assert_eq!(look(&same).await, Inspection::Whole);
+    one.deregister().await;
     refused(&scene.signing("other"), "sign with another secret").await;
-    same.leave().await;
+    same.deregister().await;
     let other = scene.signing("other");
-    assert_eq!(look(&other).await, Found::Whole);
+    assert_eq!(look(&other).await, Inspection::Whole);
     assert_eq!(
         look(&other).await,
-        Found::Whole,
+        Inspection::Whole,
         "it does not hinder itself"
     );
 }
@@ -275,15 +282,15 @@ async fn what_an_instance_has_counted_is_forgotten_a_week_after_its_last_claim()
     };
     for _ in 0..3 {
         let schedule = scene.of_journal();
-        if let Found::ToLoad(_) = look(&schedule).await {
-            assert!(schedule.finish().await.expect("heard"));
+        if let Inspection::ToLoad(_) = look(&schedule).await {
+            assert!(schedule.finish_loading().await.expect("heard"));
         }
         schedule.claim(0).await.expect("claimed");
     }
     let at_work = scene.of_journal();
     for (at_ms, expected) in [(WEEK_MS, 4), (WEEK_MS + 1, 1)] {
         scene.clock.turn_to(START_MS + at_ms);
-        assert_eq!(look(&at_work).await, Found::Whole);
+        assert_eq!(look(&at_work).await, Inspection::Whole);
         at_work.claim(0).await.expect("it is known still");
         assert_eq!(counters().await, expected, "{at_ms}");
     }

@@ -51,8 +51,8 @@ struct Scene {
 async fn scene() -> Scene {
     let (options, clock) = (four(REMEMBERING), ManualClock::at(START_MS));
     let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
-    schedule.look(false).await.expect("looked");
-    schedule.finish().await.expect("heard");
+    schedule.inspect(false).await.expect("looked");
+    schedule.finish_loading().await.expect("heard");
     Scene {
         schedule,
         clock,

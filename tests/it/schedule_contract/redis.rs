@@ -6,7 +6,7 @@ use crate::support::within;
 use redis::Cmd;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
-use ringback::schedule::recoverable::{Found, Peeked, Reason, Recoverable};
+use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use ringback::schedule::{Limits, Reservation, ScheduleError, Settlement};
 use std::any::Any;
@@ -36,11 +36,11 @@ pub async fn open_with(options: &Options, keeps_alive: Box<dyn Any + Send>) -> F
     };
     let (one, other) = (instance(), instance());
     for schedule in [&one, &other] {
-        let found = schedule.look(false).await.expect("looked");
-        if found == Found::ToLoad(Reason::New) {
-            assert!(schedule.finish().await.expect("heard"));
+        let found = schedule.inspect(false).await.expect("looked");
+        if found == Inspection::ToLoad(LoadReason::New) {
+            assert!(schedule.finish_loading().await.expect("heard"));
         } else {
-            assert_eq!(found, Found::Whole);
+            assert_eq!(found, Inspection::Whole);
         }
     }
     Fixture {
@@ -175,10 +175,10 @@ async fn a_schedule_of_another_owner_is_refused() {
             ..options(url.clone(), LIMITS)
         };
         let schedule = RedisSchedule::open(&options, Arc::new(clock.clone())).expect("a url");
-        schedule.look(false).await
+        schedule.inspect(false).await
     };
     let found = look("journal-1", 1).await.expect("it is empty");
-    assert_eq!(found, Found::ToLoad(Reason::New));
+    assert_eq!(found, Inspection::ToLoad(LoadReason::New));
     for (owner, partitions, why) in [
         ("journal-2", 1, "belongs to journal journal-1"),
         (NO_JOURNAL, 1, "belongs to journal journal-1"),
@@ -245,22 +245,25 @@ async fn the_documented_rights_suffice() {
     fixture.turn_to(2 * REMEMBER_MS);
     fixture.claim(1).await;
     let shared = schedule.recoverable().expect("it outlives us");
-    let asked = shared.look(true).await.expect("looked");
-    assert_eq!(asked, Found::ToLoad(Reason::Asked));
+    let asked = shared.inspect(true).await.expect("looked");
+    assert_eq!(asked, Inspection::ToLoad(LoadReason::Asked));
     let entries = [entry("shop", "1", 0)];
     schedule.restore(&entries).await.expect("restored");
     shared.reindex(None, 5).await.expect("reindexed");
-    assert!(shared.proceed().await.expect("heard"));
-    assert!(shared.finish().await.expect("heard"));
-    assert_eq!(shared.peek().await.expect("answered"), Peeked::Whole);
-    // What is written down once Redis was started anew is within them too.
+    assert!(shared.report_loading().await.expect("heard"));
+    assert!(shared.finish_loading().await.expect("heard"));
+    assert_eq!(
+        shared.status().await.expect("answered"),
+        ScheduleStatus::Whole
+    );
+    // What is written down once Redis was restarted is within them too.
     let _server = server.restart(async {}).await;
     schedule.claim(1).await.expect("claimed");
-    within("the restart", shared.lost()).await;
-    let found = shared.look(false).await.expect("looked");
-    assert_eq!(found, Found::ToLoad(Reason::Restarted));
-    assert!(shared.finish().await.expect("heard"));
-    shared.leave().await;
+    within("the restart", shared.wait_for_loss()).await;
+    let found = shared.inspect(false).await.expect("looked");
+    assert_eq!(found, Inspection::ToLoad(LoadReason::Restarted));
+    assert!(shared.finish_loading().await.expect("heard"));
+    shared.deregister().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -277,7 +280,7 @@ async fn a_restart_that_cannot_be_written_down_is_found_all_the_same() {
     let shared = fixture.schedule.recoverable().expect("it outlives us");
     let _server = server.restart(async {}).await;
     fixture.claim(1).await;
-    within("the restart", shared.lost()).await;
-    let found = shared.look(false).await.expect("looked");
-    assert_eq!(found, Found::ToLoad(Reason::Restarted));
+    within("the restart", shared.wait_for_loss()).await;
+    let found = shared.inspect(false).await.expect("looked");
+    assert_eq!(found, Inspection::ToLoad(LoadReason::Restarted));
 }

@@ -1,6 +1,6 @@
 //! Leases for changes by hand: of an entry, due or not, or of a key of which nothing is here.
 
-use super::{Holder, Job, MemoryState, Out};
+use super::{Holder, Job, LeaseInForce, MemoryState};
 use crate::domain::lease::LeaseToken;
 use crate::domain::state::State;
 use crate::schedule::memory::by_key::{ByKey, Timed};
@@ -35,7 +35,7 @@ impl MemoryState {
             }
             None => self.take(&entry, now_ms),
         }
-        let out = Out {
+        let out = LeaseInForce {
             expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
             holder: Holder::Change(request.id()),
             counted: is_pending,
@@ -80,7 +80,7 @@ impl MemoryState {
         self.in_doubt.remove(key);
         let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
         self.reservations.insert((expiry.at_ms, key.clone()));
-        let out = Out {
+        let out = LeaseInForce {
             expiry,
             holder,
             counted: false,
@@ -96,7 +96,7 @@ impl MemoryState {
         now_ms: i64,
     ) -> Settled {
         let key = lease.key();
-        let is_it = |out: &Out| out.expiry == lease.expiry();
+        let is_it = |out: &LeaseInForce| out.expiry == lease.expiry();
         let waits = |job: &Job| {
             let is_it = job
                 .lease

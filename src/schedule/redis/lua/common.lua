@@ -8,7 +8,7 @@
 --                           the change: when that was
 --       5 dead      ZSET    key -> parked at      (only where ended entries are remembered)
 --       6 ended     ZSET    key -> ended at       (likewise)
---       7 meta      HASH    instance -> how many changes it has made here, and what begin.lua lists
+--       7 meta      HASH    instance -> how many changes it has made here, and what inspect.lua lists
 --       8 epoch     STRING  whose data this is
 -- ARGV  1 now in ms, or '' for this server's own clock
 --       2 prefix of all keys of this partition

@@ -6,10 +6,12 @@ pub mod write_counters;
 use super::RedisSchedule;
 use super::bulk;
 use super::partition::Partition;
-use super::reply::Reply;
+use super::reply::ScriptReply;
 use super::script::Script;
 use crate::schedule::ScheduleError;
-use crate::schedule::recoverable::{Found, Peeked, Reason, Recoverable, Reindexed};
+use crate::schedule::recoverable::{
+    Inspection, LoadReason, Recoverable, Reindexed, ScheduleStatus,
+};
 use async_trait::async_trait;
 use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
@@ -40,34 +42,34 @@ pub struct Scripts {
 impl Default for Scripts {
     fn default() -> Self {
         Self {
-            alive: Script::new(include_str!("alive.lua")),
-            begin: Script::new(include_str!("begin.lua")),
+            alive: Script::new(include_str!("heartbeat.lua")),
+            begin: Script::new(include_str!("inspect.lua")),
             clear: Script::new(include_str!("clear.lua")),
-            finish: Script::new(include_str!("finish.lua")),
-            leave: Script::new(include_str!("leave.lua")),
+            finish: Script::new(include_str!("loading.lua")),
+            leave: Script::new(include_str!("deregister.lua")),
         }
     }
 }
 
 #[async_trait]
 impl Recoverable for RedisSchedule {
-    async fn look(&self, clear: bool) -> Result<Found, ScheduleError> {
-        let mut found = Found::Whole;
+    async fn inspect(&self, clear: bool) -> Result<Inspection, ScheduleError> {
+        let mut found = Inspection::Whole;
         for (number, partition) in self.partitions.iter().enumerate() {
             let one = self.look_at(number, partition, clear).await?;
-            let loading = matches!(one, Found::ToLoad(_));
+            let loading = matches!(one, Inspection::ToLoad(_));
             partition.loading.store(loading, Ordering::Relaxed);
             found = graver(found, one);
         }
         // Where another instance is emptying a partition, its calls are still refused.
-        if found != Found::Clearing {
+        if found != Inspection::Clearing {
             self.loss.set(false);
         }
         Ok(found)
     }
 
-    async fn peek(&self) -> Result<Peeked, ScheduleError> {
-        let mut all = Peeked::Whole;
+    async fn status(&self) -> Result<ScheduleStatus, ScheduleError> {
+        let mut all = ScheduleStatus::Whole;
         for partition in self.partitions.iter() {
             let keys = &partition.context.keys;
             let read = async |command: &Cmd| {
@@ -79,23 +81,25 @@ impl Recoverable for RedisSchedule {
             };
             let state = read(&Cmd::hget(keys.meta(), "state")).await?;
             let found = match epoch {
-                None => Peeked::New,
+                None => ScheduleStatus::New,
                 Some(owner) if owner != self.owner => {
                     return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
                 }
-                Some(_) if state.as_deref() == Some("whole") => Peeked::Whole,
-                Some(_) => Peeked::Loading,
+                Some(_) if state.as_deref() == Some("whole") => ScheduleStatus::Whole,
+                Some(_) => ScheduleStatus::Loading,
             };
             all = match (all, found) {
-                (Peeked::New, _) | (_, Peeked::New) => Peeked::New,
-                (Peeked::Loading, _) | (_, Peeked::Loading) => Peeked::Loading,
-                (Peeked::Whole, Peeked::Whole) => Peeked::Whole,
+                (ScheduleStatus::New, _) | (_, ScheduleStatus::New) => ScheduleStatus::New,
+                (ScheduleStatus::Loading, _) | (_, ScheduleStatus::Loading) => {
+                    ScheduleStatus::Loading
+                }
+                (ScheduleStatus::Whole, ScheduleStatus::Whole) => ScheduleStatus::Whole,
             };
         }
         Ok(all)
     }
 
-    fn adopt(&self) {
+    fn take_ownership(&self) {
         self.adopted.store(true, Ordering::Relaxed);
     }
 
@@ -107,19 +111,19 @@ impl Recoverable for RedisSchedule {
         bulk::reindex(&self.partitions, cursor, limit).await
     }
 
-    async fn proceed(&self) -> Result<bool, ScheduleError> {
+    async fn report_loading(&self) -> Result<bool, ScheduleError> {
         self.say(HOLD_MS.to_string()).await
     }
 
-    async fn finish(&self) -> Result<bool, ScheduleError> {
+    async fn finish_loading(&self) -> Result<bool, ScheduleError> {
         self.say(String::new()).await
     }
 
-    async fn lost(&self) {
+    async fn wait_for_loss(&self) {
         self.loss.until(true).await;
     }
 
-    async fn regained(&self) {
+    async fn wait_until_usable(&self) {
         self.loss.until(false).await;
     }
 
@@ -130,7 +134,7 @@ impl Recoverable for RedisSchedule {
         write_counters::to_text(&counts)
     }
 
-    fn recall(&self, write_counts: &str) {
+    fn restore_write_counts(&self, write_counts: &str) {
         let counts = write_counters::from_text(write_counts);
         let mut recalled = self
             .recalled
@@ -142,7 +146,7 @@ impl Recoverable for RedisSchedule {
             .unwrap_or_default();
     }
 
-    async fn alive(&self) -> Result<(), ScheduleError> {
+    async fn heartbeat(&self) -> Result<(), ScheduleError> {
         for partition in self.partitions.iter() {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.alive.call();
@@ -157,7 +161,7 @@ impl Recoverable for RedisSchedule {
         Ok(())
     }
 
-    async fn leave(&self) {
+    async fn deregister(&self) {
         for partition in self.partitions.iter() {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
             let mut command = self.scripts.leave.call();
@@ -174,13 +178,13 @@ impl Recoverable for RedisSchedule {
 }
 
 /// Of what was found in two partitions, what is to be done about both.
-fn graver(one: Found, other: Found) -> Found {
-    let gravity = |found: &Found| match found {
-        Found::Whole => 0,
-        Found::Loading => 1,
-        Found::Clearing => 2,
-        Found::ToLoad(_) => 3,
-        Found::Unowned => 4,
+fn graver(one: Inspection, other: Inspection) -> Inspection {
+    let gravity = |found: &Inspection| match found {
+        Inspection::Whole => 0,
+        Inspection::Loading => 1,
+        Inspection::Clearing => 2,
+        Inspection::ToLoad(_) => 3,
+        Inspection::Unowned => 4,
     };
     if gravity(&other) > gravity(&one) {
         other
@@ -195,7 +199,7 @@ impl RedisSchedule {
         number: usize,
         partition: &Partition,
         clear: bool,
-    ) -> Result<Found, ScheduleError> {
+    ) -> Result<Inspection, ScheduleError> {
         // So that it is known which run of the server answers.
         partition.reads.ready().await?;
         let run = self.run.name().await;
@@ -206,16 +210,16 @@ impl RedisSchedule {
             .await?;
         let verdict = reply.text()?;
         let found = match verdict.as_str() {
-            "whole" => Found::Whole,
-            "theirs" => Found::Loading,
-            "resume" => Found::ToLoad(Reason::Unfinished),
-            "new" => Found::ToLoad(Reason::New),
-            "lost" => Found::ToLoad(Reason::Lost),
-            "restarted" => Found::ToLoad(Reason::Restarted),
-            "damaged" => Found::ToLoad(Reason::Damaged),
-            "clear" => Found::ToLoad(Reason::Asked),
-            "wait" => return Ok(Found::Clearing),
-            "unowned" => return Ok(Found::Unowned),
+            "whole" => Inspection::Whole,
+            "theirs" => Inspection::Loading,
+            "resume" => Inspection::ToLoad(LoadReason::Unfinished),
+            "new" => Inspection::ToLoad(LoadReason::New),
+            "lost" => Inspection::ToLoad(LoadReason::Lost),
+            "restarted" => Inspection::ToLoad(LoadReason::Restarted),
+            "damaged" => Inspection::ToLoad(LoadReason::Damaged),
+            "clear" => Inspection::ToLoad(LoadReason::Asked),
+            "wait" => return Ok(Inspection::Clearing),
+            "unowned" => return Ok(Inspection::Unowned),
             "signing" => return Err(ScheduleError::Foreign(SIGNED_OTHERWISE.to_string())),
             "foreign" => {
                 let owner = reply.text()?;
@@ -226,7 +230,7 @@ impl RedisSchedule {
         let writes = &partition.context.writes;
         writes.enter(instant(&mut reply)?, instant(&mut reply)?);
         match found {
-            Found::ToLoad(Reason::Asked) => self.clear(partition).await,
+            Inspection::ToLoad(LoadReason::Asked) => self.clear(partition).await,
             found => Ok(found),
         }
     }
@@ -275,7 +279,7 @@ impl RedisSchedule {
         recalled.get(number).cloned().unwrap_or(own)
     }
 
-    async fn clear(&self, partition: &Partition) -> Result<Found, ScheduleError> {
+    async fn clear(&self, partition: &Partition) -> Result<Inspection, ScheduleError> {
         let (keys, writes) = (&partition.context.keys, &partition.context.writes);
         loop {
             let mut command = self.scripts.clear.call();
@@ -295,8 +299,8 @@ impl RedisSchedule {
                 .await?;
             match reply.text()?.as_str() {
                 "more" => {}
-                "done" => return Ok(Found::ToLoad(Reason::Asked)),
-                _ => return Ok(Found::Clearing),
+                "done" => return Ok(Inspection::ToLoad(LoadReason::Asked)),
+                _ => return Ok(Inspection::Clearing),
             }
         }
     }
@@ -329,7 +333,7 @@ fn text(value: Value) -> Option<String> {
 }
 
 /// A number that comes as text: Lua's own would be rounded on its way.
-fn instant(reply: &mut Reply) -> Result<i64, ScheduleError> {
+fn instant(reply: &mut ScriptReply) -> Result<i64, ScheduleError> {
     let text = reply.text()?;
     text.parse()
         .map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no write count")))

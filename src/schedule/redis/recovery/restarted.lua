@@ -1,4 +1,4 @@
--- restarted: notes that the server was started anew, or is another one, since its data was last compared
+-- restarted: notes that the server was restarted, or is another one, since its data was last compared
 -- with the journal. It may have come back without its last changes, and nobody may be left who knows.
 --
 -- KEYS   1 meta

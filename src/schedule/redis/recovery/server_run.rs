@@ -1,10 +1,10 @@
-//! Noticing that the server was started anew, or that another one answers under its name.
+//! Noticing that the server was restarted, or that another one answers under its name.
 //!
 //! A server that was killed comes back without its last changes, as much as its persistence lets it
 //! forget. An instance that lives on knows how many of its own changes were answered; of an instance
-//! that died with the server, nobody knows. So the data of a server that was started anew is suspect, all
+//! that died with the server, nobody knows. So the data of a server that was restarted is suspect, all
 //! of it, until it was compared with the journal. This notices that whenever a connection is made: a
-//! server that was started anew has broken all of them.
+//! server that was restarted has broken all of them.
 
 use super::write_counters::Loss;
 use crate::schedule::redis::script::Script;
@@ -22,11 +22,11 @@ pub struct ServerRun {
     loss: Arc<Loss>,
     restarted: Script,
     /// `None` before the first connection.
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<KnownRun>>,
 }
 
 /// What is known of a run.
-struct Known {
+struct KnownRun {
     /// Its name; empty where the server does not say.
     name: String,
     /// Whether it is the first one, or was written down.
@@ -66,7 +66,7 @@ impl ServerRun {
             .send_packed_command(redis::cmd("INFO").arg("server"))
             .await?;
         let name = run_id(info).unwrap_or_default();
-        let is_same = |known: &Known| known.name == name && known.noted && !name.is_empty();
+        let is_same = |known: &KnownRun| known.name == name && known.noted && !name.is_empty();
         let mut noted = true;
         if !known.as_ref().is_none_or(is_same) {
             for meta in &self.meta {
@@ -84,7 +84,7 @@ impl ServerRun {
             }
             self.loss.set(true);
         }
-        *known = Some(Known { name, noted });
+        *known = Some(KnownRun { name, noted });
         Ok(())
     }
 }

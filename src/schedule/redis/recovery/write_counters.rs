@@ -60,7 +60,7 @@ pub struct WriteCount {
 
 impl WriteCounter {
     /// Those of a new instance, which has made none. `instance` must be its name alone. As if one
-    /// had been answered: so all are refused until it has looked and was entered.
+    /// had been answered: so all are refused until it has inspected the partition.
     pub fn new(instance: &str, loss: Arc<Loss>) -> Self {
         Self {
             instance: instance.to_string(),
@@ -85,7 +85,7 @@ impl WriteCounter {
         self.seen.fetch_max(count, Ordering::AcqRel);
     }
 
-    /// Takes in where this instance stands after a look.
+    /// Takes in what an inspection answered.
     pub fn enter(&self, generation: i64, count: i64) {
         self.generation.store(generation, Ordering::Release);
         self.observe(count);

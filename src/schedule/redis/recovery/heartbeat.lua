@@ -1,4 +1,4 @@
--- alive: says that an instance is at work, though it may claim nothing: all its attempts may be in flight.
+-- heartbeat: says that an instance is at work, though it may claim nothing: all its attempts may be in flight.
 --
 -- KEYS   1 meta
 -- ARGV   1 now in ms, or '' for this server's own clock

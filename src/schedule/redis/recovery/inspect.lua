@@ -1,13 +1,13 @@
--- begin: finds out whether this partition holds everything, and registers the instance in `meta`.
+-- inspect: finds out whether this partition holds everything, and registers the instance in `meta`.
 --
 -- KEYS   1 epoch    STRING  whose data this is
 --        2 meta     HASH    instance -> how many changes it has made here, and
 --                     at:INSTANCE  when it last claimed something
 --                     owner        as `epoch`: either may be lost
 --                     generation   since when the data has been here, in microseconds by this server's
---                                  clock; anew whenever it is found not to be what it was
---                     state        'whole' | 'clearing' | 'loading': an instance is at it |
---                                  'damaged', 'restarted': somebody has to
+--                                  clock; a new one whenever the data is found not to be what it was
+--                     state        'whole' | 'clearing' | 'loading': an instance does that |
+--                                  'damaged', 'restarted': an instance has to compare it
 --                     again        something more was found missing during 'loading'
 --                     lost         when it was last found that something is or may be missing
 --                     run          which run of the server it was compared in

@@ -1,4 +1,4 @@
--- finish: says that a partition is being loaded still, or is whole now.
+-- loading: says that a partition is being loaded still, or is whole now.
 --
 -- KEYS   1 meta
 --        2 rebuild

@@ -1,4 +1,4 @@
--- leave: says that an instance has stopped: it is not taken to be alive any more, and begin.lua forgets it.
+-- deregister: says that an instance has stopped: it is not taken to be alive any more, and inspect.lua forgets it.
 --
 -- KEYS   1 meta
 -- ARGV   1 the instance
