@@ -27,7 +27,7 @@ use redis::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_util::task::AbortOnDropHandle;
+use tokio::task::JoinHandle;
 
 /// How long after it was accepted a registration may arrive in its lane's partition, in milliseconds.
 pub const ARRIVAL_MS: i64 = 5_000;
@@ -47,7 +47,7 @@ const CHANGES: BatchLimits = BatchLimits {
 };
 
 /// Whether there has to be one.
-pub fn has_directory(options: &Options) -> bool {
+pub fn is_needed(options: &Options) -> bool {
     options.partitions > 1 && options.owner == NO_JOURNAL
 }
 
@@ -55,6 +55,11 @@ pub fn has_directory(options: &Options) -> bool {
 pub struct Directory {
     /// For each partition, what writes to its part.
     parts: Vec<Batcher<DirectoryChange, Result<DirectoryReply, ScheduleError>>>,
+}
+
+/// The task that compares the directory with the entries; dropping it ends the task.
+pub struct Comparing {
+    task: JoinHandle<()>,
 }
 
 /// Writes a key's place down, if the directory still says what was read.
@@ -168,19 +173,6 @@ impl Directory {
         written.unwrap_or_else(|lost| Err(ScheduleError::Unavailable(lost.to_string())))
     }
 
-    /// Compares the directory with the entries until stopped.
-    pub fn keep(self: Arc<Self>, partitions: Arc<[Partition]>) -> AbortOnDropHandle<()> {
-        let keeping = async move {
-            loop {
-                tokio::time::sleep(RUN_REST).await;
-                if let Err(error) = self.compare(&partitions, STEP_REST).await {
-                    tracing::debug!(%error, "the directory cannot be compared with the entries");
-                }
-            }
-        };
-        AbortOnDropHandle::new(tokio::spawn(keeping))
-    }
-
     /// Compares everything once, with such a rest between two steps.
     ///
     /// # Errors
@@ -256,6 +248,27 @@ impl Directory {
             }
         }
         Ok(next)
+    }
+}
+
+impl Comparing {
+    /// Starts to compare them, slowly and for ever.
+    pub fn start(directory: Arc<Directory>, partitions: Arc<[Partition]>) -> Self {
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(RUN_REST).await;
+                if let Err(error) = directory.compare(&partitions, STEP_REST).await {
+                    tracing::debug!(%error, "the directory cannot be compared with the entries");
+                }
+            }
+        });
+        Self { task }
+    }
+}
+
+impl Drop for Comparing {
+    fn drop(&mut self) {
+        self.task.abort();
     }
 }
 

@@ -48,7 +48,7 @@ use crate::domain::lane::Lane;
 use crate::schedule::wake::Wake;
 use crate::schedule::{Limits, ScheduleError};
 use connection::Connector;
-use directory::{Directory, has_directory};
+use directory::{Comparing, Directory};
 use listen::Listener;
 use partition::Partition;
 use recovery::server_run::ServerRun;
@@ -56,7 +56,6 @@ use recovery::write_counters::{Loss, WriteCount, WriteCounter};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 /// Whose clock decides what is due.
@@ -111,7 +110,7 @@ pub struct RedisSchedule {
     /// Where the next claim begins, so that no partition is always the last.
     turn: AtomicUsize,
     _listener: Listener,
-    _keeping_directory: Option<AbortOnDropHandle<()>>,
+    _comparing: Option<Comparing>,
 }
 
 impl RedisSchedule {
@@ -133,6 +132,7 @@ impl RedisSchedule {
         let run = Arc::new(ServerRun::new(meta, now_ms, loss.clone()));
         let connector = Connector::new(&options.url, run.clone())?;
         let instance = Uuid::now_v7().simple().to_string();
+        let has_directory = directory::is_needed(options);
         let partitions = (0..options.partitions.max(1))
             .map(|number| {
                 let writes = WriteCounter::new(&instance, loss.clone());
@@ -143,18 +143,19 @@ impl RedisSchedule {
                     clock.clone(),
                     wake.clone(),
                     writes,
+                    has_directory.then_some(directory::ARRIVAL_MS),
                 )
             })
             .collect::<Arc<[_]>>();
-        let directory =
-            has_directory(options).then(|| Arc::new(Directory::open(&connector, &partitions)));
-        let keeping = |directory: &Arc<Directory>| directory.clone().keep(partitions.clone());
+        let directory = has_directory.then(|| Arc::new(Directory::open(&connector, &partitions)));
+        let compare =
+            |directory: &Arc<Directory>| Comparing::start(directory.clone(), partitions.clone());
         let channels = partitions
             .iter()
             .map(|partition| partition.context.keys.channel().to_string())
             .collect();
         Ok(Self {
-            _keeping_directory: directory.as_ref().map(keeping),
+            _comparing: directory.as_ref().map(compare),
             _listener: Listener::start(connector, channels, wake.clone()),
             partitions,
             directory,

@@ -6,7 +6,6 @@
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
 use super::context::{Context, PartitionKeys};
-use super::directory::{self, has_directory};
 use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, ScriptReply};
 use super::script::Script;
@@ -67,7 +66,8 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Prepares one partition; connects at the first call.
+    /// Prepares one partition; connects at the first call. A registration that arrives more than
+    /// `arrival_ms` after it was accepted is refused.
     pub fn open(
         number: usize,
         connector: &Connector,
@@ -75,6 +75,7 @@ impl Partition {
         clock: Arc<OffsetClock>,
         wake: Arc<Wake>,
         writes: WriteCounter,
+        arrival_ms: Option<i64>,
     ) -> Self {
         let context = Arc::new(Context {
             keys: PartitionKeys::of(number, connector.database(), writes.instance()),
@@ -102,7 +103,7 @@ impl Partition {
             registrations: registrations(
                 context.clone(),
                 connector.connect(COMMAND_TIMEOUT),
-                has_directory(options).then_some(directory::ARRIVAL_MS),
+                arrival_ms,
             ),
             settlements: Arc::new(settlements(
                 context.clone(),
