@@ -22,14 +22,10 @@ if lost then return lost end
 local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
+local reply
 
-call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT)
-if call('EXISTS', EPOCH) == 0 then
-  local owner = call('HGET', META, 'owner')
-  if owner then call('SET', EPOCH, owner) end
-end
-
-local function finish(reply)
+-- Fills in what every reply begins with.
+local function finish()
   local known = call('HMGET', META, 'state', 'lost')
   reply[3] = next_claim()
   reply[4] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
@@ -39,13 +35,12 @@ local function finish(reply)
   return reply
 end
 
-local before = call('GET', RECORD)
-if before and string.sub(before, 1, #number + 1) == number .. ' ' then
-  before = cmsgpack.unpack(string.sub(before, #number + 2))
+-- Gives what this claim gave when it was made for the first time, as far as those leases are in force.
+local function give_again(before)
   local given_until = tonumber(before.expiry)
   local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
   local envelopes = call('HMGET', JOBS, unpack(before.keys))
-  local reply = { NOW, WRITES, 0, 0, 0, before.expiry }
+  reply = { NOW, WRITES, 0, 0, 0, before.expiry }
   for i, key in ipairs(before.keys) do
     local envelope = envelopes[i]
     if readable(envelope) and in_force[i] and tonumber(in_force[i]) == given_until then
@@ -63,17 +58,18 @@ if before and string.sub(before, 1, #number + 1) == number .. ' ' then
       end
     end
   end
-  return finish(reply)
 end
 
-local returned_bytes = bytes_left
-local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
-for i = 1, #expired, 2 do
-  if returned_bytes <= 0 then break end
-  returned_bytes = returned_bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
+local function return_expired()
+  local bytes = bytes_left
+  local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
+  for i = 1, #expired, 2 do
+    if bytes <= 0 then break end
+    bytes = bytes - return_lease(expired[i], tonumber(expired[i + 1]), lease_ms)
+  end
 end
 
-if remember_ms then
+local function forget_ended()
   local over = call('ZRANGEBYSCORE', ENDED, '-inf', NOW - remember_ms, 'LIMIT', 0, most_old)
   if over[1] then
     call('HDEL', JOBS, unpack(over))
@@ -81,10 +77,8 @@ if remember_ms then
   end
 end
 
--- Ends the leases of a lane that have expired. They are returned above, unless there were too many or
--- `leases` has lost them; so a lane that has something to give and is not nearly full is only looked at now
--- and then. `out` is how many leases it has, and so is what this says.
-local looks = tonumber(number) % 8 == 0
+-- Ends the leases of a lane that have expired. They were returned before, unless there were too many or
+-- `leases` has lost them. `out` is how many leases the lane has, and so is what this says.
 local function end_expired(lane, out)
   local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
   if not first[1] or not is_over(first[2]) then return out end
@@ -107,59 +101,92 @@ local function end_expired(lane, out)
   return call('ZCARD', LEASED .. lane)
 end
 
-local expiry = new_expiry(lease_ms)
-local reply = { NOW, WRITES, 0, 0, 0, expiry }
-local record, leases = { expiry = expiry, keys = {} }, {}
--- A lane that was served goes behind every lane whose turn has come, by a microsecond.
-local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
-local tail = math.max(NOW_US, tonumber(last[2] or 0))
-local visits = 0
-while most > 0 and bytes_left > 0 and visits < 4 * most_old do
-  local lanes = call('ZRANGEBYSCORE', LANES, '-inf', BY_NOW, 'LIMIT', 0, math.min(most, 64))
-  if not lanes[1] then break end
-  for _, lane in ipairs(lanes) do
-    if most <= 0 or bytes_left <= 0 then break end
-    visits = visits + 1
-    local lane_key = LANE .. lane
-    local out = of_lane('ZCARD', LEASED .. lane)
-    local looked = out > 0 and (looks or out + visit > CAP)
-    if looked then out = end_expired(lane, out) end
-    local room = math.min(visit, CAP - out, most)
-    local keys = {}
-    if room > 0 then
-      keys = of_lane('ZRANGEBYSCORE', lane_key, '-inf', NOW_TEXT, 'LIMIT', 0, room)
+local expiry, given_keys, leases
+
+-- Leases these entries of a lane, and says how many of them there are.
+local function give(lane, keys)
+  local envelopes = call('HMGET', JOBS, unpack(keys))
+  local leased = {}
+  for i = 1, #keys do
+    local envelope = envelopes[i]
+    if readable(envelope) then
+      leased[#leased + 1] = expiry
+      leased[#leased + 1] = keys[i]
+      leases[#leases + 1] = expiry
+      leases[#leases + 1] = keys[i]
+      reply[#reply + 1] = keys[i]
+      reply[#reply + 1] = envelope
+      given_keys[#given_keys + 1] = keys[i]
+      bytes_left = bytes_left - #envelope
+    else
+      damaged()
     end
-    if not keys[1] and out > 0 and not looked then out = end_expired(lane, out) end
-    local given = 0
-    if keys[1] then
-      local envelopes = call('HMGET', JOBS, unpack(keys))
-      local leased = {}
-      for i = 1, #keys do
-        local envelope = envelopes[i]
-        if readable(envelope) then
-          given = given + 1
-          leased[#leased + 1] = expiry
-          leased[#leased + 1] = keys[i]
-          leases[#leases + 1] = expiry
-          leases[#leases + 1] = keys[i]
-          reply[#reply + 1] = keys[i]
-          reply[#reply + 1] = envelope
-          record.keys[#record.keys + 1] = keys[i]
-          bytes_left = bytes_left - #envelope
-        else
-          damaged()
-        end
-      end
-      if given > 0 then of_lane('ZADD', LEASED .. lane, unpack(leased)) end
-      call('ZREM', lane_key, unpack(keys))
-      most = most - given
-    elseif out == 0 and call('EXISTS', lane_key) == 0 then
-      damaged() -- it would not be in the order without anything waiting or leased
+  end
+  if leased[1] then of_lane('ZADD', LEASED .. lane, unpack(leased)) end
+  call('ZREM', LANE .. lane, unpack(keys))
+  return #leased / 2
+end
+
+-- A lane that has something to give and is not nearly full has its leases looked at now and then only.
+local looks = tonumber(number) % 8 == 0
+
+-- Gives what a lane has due, as far as its cap and this claim allow. `tail` is its place in the order after
+-- that.
+local function visit_lane(lane, tail)
+  local out = of_lane('ZCARD', LEASED .. lane)
+  local looked = out > 0 and (looks or out + visit > CAP)
+  if looked then out = end_expired(lane, out) end
+  local room = math.min(visit, CAP - out, most)
+  local keys = {}
+  if room > 0 then
+    keys = of_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, room)
+  end
+  if not keys[1] and out > 0 and not looked then out = end_expired(lane, out) end
+  local given = 0
+  if keys[1] then
+    given = give(lane, keys)
+    most = most - given
+  elseif out == 0 and call('EXISTS', LANE .. lane) == 0 then
+    damaged() -- it would not be in the order without anything waiting or leased
+  end
+  place(lane, tail, 'served', out + given, out == 0 and tonumber(expiry) or nil)
+end
+
+-- Visits the lanes whose turn has come. One that was served goes behind all of them, by a microsecond.
+local function visit_lanes()
+  local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local tail = math.max(NOW_US, tonumber(last[2] or 0))
+  local visits = 0
+  while most > 0 and bytes_left > 0 and visits < 4 * most_old do
+    local lanes = call('ZRANGEBYSCORE', LANES, '-inf', BY_NOW, 'LIMIT', 0, math.min(most, 64))
+    if not lanes[1] then break end
+    for _, lane in ipairs(lanes) do
+      if most <= 0 or bytes_left <= 0 then break end
+      visits = visits + 1
+      tail = tail + 1
+      visit_lane(lane, tail)
     end
-    tail = tail + 1
-    place(lane, tail, 'served', out + given, out == 0 and tonumber(expiry) or nil)
   end
 end
+
+call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT)
+if call('EXISTS', EPOCH) == 0 then
+  local owner = call('HGET', META, 'owner')
+  if owner then call('SET', EPOCH, owner) end
+end
+
+local before = call('GET', RECORD)
+if before and string.sub(before, 1, #number + 1) == number .. ' ' then
+  give_again(cmsgpack.unpack(string.sub(before, #number + 2)))
+  return finish()
+end
+
+return_expired()
+if remember_ms then forget_ended() end
+
+expiry = new_expiry(lease_ms)
+reply, given_keys, leases = { NOW, WRITES, 0, 0, 0, expiry }, {}, {}
+visit_lanes()
 if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 
 -- Without a lane, nothing should be pending.
@@ -168,7 +195,8 @@ if not earliest() then
   if call('HLEN', JOBS) > elsewhere then damaged() end
 end
 
-if record.keys[1] then
-  call('SET', RECORD, number .. ' ' .. cmsgpack.pack(record), 'PX', lease_ms)
+if given_keys[1] then
+  local record = cmsgpack.pack({ expiry = expiry, keys = given_keys })
+  call('SET', RECORD, number .. ' ' .. record, 'PX', lease_ms)
 end
-return finish(reply)
+return finish()
