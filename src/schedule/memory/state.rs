@@ -4,6 +4,7 @@
 //! sets; a claim costs what it brings, and returns or forgets a bounded number beside that.
 
 mod by_hand;
+mod reads;
 
 use super::bodies::HeldBodies;
 use super::by_key::{ByKey, Timed};
@@ -11,15 +12,13 @@ use super::doubts::UnknownChanges;
 use super::ended::EndedEntries;
 use super::lanes::Lanes;
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
 use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
 use crate::schedule::room::Ledger;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, Limits, PROMPT_MS, Registered, Restored,
-    Scanned, ScheduleCounts, ScheduleError, Settled, Settlement,
+    Claimed, Entry, Lease, Limits, PROMPT_MS, Registered, Restored, Settled, Settlement,
 };
 use by_hand::to_recheck;
 use bytes::Bytes;
@@ -180,35 +179,6 @@ impl MemoryState {
         restored
     }
 
-    pub(super) fn holding(&self, key: &Key) -> Option<Holding> {
-        self.jobs.get(key).map(|job| Holding {
-            state: job.entry.state,
-            progress: job.entry.progress,
-            in_flight: job.lease.is_some(),
-        })
-    }
-
-    pub(super) fn scan(
-        &self,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<Scanned, ScheduleError> {
-        let start: usize = match cursor {
-            Some(text) => text.parse().map_err(|_| ScheduleError::BadCursor)?,
-            None => 0,
-        };
-        let end = start.saturating_add(limit.max(1));
-        let holdings = (start..end.min(self.places.capacity()))
-            .filter_map(|place| self.places.get(place))
-            .filter_map(|name| {
-                let notification = &self.jobs.get(name.key())?.entry.notification;
-                Some((notification.key_in_lane(), self.holding(name.key())?))
-            })
-            .collect();
-        let next = (end < self.places.capacity()).then(|| end.to_string());
-        Ok(Scanned { holdings, next })
-    }
-
     pub(super) fn claim(&mut self, most: usize, now_ms: i64) -> Claimed {
         self.return_expired(now_ms);
         self.forget(now_ms);
@@ -298,45 +268,6 @@ impl MemoryState {
         };
         self.lease(name, LeaseInForce { expiry, ..out });
         Some(expiry)
-    }
-
-    pub(super) fn find(&self, key: &Key) -> Option<FoundEntry> {
-        self.jobs.get(key).map(|job| FoundEntry {
-            entry: job.entry.clone(),
-            in_flight: job.lease.is_some(),
-        })
-    }
-
-    pub(super) fn in_flight(&self, key: &Key) -> bool {
-        let job = self.jobs.get(key);
-        job.is_some_and(|job| job.lease.is_some()) || self.reserved.contains_key(key)
-    }
-
-    pub(super) fn dead(
-        &self,
-        cursor: Option<&str>,
-        limit: usize,
-    ) -> Result<DeadPage, ScheduleError> {
-        let (keys, next) = self.ended.page(cursor, limit)?;
-        let entries = keys
-            .into_iter()
-            .filter_map(|key| self.jobs.get(key))
-            .map(|job| job.entry.clone())
-            .collect();
-        Ok(DeadPage { entries, next })
-    }
-
-    pub(super) fn counts(&self) -> ScheduleCounts {
-        let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
-        ScheduleCounts {
-            pending: count(self.jobs.len().saturating_sub(self.ended.count())),
-            in_flight: count(self.leases.len() + self.reserved.len()),
-            dead: count(self.ended.dead_count()),
-        }
-    }
-
-    pub(super) fn lane_in_flight(&self, lane: &Lane) -> usize {
-        self.lanes.leases(lane)
     }
 
     /// When there is next something to claim: a lane is due, or a lease expires.

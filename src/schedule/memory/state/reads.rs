@@ -1,0 +1,76 @@
+//! What is asked about entries without changing them.
+
+use super::MemoryState;
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::schedule::{DeadPage, FoundEntry, Holding, Scanned, ScheduleCounts, ScheduleError};
+
+impl MemoryState {
+    pub(in crate::schedule::memory) fn find(&self, key: &Key) -> Option<FoundEntry> {
+        self.jobs.get(key).map(|job| FoundEntry {
+            entry: job.entry.clone(),
+            in_flight: job.lease.is_some(),
+        })
+    }
+
+    pub(in crate::schedule::memory) fn in_flight(&self, key: &Key) -> bool {
+        let job = self.jobs.get(key);
+        job.is_some_and(|job| job.lease.is_some()) || self.reserved.contains_key(key)
+    }
+
+    pub(in crate::schedule::memory) fn holding(&self, key: &Key) -> Option<Holding> {
+        self.jobs.get(key).map(|job| Holding {
+            state: job.entry.state,
+            progress: job.entry.progress,
+            in_flight: job.lease.is_some(),
+        })
+    }
+
+    pub(in crate::schedule::memory) fn scan(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<Scanned, ScheduleError> {
+        let start: usize = match cursor {
+            Some(text) => text.parse().map_err(|_| ScheduleError::BadCursor)?,
+            None => 0,
+        };
+        let end = start.saturating_add(limit.max(1));
+        let holdings = (start..end.min(self.places.capacity()))
+            .filter_map(|place| self.places.get(place))
+            .filter_map(|name| {
+                let notification = &self.jobs.get(name.key())?.entry.notification;
+                Some((notification.key_in_lane(), self.holding(name.key())?))
+            })
+            .collect();
+        let next = (end < self.places.capacity()).then(|| end.to_string());
+        Ok(Scanned { holdings, next })
+    }
+
+    pub(in crate::schedule::memory) fn dead(
+        &self,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<DeadPage, ScheduleError> {
+        let (keys, next) = self.ended.page(cursor, limit)?;
+        let entries = keys
+            .into_iter()
+            .filter_map(|key| self.jobs.get(key))
+            .map(|job| job.entry.clone())
+            .collect();
+        Ok(DeadPage { entries, next })
+    }
+
+    pub(in crate::schedule::memory) fn counts(&self) -> ScheduleCounts {
+        let count = |many: usize| u64::try_from(many).unwrap_or(u64::MAX);
+        ScheduleCounts {
+            pending: count(self.jobs.len().saturating_sub(self.ended.count())),
+            in_flight: count(self.leases.len() + self.reserved.len()),
+            dead: count(self.ended.dead_count()),
+        }
+    }
+
+    pub(in crate::schedule::memory) fn lane_in_flight(&self, lane: &Lane) -> usize {
+        self.lanes.leases(lane)
+    }
+}
