@@ -1,4 +1,5 @@
-//! The log: where it goes, and how its fields are named. The metrics: [`metrics`].
+//! The log: where it goes, and how its fields are named. The metrics: [`metrics`] and
+//! [`store_readings`].
 //!
 //! Lines go to standard error, so that standard output stays what a command was asked for. A
 //! message reads alone; the fields answer queries. Secrets, signatures and bodies are never logged.
@@ -7,6 +8,7 @@
 //! `webhook_id`, `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `error`.
 
 pub mod metrics;
+pub mod store_readings;
 
 use crate::config::{LogConfig, LogFormat};
 use anyhow::Context as _;
