@@ -34,13 +34,13 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(3);
 #[error("the batch was not executed")]
 pub struct BatchLost;
 
-struct Slot<Request, Reply> {
+struct QueuedRequest<Request, Reply> {
     request: Request,
     reply: oneshot::Sender<Reply>,
     since: Instant,
 }
 
-impl<Request, Reply> Slot<Request, Reply> {
+impl<Request, Reply> QueuedRequest<Request, Reply> {
     fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && self.since.elapsed() <= LONGEST_WAIT
     }
@@ -49,7 +49,7 @@ impl<Request, Reply> Slot<Request, Reply> {
 /// A handle for handing requests in. Dropping it ends the task behind it.
 #[derive(Debug)]
 pub struct Batcher<Request, Reply> {
-    queue: mpsc::Sender<Slot<Request, Reply>>,
+    queue: mpsc::Sender<QueuedRequest<Request, Reply>>,
 }
 
 impl<Request, Reply> Batcher<Request, Reply>
@@ -68,9 +68,9 @@ where
         Call: FnMut(Vec<Request>) -> Calling + Send + 'static,
         Calling: Future<Output = Vec<Reply>> + Send + 'static,
     {
-        let (queue, mut waiting) = mpsc::channel::<Slot<Request, Reply>>(limits.queue);
+        let (queue, mut waiting) = mpsc::channel::<QueuedRequest<Request, Reply>>(limits.queue);
         tokio::spawn(async move {
-            let mut held: Option<Slot<Request, Reply>> = None;
+            let mut held: Option<QueuedRequest<Request, Reply>> = None;
             loop {
                 let first = match held.take() {
                     Some(slot) => slot,
@@ -120,7 +120,7 @@ where
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
         let since = Instant::now();
-        let slot = Slot {
+        let slot = QueuedRequest {
             request,
             reply,
             since,

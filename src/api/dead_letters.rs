@@ -37,7 +37,7 @@ pub async fn replay(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let mut share = api.room.share();
+    let mut share = api.request_memory.share();
     let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
     let reason = match text {
         Some(text) => read_reason(text.as_str()).map_err(Problem::invalid)?,

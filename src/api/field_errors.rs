@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 128;
 /// Where in a request an error lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum FieldLocation {
     /// In the body, as a JSON pointer (RFC 6901); empty for the body as a whole.
     Pointer(String),
     /// In the query.
@@ -31,7 +31,7 @@ pub enum Place {
 pub struct FieldError {
     /// Where.
     #[serde(flatten)]
-    pub place: Place,
+    pub place: FieldLocation,
     /// What, in plain words.
     pub detail: String,
 }
@@ -41,8 +41,8 @@ impl FieldError {
     #[must_use]
     pub fn in_words(&self) -> String {
         let place = match &self.place {
-            Place::Pointer(name) | Place::Parameter(name) => name.as_str(),
-            Place::Header(name) => name,
+            FieldLocation::Pointer(name) | FieldLocation::Parameter(name) => name.as_str(),
+            FieldLocation::Header(name) => name,
         };
         if place.is_empty() {
             self.detail.clone()
@@ -67,7 +67,7 @@ pub struct FieldErrors {
 impl FieldErrors {
     /// A list with one error on it.
     #[must_use]
-    pub fn one(place: Place, detail: impl Display) -> Self {
+    pub fn one(place: FieldLocation, detail: impl Display) -> Self {
         let mut errors = Self::default();
         errors.push(place, &detail);
         errors
@@ -75,12 +75,15 @@ impl FieldErrors {
 
     /// Notes an error of the body at a JSON pointer.
     pub fn add(&mut self, pointer: &str, detail: impl Display) -> Noted {
-        self.push(Place::Pointer(pointer.to_string()), &detail)
+        self.push(FieldLocation::Pointer(pointer.to_string()), &detail)
     }
 
     /// Notes an error of the member `name` of the object at a JSON pointer.
     pub fn add_member(&mut self, pointer: &str, name: &str, detail: impl Display) -> Noted {
-        self.push(Place::Pointer(member_pointer(pointer, name)), &detail)
+        self.push(
+            FieldLocation::Pointer(member_pointer(pointer, name)),
+            &detail,
+        )
     }
 
     /// Notes that what stands at a JSON pointer is larger than this server takes.
@@ -91,7 +94,7 @@ impl FieldErrors {
 
     /// Notes an error of a query parameter.
     pub fn add_parameter(&mut self, name: &str, detail: impl Display) -> Noted {
-        self.push(Place::Parameter(shortened(name)), &detail)
+        self.push(FieldLocation::Parameter(shortened(name)), &detail)
     }
 
     /// Whether nothing is wrong.
@@ -128,14 +131,14 @@ impl FieldErrors {
     pub fn into_list(mut self) -> Vec<FieldError> {
         if self.unlisted > 0 {
             self.listed.push(FieldError {
-                place: Place::Pointer(String::new()),
+                place: FieldLocation::Pointer(String::new()),
                 detail: format!("{} more errors are not listed", self.unlisted),
             });
         }
         self.listed
     }
 
-    fn push(&mut self, place: Place, detail: &impl Display) -> Noted {
+    fn push(&mut self, place: FieldLocation, detail: &impl Display) -> Noted {
         if self.listed.len() < MOST_LISTED {
             self.listed.push(FieldError {
                 place,

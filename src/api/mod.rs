@@ -7,7 +7,7 @@
 //! asked.
 //!
 //! Everything that comes in is bounded: requests in flight ([`concurrency_limit`]), the length of a body and the
-//! time it may take ([`body`]), the bytes of all bodies together ([`room`]), the items of a batch, the
+//! time it may take ([`body`]), the bytes of all bodies together ([`request_memory`]), the items of a batch, the
 //! items of a page, the errors in an answer.
 
 pub mod auth;
@@ -24,7 +24,7 @@ pub mod notifications;
 pub mod problem;
 pub mod query;
 pub mod registration;
-pub mod room;
+pub mod request_memory;
 pub mod server;
 pub mod timeline;
 pub mod unread;
@@ -32,7 +32,7 @@ pub mod view;
 
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::service::Service;
-use auth::ApiKey;
+use auth::RequiredApiKey;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
@@ -40,7 +40,7 @@ use body::Bounds;
 use concurrency_limit::ConcurrencyLimit;
 use problem::Problem;
 use registration::Measure;
-use room::Room;
+use request_memory::RequestMemory;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,9 +55,9 @@ const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of batch requests executed at once; more than that wait for a place.
 const MOST_BATCHES: usize = 16;
 /// Bytes of all bodies together that have arrived, beside the first
-/// [`FREE_BYTES`](room::FREE_BYTES) of each.
-const ROOM_BYTES: usize = 64 * 1024 * 1024;
-/// How long a request waits for a place, or for room.
+/// [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
+const REQUEST_MEMORY_BYTES: usize = 64 * 1024 * 1024;
+/// How long a request waits for its turn, or for memory.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The API's settings.
@@ -71,8 +71,8 @@ pub struct ApiSettings {
     pub most_requests: usize,
     /// Longest time for a request's body to arrive.
     pub body_time: Duration,
-    /// Maximum bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
-    pub room_bytes: usize,
+    /// Maximum bytes of all bodies together, beside the first [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
+    pub request_memory_bytes: usize,
     /// How long a request waits where too many are in flight, or hold too many bytes.
     pub longest_wait: Duration,
 }
@@ -84,7 +84,7 @@ impl Default for ApiSettings {
             api_key: None,
             most_requests: 1_024,
             body_time: Duration::from_secs(30),
-            room_bytes: ROOM_BYTES,
+            request_memory_bytes: REQUEST_MEMORY_BYTES,
             longest_wait: LONGEST_WAIT,
         }
     }
@@ -97,7 +97,7 @@ impl fmt::Debug for ApiSettings {
             api_key,
             most_requests,
             body_time,
-            room_bytes,
+            request_memory_bytes,
             longest_wait,
         } = self;
         out.debug_struct("ApiSettings")
@@ -105,7 +105,7 @@ impl fmt::Debug for ApiSettings {
             .field("api_key", &api_key.as_ref().map(|_| "set"))
             .field("most_requests", most_requests)
             .field("body_time", body_time)
-            .field("room_bytes", room_bytes)
+            .field("request_memory_bytes", request_memory_bytes)
             .field("longest_wait", longest_wait)
             .finish()
     }
@@ -116,7 +116,7 @@ pub struct Api {
     service: Arc<Service>,
     settings: ApiSettings,
     batches: Semaphore,
-    room: Room,
+    request_memory: RequestMemory,
 }
 
 impl Api {
@@ -164,13 +164,13 @@ impl Api {
 /// The routes, over one service.
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
-    let key = ApiKey::new(settings.api_key.as_deref());
-    let room = Room::new(settings.room_bytes, settings.longest_wait);
+    let key = RequiredApiKey::new(settings.api_key.as_deref());
+    let request_memory = RequestMemory::new(settings.request_memory_bytes, settings.longest_wait);
     let api = Arc::new(Api {
         service,
         settings,
         batches: Semaphore::new(MOST_BATCHES),
-        room,
+        request_memory,
     });
     let v1 = Router::new()
         .route(

@@ -4,7 +4,7 @@
 //! a filter with a typing error in its name would otherwise show everything.
 
 use crate::api::field_errors::FieldErrors;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
 use crate::domain::state::{Cause, State};
@@ -40,11 +40,11 @@ impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
             .await
             .map_err(|_| {
                 let detail = "the path's percent-encoding is not UTF-8";
-                Problem::new(Kind::Parameters, detail)
+                Problem::new(ProblemKind::Parameters, detail)
             })?;
         Key::new(&topic, &id)
             .map(Self)
-            .map_err(|bad| Problem::new(Kind::Missing, bad.to_string()))
+            .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
     }
 }
 

@@ -11,7 +11,7 @@ use serde::Serialize;
 /// A line of a timeline.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Line<'a> {
+pub enum TimelineEntryView<'a> {
     /// An attempt began.
     Attempt {
         /// When.
@@ -44,7 +44,10 @@ pub enum Line<'a> {
 
 /// Puts attempts and changes, each oldest first, into one order.
 #[must_use]
-pub fn timeline<'a>(attempts: &'a [Attempt], changes: &'a [Transition]) -> Vec<Line<'a>> {
+pub fn timeline<'a>(
+    attempts: &'a [Attempt],
+    changes: &'a [Transition],
+) -> Vec<TimelineEntryView<'a>> {
     let mut begun: Vec<(usize, &Attempt)> = attempts.iter().enumerate().collect();
     // They are kept in the order in which they ended.
     begun.sort_by_key(|(_, attempt)| attempt.started_ms);
@@ -59,20 +62,20 @@ pub fn timeline<'a>(attempts: &'a [Attempt], changes: &'a [Transition]) -> Vec<L
         let before = change.at_ms.saturating_add(i64::from(ends));
         while let Some((index, attempt)) = begun.next_if(|(_, attempt)| attempt.started_ms < before)
         {
-            lines.push(Line::of_attempt(index, attempt));
+            lines.push(TimelineEntryView::of_attempt(index, attempt));
         }
-        lines.push(Line::Change {
+        lines.push(TimelineEntryView::Change {
             at: display_ms(change.at_ms),
             kind: &change.kind,
             actor: &change.actor,
             detail: (!change.detail.is_empty()).then_some(change.detail.as_str()),
         });
     }
-    lines.extend(begun.map(|(index, attempt)| Line::of_attempt(index, attempt)));
+    lines.extend(begun.map(|(index, attempt)| TimelineEntryView::of_attempt(index, attempt)));
     lines
 }
 
-impl Line<'_> {
+impl TimelineEntryView<'_> {
     fn of_attempt(index: usize, attempt: &Attempt) -> Self {
         Self::Attempt {
             at: display_ms(attempt.started_ms),
@@ -124,8 +127,8 @@ mod tests {
             let names: Vec<String> = lines
                 .iter()
                 .map(|line| match line {
-                    Line::Attempt { number, index, .. } => format!("{number}@{index}"),
-                    Line::Change { kind, .. } => (*kind).to_string(),
+                    TimelineEntryView::Attempt { number, index, .. } => format!("{number}@{index}"),
+                    TimelineEntryView::Change { kind, .. } => (*kind).to_string(),
                 })
                 .collect();
             assert_eq!(names.join(" "), expected);

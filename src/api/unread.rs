@@ -41,7 +41,7 @@ const LINGER_IDLE_TIME: Duration = Duration::from_secs(5);
 const DROPPED_AT_ONCE: usize = 8 * 1024;
 
 /// A place for something that its borrower gives back when it is dropped.
-type Slot<T> = Arc<Mutex<Option<T>>>;
+type LeftBehind<T> = Arc<Mutex<Option<T>>>;
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
@@ -78,7 +78,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
         }
         Box::pin(async move {
             let waits_for_consent = request.headers().contains_key(header::EXPECT);
-            let left = Slot::default();
+            let left = LeftBehind::default();
             let request = request.map(|body| Lent {
                 body: Some(body),
                 left: left.clone(),
@@ -100,7 +100,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 /// A request's body. What was not read of it is left behind when it is dropped.
 struct Lent {
     body: Option<Incoming>,
-    left: Slot<Incoming>,
+    left: LeftBehind<Incoming>,
 }
 
 impl HttpBody for Lent {
@@ -164,16 +164,16 @@ async fn read_small(mut body: Incoming) -> bool {
 /// A connection that is left behind when it is dropped.
 pub struct LentStream {
     stream: Option<TcpStream>,
-    left: Slot<TcpStream>,
+    left: LeftBehind<TcpStream>,
 }
 
 /// Where a [`LentStream`] is left behind.
-pub struct LeftStream(Slot<TcpStream>);
+pub struct LeftStream(LeftBehind<TcpStream>);
 
 impl LentStream {
     /// Lends a connection.
     pub fn new(stream: TcpStream) -> (Self, LeftStream) {
-        let left = Slot::default();
+        let left = LeftBehind::default();
         let lent = Self {
             stream: Some(stream),
             left: left.clone(),
@@ -264,10 +264,10 @@ impl AsyncWrite for LentStream {
 }
 
 /// Nothing panics while it holds the lock.
-fn put<T>(slot: &Slot<T>, value: T) {
+fn put<T>(slot: &LeftBehind<T>, value: T) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }
 
-fn take<T>(slot: &Slot<T>) -> Option<T> {
+fn take<T>(slot: &LeftBehind<T>) -> Option<T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

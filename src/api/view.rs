@@ -1,7 +1,7 @@
 //! Notifications as JSON shows them. The names are the outside's; see the contract of the API.
 
 use crate::api::problem::Problem;
-use crate::api::timeline::{Line, timeline};
+use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
@@ -60,7 +60,7 @@ pub struct FullView<'a> {
     ladder: Box<RawValue>,
     transitions: Vec<TransitionView<'a>>,
     /// Attempts and transitions in one order.
-    timeline: Vec<Line<'a>>,
+    timeline: Vec<TimelineEntryView<'a>>,
 }
 
 #[derive(Debug, Serialize)]

@@ -6,8 +6,8 @@
 
 use super::client::who;
 use super::setting_flags::StoreArguments;
-use super::terminal::Progress;
-use super::{Failure, block_on};
+use super::terminal::ProgressDisplay;
+use super::{CommandFailure, block_on};
 use crate::app::instance_name;
 use crate::app::stores::{may_write_beside, open_journal_beside, open_redis};
 use crate::clock::SystemClock;
@@ -64,11 +64,11 @@ struct Stores {
 }
 
 /// Puts back what is lacking and says how much it was.
-pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
+pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
     let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
     let one = match (&arguments.one_topic, &arguments.one_id) {
         (Some(topic), Some(id)) => {
-            Some(Key::new(topic, id).map_err(|error| Failure::Usage(error.to_string()))?)
+            Some(Key::new(topic, id).map_err(|error| CommandFailure::Usage(error.to_string()))?)
         }
         _ => None,
     };
@@ -93,10 +93,10 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
+async fn open(config: &StoresConfig) -> Result<Stores, CommandFailure> {
     let journal = open_journal_beside(&config.journal, &instance_name()).await?;
     let journal = journal.ok_or_else(|| {
-        Failure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
+        CommandFailure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
     })?;
     let schedule = open_redis(
         config,
@@ -106,7 +106,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
         None,
     )?;
     let schedule = schedule.ok_or_else(|| {
-        Failure::Usage(
+        CommandFailure::Usage(
             "--redis is not given, and a schedule in memory is loaded when its server starts"
                 .to_string(),
         )
@@ -124,7 +124,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
 
 impl Stores {
     /// One notification alone.
-    async fn put_back(&self, key: &Key) -> Result<String, Failure> {
+    async fn put_back(&self, key: &Key) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let keys = [key.clone()];
@@ -160,7 +160,7 @@ impl Stores {
     }
 
     /// Those of a topic, or those that are not due yet.
-    async fn some(&self, arguments: &RebuildArguments) -> Result<String, Failure> {
+    async fn some(&self, arguments: &RebuildArguments) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;
         let now_ms = self.schedule.clock().now_ms();
         let pick = Pick {
@@ -172,7 +172,7 @@ impl Stores {
     }
 
     /// Everything. Where Redis has lost something, it is emptied and loaded as servers would do it.
-    async fn load(&self, clear: bool) -> Result<String, Failure> {
+    async fn load(&self, clear: bool) -> Result<String, CommandFailure> {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
         let found = look(Some(journal), schedule, schedule, clear).await;
@@ -186,7 +186,7 @@ impl Stores {
     /// Registers this instance in Redis, without which nothing can be changed in it. Servers do not go on
     /// with a part of what was lost: so if Redis has lost something, everything is put back, which
     /// this then tells.
-    async fn enter(&self) -> Result<String, Failure> {
+    async fn enter(&self) -> Result<String, CommandFailure> {
         let schedule = self.schedule.as_ref();
         let peeked = schedule.peek().await.map_err(anyhow::Error::from)?;
         if peeked == Peeked::New {
@@ -205,7 +205,7 @@ impl Stores {
     }
 
     /// Compares, and repairs what differs.
-    async fn scan(&self, pick: &Pick) -> Result<String, Failure> {
+    async fn scan(&self, pick: &Pick) -> Result<String, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
         let (mut place, mut seen) = (Place::START, 0);
@@ -232,7 +232,7 @@ impl Stores {
     }
 
     /// Puts everything in that Redis lacks, soonest due first. Servers work with it meanwhile.
-    async fn load_empty(&self, reason: Reason) -> Result<String, Failure> {
+    async fn load_empty(&self, reason: Reason) -> Result<String, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (Record::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
@@ -269,21 +269,21 @@ impl Stores {
         ))
     }
 
-    async fn progress(&self, what: &'static str) -> Result<Progress, Failure> {
+    async fn progress(&self, what: &'static str) -> Result<ProgressDisplay, CommandFailure> {
         let counts = self.journal.counts().await.map_err(anyhow::Error::from)?;
-        Ok(Progress::of(what, counts.scheduled))
+        Ok(ProgressDisplay::of(what, counts.scheduled))
     }
 }
 
-fn being_loaded() -> Failure {
+fn being_loaded() -> CommandFailure {
     anyhow!("Redis is being loaded from the journal at this moment").into()
 }
 
-fn failed(error: MaintenanceError) -> Failure {
+fn failed(error: MaintenanceError) -> CommandFailure {
     let context = if error.may_pass() {
         "what was put back by then stays; it can be run again"
     } else {
         "it cannot go on"
     };
-    Failure::Failed(anyhow::Error::from(error).context(context))
+    CommandFailure::Failed(anyhow::Error::from(error).context(context))
 }

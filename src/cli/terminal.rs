@@ -163,9 +163,9 @@ pub fn distance(away_ms: i64) -> String {
 }
 
 /// How far something has come that takes its time; shown on standard error while somebody looks.
-pub struct Progress(ProgressBar);
+pub struct ProgressDisplay(ProgressBar);
 
-impl Progress {
+impl ProgressDisplay {
     /// Nothing of about so many is done yet.
     pub fn of(what: &'static str, many: u64) -> Self {
         let bar = if io::stderr().is_terminal() {
@@ -189,7 +189,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

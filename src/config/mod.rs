@@ -12,7 +12,7 @@ pub mod settings;
 mod sources;
 mod values;
 
-pub use error::{ConfigError, Origin};
+pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
 pub use secret::{SECRET_FILE, read_secret};
 pub use sources::Flags;

@@ -4,7 +4,7 @@
 //! only the safety net. A permit is taken before a lease is claimed and goes back when the worker
 //! is over, so attempts in flight are bounded and nothing is claimed that cannot start at once.
 
-use super::bodies::{Bodies, BodyRoom};
+use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use super::worker::Worker;
@@ -68,11 +68,11 @@ impl Dispatcher {
     ) -> Self {
         let clock = schedule.clock();
         let (interrupt, abandon) = (CancellationToken::new(), CancellationToken::new());
-        let bodies = Bodies {
+        let bodies = BodyReader {
             recorder: recorder.clone(),
             clock: clock.clone(),
             health: health.clone(),
-            room: BodyRoom::default(),
+            memory: BodyMemory::default(),
             interrupt: interrupt.clone(),
             abandon: abandon.clone(),
         };
@@ -112,7 +112,7 @@ impl Dispatcher {
     #[must_use]
     pub fn with_body_memory(mut self, bytes: usize) -> Self {
         let worker = Arc::get_mut(&mut self.worker);
-        worker.expect("invariant: nothing runs yet").bodies.room = BodyRoom::of(bytes);
+        worker.expect("invariant: nothing runs yet").bodies.memory = BodyMemory::of(bytes);
         self
     }
 

@@ -1,7 +1,7 @@
 //! One request over one connection, and its answer.
 
 use super::failure::{closed_after_keeping, is_broken_off, not_answered};
-use super::pool::{Connection, Pool};
+use super::pool::{Pool, ReceiverConnection};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use bytes::Bytes;
@@ -25,7 +25,7 @@ pub enum Exchanged {
 /// Sends a request, unless it has not begun to by `until`, and reads its answer. Gives the connection
 /// back if it can be used again.
 pub async fn exchange(
-    mut connection: Connection,
+    mut connection: ReceiverConnection,
     request: Request<Full<Bytes>>,
     ack: AckRule,
     origin: &str,
@@ -119,7 +119,7 @@ mod tests {
     const LEFT_OPEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
 
     /// A new connection, its end at the receiver, and what completes when it has ended.
-    async fn connect(pool: &Pool) -> (Connection, TcpStream, JoinHandle<()>) {
+    async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let stream = TcpStream::connect(address).await.expect("connects");
@@ -134,7 +134,7 @@ mod tests {
             watcher.ended();
         });
         sender.ready().await.expect("open");
-        let connection = Connection {
+        let connection = ReceiverConnection {
             sender,
             meter,
             kept: false,
@@ -143,7 +143,12 @@ mod tests {
         (connection, receiver, ended)
     }
 
-    async fn deliver(pool: &Pool, connection: Connection, receiver: &mut TcpStream, answer: &str) {
+    async fn deliver(
+        pool: &Pool,
+        connection: ReceiverConnection,
+        receiver: &mut TcpStream,
+        answer: &str,
+    ) {
         let body = Full::new(Bytes::from_static(b"!"));
         let request = Request::post("/").header("Host", "shop.example").body(body);
         let answering = async {

@@ -6,7 +6,7 @@
 //! one only if no byte of it was written.
 
 use super::address_filter::{AddressFilter, Scheme};
-use super::connector::Connector;
+use super::connector::ReceiverConnector;
 use super::exchange::{Exchanged, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
@@ -46,8 +46,8 @@ pub struct HttpClientSettings {
 /// Makes HTTP calls.
 pub struct HttpClient {
     /// By scheme, because a resolver does not learn which scheme it resolves for.
-    https: Connector,
-    http: Connector,
+    https: ReceiverConnector,
+    http: ReceiverConnector,
     pool: Pool,
     filter: Arc<AddressFilter>,
     secret: SigningSecret,
@@ -61,7 +61,7 @@ impl HttpClient {
     pub fn new(settings: HttpClientSettings) -> Self {
         let filter = Arc::new(settings.filter);
         let tls = tls_roots::client_config();
-        let connector = |scheme| Connector::new(filter.clone(), scheme, tls.clone());
+        let connector = |scheme| ReceiverConnector::new(filter.clone(), scheme, tls.clone());
         Self {
             https: connector(Scheme::Https),
             http: connector(Scheme::Http),

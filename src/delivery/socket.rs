@@ -45,7 +45,7 @@ pub struct ClosedBefore;
 /// The lease of the call was over before anything of the request was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the lease was over before the request was written")]
-pub struct TooLate;
+pub struct LeaseOver;
 
 /// The counts of one connection, shared between the socket and the call that uses it.
 #[derive(Debug)]
@@ -135,7 +135,7 @@ impl Socket {
     /// runtime may not have noticed yet that it is closed.
     fn check(&self) -> io::Result<()> {
         if self.meter.is_too_late() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, TooLate));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, LeaseOver));
         }
         // A plain load first: writes are many, and most have nothing to check.
         if !self.meter.check.load(Ordering::Acquire)

@@ -12,7 +12,7 @@
 //! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
 //! change is refused.
 
-use super::bodies::{AtHand, Bodies, Found};
+use super::bodies::{AtHand, BodyReader, FoundBody};
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -48,7 +48,7 @@ pub struct Worker {
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
     /// Finds what is to be sent.
-    pub(super) bodies: Bodies,
+    pub(super) bodies: BodyReader,
     /// Counts what is done.
     pub(super) metrics: Arc<Metrics>,
 }
@@ -72,12 +72,12 @@ impl Worker {
         };
         let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.bodies.find(&lease, latest_start_ms).await {
-            Found::AtHand(body) => body,
-            Found::NoRoom => {
+            FoundBody::AtHand(body) => body,
+            FoundBody::NoMemory => {
                 self.release(lease).await;
                 return;
             }
-            Found::Unreadable(why) => {
+            FoundBody::Unreadable(why) => {
                 self.set_aside_unsent(lease, why).await;
                 return;
             }

@@ -142,7 +142,7 @@ impl Drop for Backoff {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Ended, Work};
+    use super::super::{CallResult, Work};
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Barrier;
@@ -153,12 +153,12 @@ mod tests {
     /// The store is back at the eleventh call that comes after all have failed once.
     const TRIES: usize = 10;
 
-    fn call(health: &Health, ended: Ended) {
+    fn call(health: &Health, ended: CallResult) {
         health.begin(Store::Schedule, Work::Settle).ended(ended);
     }
 
     fn fail(health: &Health) {
-        call(health, Ended::Failed("refused".to_string()));
+        call(health, CallResult::Failed("refused".to_string()));
     }
 
     #[tokio::test]
@@ -177,7 +177,7 @@ mod tests {
                     backoff.wait().await;
                     let before = tries.fetch_add(1, Ordering::Relaxed);
                     if before >= TRIES {
-                        call(&health, Ended::Answered);
+                        call(&health, CallResult::Answered);
                         return;
                     }
                     fail(&health);
@@ -211,7 +211,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_turn_is_over_when_the_call_has_ended() {
         let ends: [fn(&Health); 3] = [
-            |health| call(health, Ended::Answered),
+            |health| call(health, CallResult::Answered),
             fail,
             |health| drop(health.begin(Store::Schedule, Work::Settle)),
         ];
@@ -231,7 +231,7 @@ mod tests {
         let _trying = with_the_turn(&health).await;
         let call = health.begin(Store::Schedule, Work::Settle);
         // What was in flight before tells nothing of the try.
-        before.ended(Ended::Failed("refused".to_string()));
+        before.ended(CallResult::Failed("refused".to_string()));
         let mut other = Backoff::new(&health, Store::Schedule);
         other.wait().await;
         assert!(other.turn.is_none());
@@ -254,7 +254,7 @@ mod tests {
         let begun = Instant::now();
         for _ in 0..3 {
             fail(&health);
-            call(&health, Ended::Answered);
+            call(&health, CallResult::Answered);
             backoff.wait().await;
         }
         assert!(begun.elapsed() >= 3 * SHORTEST);

@@ -22,15 +22,15 @@ mod work;
 
 pub use backoff::Backoff;
 pub use cause::words_of;
-pub use report::{Report, StoreReport, StoreState, names};
-pub use work::{Ended, Store, Work};
+pub use report::{HealthReport, StoreReport, StoreState, names};
+pub use work::{CallResult, Store, Work};
 
 use backoff::Turns;
 use log::say;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use store_health::{Change, StoreHealth};
+use store_health::{HealthChange, StoreHealth};
 use tokio::sync::{Notify, watch};
 
 /// Longest check of a store; one that takes longer has failed.
@@ -67,7 +67,7 @@ struct Dispatching {
 
 /// A call in flight. To be ended; dropped, it was given up by its caller.
 #[derive(Debug)]
-pub struct Call<'health> {
+pub struct WatchedCall<'health> {
     health: &'health Health,
     store: Store,
     work: Work,
@@ -88,12 +88,12 @@ impl Health {
 
     /// A call to a store begins.
     #[must_use]
-    pub fn begin(&self, store: Store, work: Work) -> Call<'_> {
+    pub fn begin(&self, store: Store, work: Work) -> WatchedCall<'_> {
         let begun = Instant::now();
         if let Some(watch) = self.watch(store) {
             watch.store_health().begin(work, begun);
         }
-        Call {
+        WatchedCall {
             health: self,
             store,
             work,
@@ -104,7 +104,7 @@ impl Health {
 
     /// Checks a store by a call made for that purpose. Bounded; those who ask at the same time share
     /// one check.
-    pub async fn check(&self, store: Store, check: impl Future<Output = Ended>) {
+    pub async fn check(&self, store: Store, check: impl Future<Output = CallResult>) {
         let Some(watch) = self.watch(store) else {
             return;
         };
@@ -133,9 +133,9 @@ impl Health {
     /// Looks at what only time changes. To be called now and then.
     pub fn review(&self) {
         for store in [Store::Journal, Store::Schedule] {
-            self.change(store, |store_health, now| Change {
+            self.change(store, |store_health, now| HealthChange {
                 event: store_health.review(now),
-                ..Change::default()
+                ..HealthChange::default()
             });
         }
         let stalled = self.report().stalled;
@@ -157,7 +157,7 @@ impl Health {
 
     /// How everything is doing.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> HealthReport {
         let now = Instant::now();
         let mut stores = Vec::new();
         for store in [Store::Journal, Store::Schedule] {
@@ -165,7 +165,7 @@ impl Health {
                 stores.push((store, watch.store_health().report(now)));
             }
         }
-        let mut report = Report {
+        let mut report = HealthReport {
             stores,
             stalled: None,
         };
@@ -204,11 +204,11 @@ impl Health {
         Some(now.saturating_duration_since(last)).filter(|stalled| *stalled > dispatching.within)
     }
 
-    fn change(&self, store: Store, change: impl FnOnce(&mut StoreHealth, Instant) -> Change) {
+    fn change(&self, store: Store, change: impl FnOnce(&mut StoreHealth, Instant) -> HealthChange) {
         let Some(watch) = self.watch(store) else {
             return;
         };
-        let Change {
+        let HealthChange {
             event,
             failing,
             returned,
@@ -248,13 +248,13 @@ impl Watch {
     }
 }
 
-impl Call<'_> {
+impl WatchedCall<'_> {
     /// The call has come back.
-    pub fn ended(mut self, ended: Ended) {
+    pub fn ended(mut self, ended: CallResult) {
         self.over(Some(ended));
     }
 
-    fn over(&mut self, ended: Option<Ended>) {
+    fn over(&mut self, ended: Option<CallResult>) {
         self.ended = true;
         let (work, begun) = (self.work, self.begun);
         self.health
@@ -268,7 +268,7 @@ impl Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for WatchedCall<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.over(None);
@@ -301,14 +301,14 @@ mod tests {
         assert!(!stalled());
         health.expect_claims(Some(Duration::ZERO));
         let journal = health.journal.as_ref().expect("there is one");
-        let refused = Some(Ended::Failed("refused".to_string()));
+        let refused = Some(CallResult::Failed("refused".to_string()));
         let now = Instant::now();
         journal.store_health().checked(now, now, refused);
         assert!(!stalled() && !health.report().is_ready());
         health.expect_claims(None);
         journal
             .store_health()
-            .checked(now, now, Some(Ended::Answered));
+            .checked(now, now, Some(CallResult::Answered));
         assert!(health.report().is_ready());
     }
 
@@ -320,7 +320,7 @@ mod tests {
             health.check(Store::Schedule, async {
                 checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 tokio::task::yield_now().await;
-                Ended::Answered
+                CallResult::Answered
             })
         };
         tokio::join!(ask(), ask(), ask());

@@ -13,8 +13,8 @@
 //!   that did not count are logged together, [`LONG`] after the last and at most once in
 //!   [`BRIEFLY`].
 
-use super::event::Event;
-use super::{Ended, StoreReport, StoreState, Work};
+use super::event::HealthEvent;
+use super::{CallResult, StoreReport, StoreState, Work};
 use crate::domain::duration;
 use std::time::{Duration, Instant};
 
@@ -84,9 +84,9 @@ struct Trouble {
 
 /// What one observation changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct HealthChange {
     /// What is to be logged.
-    pub(super) event: Option<Event>,
+    pub(super) event: Option<HealthEvent>,
     /// Work that was well until now fails.
     pub(super) failing: bool,
     /// Work that failed until now is done again.
@@ -119,13 +119,19 @@ impl StoreHealth {
     }
 
     /// A call has come back.
-    pub(super) fn end(&mut self, work: Work, begun: Instant, now: Instant, ended: Ended) -> Change {
+    pub(super) fn end(
+        &mut self,
+        work: Work,
+        begun: Instant,
+        now: Instant,
+        ended: CallResult,
+    ) -> HealthChange {
         let tally = &mut self.works[work as usize];
         tally.in_flight = tally.in_flight.saturating_sub(1);
         tally.moved = Some(now);
-        let mut change = Change::default();
+        let mut change = HealthChange::default();
         let (rebuilding, cause) = match ended {
-            Ended::Answered => {
+            CallResult::Answered => {
                 tally.answered = Some(now);
                 change.returned = tally.failing.take().is_some();
                 if self.failed == 0 && self.outage.is_none() {
@@ -134,9 +140,9 @@ impl StoreHealth {
                 change.event = self.review(now);
                 return change;
             }
-            Ended::Unreadable => return change,
-            Ended::Failed(cause) => (false, cause),
-            Ended::Rebuilding(cause) => (true, cause),
+            CallResult::Unreadable => return change,
+            CallResult::Failed(cause) => (false, cause),
+            CallResult::Rebuilding(cause) => (true, cause),
         };
         change.failing = tally.failing.is_none();
         let failing = tally.failing.get_or_insert_with(|| Failing::from(begun));
@@ -153,21 +159,26 @@ impl StoreHealth {
     }
 
     /// A call was given up by its caller.
-    pub(super) fn abandoned(&mut self, work: Work, begun: Instant, now: Instant) -> Change {
+    pub(super) fn abandoned(&mut self, work: Work, begun: Instant, now: Instant) -> HealthChange {
         let lasted = now - begun;
         if lasted >= CONFIRM {
             let cause = format!("no answer within {}", shown(lasted));
-            return self.end(work, begun, now, Ended::Failed(cause));
+            return self.end(work, begun, now, CallResult::Failed(cause));
         }
         let tally = &mut self.works[work as usize];
         tally.in_flight = tally.in_flight.saturating_sub(1);
-        Change::default()
+        HealthChange::default()
     }
 
     /// The store was checked; `None` if no answer came in time. While registrations are taken it may
     /// be slow to answer, and while anything is done it may be busy: then work says more than a check.
-    pub(super) fn checked(&mut self, begun: Instant, now: Instant, ended: Option<Ended>) -> Change {
-        let mut change = Change::default();
+    pub(super) fn checked(
+        &mut self,
+        begun: Instant,
+        now: Instant,
+        ended: Option<CallResult>,
+    ) -> HealthChange {
+        let mut change = HealthChange::default();
         let since = |work: &Work| self.works[*work as usize].answered >= Some(begun);
         let (accepts, works) = (
             since(&Work::Accept),
@@ -175,18 +186,18 @@ impl StoreHealth {
         );
         let (rebuilding, cause) = match ended {
             None if works => return change,
-            Some(Ended::Failed(_)) if accepts => return change,
+            Some(CallResult::Failed(_)) if accepts => return change,
             None => (false, format!("no answer within {}", shown(now - begun))),
-            Some(Ended::Answered) => {
+            Some(CallResult::Answered) => {
                 for tally in self.works.iter_mut().filter(|tally| tally.is_idle(now)) {
                     change.returned |= tally.failing.take().is_some();
                 }
                 change.event = self.review(now);
                 return change;
             }
-            Some(Ended::Unreadable) => return change,
-            Some(Ended::Failed(cause)) => (false, cause),
-            Some(Ended::Rebuilding(cause)) => (true, cause),
+            Some(CallResult::Unreadable) => return change,
+            Some(CallResult::Failed(cause)) => (false, cause),
+            Some(CallResult::Rebuilding(cause)) => (true, cause),
         };
         change.failing = !self.is_failing();
         let accepting = &mut self.works[Work::Accept as usize].failing;
@@ -204,7 +215,7 @@ impl StoreHealth {
     }
 
     /// Looks at what only time changes. To be called now and then.
-    pub(super) fn review(&mut self, now: Instant) -> Option<Event> {
+    pub(super) fn review(&mut self, now: Instant) -> Option<HealthEvent> {
         let troubles = self.troubles(now);
         let begun = troubles.iter().map(|trouble| trouble.since).min();
         let doubtful = begun.is_some() || self.is_failing();
@@ -229,7 +240,7 @@ impl StoreHealth {
                     return self.brief(now, false);
                 }
                 let failed_calls = std::mem::take(&mut self.failed);
-                return Some(Event::Back { away, failed_calls });
+                return Some(HealthEvent::Back { away, failed_calls });
             }
         }
         let outage = self.outage.as_mut()?;
@@ -239,7 +250,7 @@ impl StoreHealth {
         }
         outage.said = true;
         self.outage_said = Some(now);
-        Some(Event::Away(self.describe(now, &troubles)))
+        Some(HealthEvent::Away(self.describe(now, &troubles)))
     }
 
     /// How it is doing.
@@ -327,7 +338,7 @@ impl StoreHealth {
     }
 
     /// Takes the failures that were no outage together.
-    fn brief(&mut self, now: Instant, doubtful: bool) -> Option<Event> {
+    fn brief(&mut self, now: Instant, doubtful: bool) -> Option<HealthEvent> {
         let passed = |limit| move |then| now.saturating_duration_since(then) >= limit;
         let settled = self.last_failed.is_some_and(passed(LONG));
         if doubtful || self.failed == 0 || !settled || !self.brief_said.is_none_or(passed(BRIEFLY))
@@ -335,7 +346,7 @@ impl StoreHealth {
             return None;
         }
         self.brief_said = Some(now);
-        Some(Event::Brief {
+        Some(HealthEvent::Brief {
             failed_calls: std::mem::take(&mut self.failed),
             cause: self.last_cause.clone(),
         })

@@ -77,7 +77,7 @@ impl Work {
 
 /// How a call ended, as far as it says something of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallResult {
     /// The store did its work, or would have: what it answered may be an error of another kind.
     Answered,
     /// It answered, but with something that cannot be read. Whether it does its work for others is not

@@ -4,7 +4,7 @@ use http::StatusCode;
 
 /// A kind of problem. The name of each is part of its `type` and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProblemKind {
     /// The body is not JSON, or not a whole body.
     Malformed,
     /// The query or the path cannot be read.
@@ -43,7 +43,7 @@ pub enum Kind {
     Unavailable,
 }
 
-impl Kind {
+impl ProblemKind {
     /// The HTTP status.
     #[must_use]
     pub fn status(self) -> StatusCode {

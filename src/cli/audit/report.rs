@@ -1,6 +1,6 @@
 //! What an audit found, for people and for programs.
 
-use super::Held;
+use super::ScheduleTotals;
 use crate::cli::terminal::{Colours, table};
 use crate::config::StoresConfig;
 use crate::domain::key::Key;
@@ -15,7 +15,7 @@ use owo_colors::Style;
 use serde_json::{Value, json};
 
 /// Everything that was found.
-pub struct Report {
+pub struct AuditReport {
     /// Which journal.
     pub journal: String,
     /// Which Redis.
@@ -23,12 +23,12 @@ pub struct Report {
     /// What the journal says of itself, if there is one.
     pub totals: Option<JournalTotals>,
     /// What the schedule says of itself, if it is in Redis.
-    pub held: Option<Held>,
+    pub held: Option<ScheduleTotals>,
     /// What comparing both found.
     pub compared: Option<Compared>,
 }
 
-impl Report {
+impl AuditReport {
     /// Nothing was found yet.
     pub fn new(config: &StoresConfig) -> Self {
         Self {
@@ -170,7 +170,7 @@ fn say_set_aside(set_aside: &AllSetAside, colours: Colours, line: &mut impl FnMu
     say_more(*total, named.len(), line);
 }
 
-fn say_held(held: &Held, line: &mut impl FnMut(String)) {
+fn say_held(held: &ScheduleTotals, line: &mut impl FnMut(String)) {
     let counts = &held.counts;
     line(format!(
         "  pending {}, of these in flight {}{}",

@@ -4,7 +4,7 @@
 use super::merchant::Arrived;
 use super::stories::Story;
 use super::telling::Telling;
-use crate::cli::Failure;
+use crate::cli::CommandFailure;
 use crate::cli::terminal::{Colours, clean, start_of};
 use owo_colors::Style;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -46,7 +46,7 @@ impl Board {
     }
 
     /// Says what is going to happen.
-    pub fn open(&mut self, stories: &'static [Story]) -> Result<(), Failure> {
+    pub fn open(&mut self, stories: &'static [Story]) -> Result<(), CommandFailure> {
         self.started = Instant::now();
         self.rows = stories.iter().map(Row::new).collect();
         let mut out = io::stdout().lock();
@@ -73,7 +73,7 @@ impl Board {
         story: &'static Story,
         call: &Arrived,
         late_ms: Option<i64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let answered = start_of(call.answered, 24);
         let signed = if call.verified { "" } else { ", NOT SIGNED" };
         let late = late_ms.map_or(String::new(), |late_ms| format!(", {late_ms} ms after due"));
@@ -88,7 +88,7 @@ impl Board {
     }
 
     /// The state or the number of attempts ahead has changed.
-    pub fn saw(&mut self, telling: &Telling) -> Result<(), Failure> {
+    pub fn saw(&mut self, telling: &Telling) -> Result<(), CommandFailure> {
         let Some(row) = self.row(telling.story) else {
             return Ok(());
         };
@@ -107,7 +107,7 @@ impl Board {
     }
 
     /// Something worth a line has happened.
-    pub fn note(&mut self, story: &'static Story, note: &str) -> Result<(), Failure> {
+    pub fn note(&mut self, story: &'static Story, note: &str) -> Result<(), CommandFailure> {
         if let Some(row) = self.row(story) {
             note.clone_into(&mut row.note);
         }
@@ -119,7 +119,7 @@ impl Board {
     }
 
     /// Draws the board anew, on a terminal.
-    pub fn draw(&mut self) -> Result<(), Failure> {
+    pub fn draw(&mut self) -> Result<(), CommandFailure> {
         if !self.live {
             return Ok(());
         }
@@ -140,7 +140,7 @@ impl Board {
     }
 
     /// The sum, and what to try next.
-    pub fn close(&mut self, tellings: &[Telling], well: bool) -> Result<(), Failure> {
+    pub fn close(&mut self, tellings: &[Telling], well: bool) -> Result<(), CommandFailure> {
         self.draw()?;
         self.restore();
         let count = |states: &[&str]| {
@@ -179,7 +179,7 @@ impl Board {
         Ok(())
     }
 
-    fn line(&self, story: &Story, text: &str) -> Result<(), Failure> {
+    fn line(&self, story: &Story, text: &str) -> Result<(), CommandFailure> {
         let elapsed = self.started.elapsed().as_secs_f64();
         let mut out = io::stdout().lock();
         writeln!(out, "{elapsed:7.3} s  {}  {text}", story.id)?;

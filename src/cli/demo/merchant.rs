@@ -37,20 +37,20 @@ pub struct Arrived {
 }
 
 /// The merchant; it closes when dropped.
-pub struct Merchant {
+pub struct DemoMerchant {
     address: SocketAddr,
     calls: mpsc::Receiver<Arrived>,
     serving: AbortHandle,
 }
 
-struct Script {
+struct MerchantScript {
     secret: SigningSecret,
     calls: mpsc::Sender<Arrived>,
     /// How many calls each story has had.
     made: Vec<AtomicUsize>,
 }
 
-impl Merchant {
+impl DemoMerchant {
     /// Opens a merchant on a free port that knows the secret.
     pub async fn open(secret: SigningSecret) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -58,7 +58,7 @@ impl Merchant {
             .context("the pretend merchant")?;
         let address = listener.local_addr().context("the pretend merchant")?;
         let (sender, calls) = mpsc::channel(QUEUE);
-        let script = Arc::new(Script {
+        let script = Arc::new(MerchantScript {
             secret,
             calls: sender,
             made: STORIES.iter().map(|_| AtomicUsize::new(0)).collect(),
@@ -93,14 +93,14 @@ impl Merchant {
     }
 }
 
-impl Drop for Merchant {
+impl Drop for DemoMerchant {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
 async fn answer(
-    State(script): State<Arc<Script>>,
+    State(script): State<Arc<MerchantScript>>,
     Path(story): Path<usize>,
     headers: HeaderMap,
     body: Bytes,

@@ -11,14 +11,14 @@ mod telling;
 
 use super::client::Client;
 use super::terminal::now_ms;
-use super::{Failure, block_on};
+use super::{CommandFailure, block_on};
 use crate::app::App;
 use crate::config::ServeConfig;
 use crate::domain::signature::SigningSecret;
 use anyhow::{Context as _, anyhow};
 use board::Board;
 use ipnet::{IpNet, Ipv4Net};
-use merchant::{Arrived, Merchant};
+use merchant::{Arrived, DemoMerchant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs::DirBuilder;
@@ -40,19 +40,19 @@ const TICK: Duration = Duration::from_millis(100);
 const CANCEL_AFTER: Duration = Duration::from_secs(2);
 
 /// Plays all stories and says how they ended.
-pub fn run() -> Result<(), Failure> {
+pub fn run() -> Result<(), CommandFailure> {
     block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
         tokio::select! {
             done = demonstrate() => done,
-            _ = terminate.recv() => Err(Failure::Interrupted),
-            _ = interrupt.recv() => Err(Failure::Interrupted),
+            _ = terminate.recv() => Err(CommandFailure::Interrupted),
+            _ = interrupt.recv() => Err(CommandFailure::Interrupted),
         }
     })
 }
 
-async fn demonstrate() -> Result<(), Failure> {
+async fn demonstrate() -> Result<(), CommandFailure> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| anyhow!("cannot read random bytes: {error}"))?;
     let secret = SigningSecret::from_random(&random);
@@ -62,7 +62,7 @@ async fn demonstrate() -> Result<(), Failure> {
     let loopback = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
     config.delivery.allow_destinations = vec![IpNet::V4(loopback)];
 
-    let merchant = Merchant::open(secret).await?;
+    let merchant = DemoMerchant::open(secret).await?;
     let app = App::start(config).await?;
     let played = match Client::local(app.address()) {
         Ok(client) => Demonstration::new(client, merchant).play().await,
@@ -73,7 +73,7 @@ async fn demonstrate() -> Result<(), Failure> {
     if problems.is_empty() {
         return Ok(());
     }
-    Err(Failure::Failed(anyhow!(
+    Err(CommandFailure::Failed(anyhow!(
         "not as it should be: {}",
         problems.join("; ")
     )))
@@ -81,14 +81,14 @@ async fn demonstrate() -> Result<(), Failure> {
 
 struct Demonstration {
     client: Client,
-    merchant: Merchant,
+    merchant: DemoMerchant,
     board: Board,
     tellings: Vec<Telling>,
     started: Instant,
 }
 
 impl Demonstration {
-    fn new(client: Client, merchant: Merchant) -> Self {
+    fn new(client: Client, merchant: DemoMerchant) -> Self {
         Self {
             client,
             merchant,
@@ -99,7 +99,7 @@ impl Demonstration {
     }
 
     /// Registers, watches, steps in where a story asks for it. Gives what went wrong.
-    async fn play(mut self) -> Result<Vec<String>, Failure> {
+    async fn play(mut self) -> Result<Vec<String>, CommandFailure> {
         self.board.open(STORIES)?;
         self.started = Instant::now();
         for index in 0..STORIES.len() {
@@ -123,7 +123,7 @@ impl Demonstration {
         self.close()
     }
 
-    async fn register(&mut self, index: usize) -> Result<(), Failure> {
+    async fn register(&mut self, index: usize) -> Result<(), CommandFailure> {
         let story = &STORIES[index];
         let registration = json!({
             "topic": TOPIC,
@@ -141,7 +141,7 @@ impl Demonstration {
     }
 
     /// A call has arrived at the merchant.
-    fn hear(&mut self, call: &Arrived) -> Result<(), Failure> {
+    fn hear(&mut self, call: &Arrived) -> Result<(), CommandFailure> {
         let Some(telling) = self.tellings.get_mut(call.story) else {
             return Ok(());
         };
@@ -150,7 +150,7 @@ impl Demonstration {
     }
 
     /// Asks how a notification stands.
-    async fn look(&mut self, index: usize) -> Result<(), Failure> {
+    async fn look(&mut self, index: usize) -> Result<(), CommandFailure> {
         let answer = self.ask(Method::GET, self.url(index, ""), None).await?;
         // The calls that led to this state were made before it.
         while let Some(call) = self.merchant.called_meanwhile() {
@@ -163,7 +163,7 @@ impl Demonstration {
     }
 
     /// Does what people do in this story: replays a dead letter, cancels before it is due.
-    async fn step_in(&mut self, index: usize) -> Result<(), Failure> {
+    async fn step_in(&mut self, index: usize) -> Result<(), CommandFailure> {
         let telling = &self.tellings[index];
         let (method, url, body, said) = match telling.story.twist {
             Twist::Replayed if telling.state == "dead" && !telling.stepped_in => (
@@ -197,7 +197,7 @@ impl Demonstration {
         self.tellings.iter().all(|telling| telling.over(now_ms()))
     }
 
-    fn close(mut self) -> Result<Vec<String>, Failure> {
+    fn close(mut self) -> Result<Vec<String>, CommandFailure> {
         let problems: Vec<String> = self.tellings.iter().flat_map(Telling::problems).collect();
         self.board.close(&self.tellings, problems.is_empty())?;
         Ok(problems)
@@ -220,7 +220,7 @@ impl Demonstration {
         method: Method,
         url: url::Url,
         body: Option<&Value>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CommandFailure> {
         let answer = self.client.call(method, url, body).await?;
         Ok(serde_json::from_slice(&answer).context("the answer is no JSON")?)
     }
@@ -230,7 +230,7 @@ impl Demonstration {
 struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
-    fn make() -> Result<Self, Failure> {
+    fn make() -> Result<Self, CommandFailure> {
         let name = format!("ringback-demo-{}", Uuid::now_v7().simple());
         let path = std::env::temp_dir().join(name);
         // Not recursive: a directory that is there already belongs to somebody else.

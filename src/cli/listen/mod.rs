@@ -6,14 +6,14 @@
 mod merchant;
 
 use super::terminal::{self, Colours, clean, start_of};
-use super::{Failure, block_on};
+use super::{CommandFailure, block_on};
 use crate::config::{SECRET_FILE, parse_duration, read_secret};
 use crate::domain::attempt::escape;
 use crate::domain::signature::SigningSecret;
 use crate::domain::timestamp::display_ms;
 use anyhow::Context as _;
 use clap::Args;
-use merchant::{Call, Merchant, Verdict};
+use merchant::{ListenMerchant, ReceivedCall, SignatureCheck};
 use owo_colors::Style;
 use serde_json::json;
 use std::io::{self, Write as _};
@@ -61,12 +61,15 @@ pub struct ListenArguments {
 }
 
 /// Answers until it is stopped.
-pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
+pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     let secret = find_secret(&arguments)?;
     block_on(listen(arguments, secret))
 }
 
-async fn listen(arguments: ListenArguments, secret: Option<SigningSecret>) -> Result<(), Failure> {
+async fn listen(
+    arguments: ListenArguments,
+    secret: Option<SigningSecret>,
+) -> Result<(), CommandFailure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", arguments.port))?;
@@ -81,7 +84,7 @@ async fn listen(arguments: ListenArguments, secret: Option<SigningSecret>) -> Re
         );
     }
     let (calls, mut called) = mpsc::channel(PRINT_QUEUE);
-    let merchant = Merchant {
+    let merchant = ListenMerchant {
         secret,
         answer: arguments.answer,
         status: arguments.status,
@@ -107,11 +110,11 @@ async fn listen(arguments: ListenArguments, secret: Option<SigningSecret>) -> Re
 }
 
 /// The secret that the flag, the variable or the data directory gives.
-fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Failure> {
+fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, CommandFailure> {
     let parse = |origin: &str, text: &str| {
         SigningSecret::parse(text)
             .map(Some)
-            .map_err(|error| Failure::Usage(format!("{origin}: {error}")))
+            .map_err(|error| CommandFailure::Usage(format!("{origin}: {error}")))
     };
     if let Some(text) = &arguments.secret {
         return parse("--secret", text);
@@ -120,7 +123,7 @@ fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Fai
         let found = read_secret(dir)?;
         return match found {
             Some(secret) => Ok(Some(secret)),
-            None => Err(Failure::Usage(format!(
+            None => Err(CommandFailure::Usage(format!(
                 "--data-dir: there is no {SECRET_FILE} in {}",
                 dir.display()
             ))),
@@ -143,12 +146,12 @@ fn print(line: &str) -> io::Result<()> {
     out.flush()
 }
 
-fn as_text(call: &Call, colours: Colours) -> String {
+fn as_text(call: &ReceivedCall, colours: Colours) -> String {
     let or_dash = |text: &Option<String>| text.as_deref().map_or("-".to_string(), clean);
     let (verdict, style) = match &call.verdict {
-        Verdict::Verified => ("verified".to_string(), Style::new().green()),
-        Verdict::Bad(error) => (format!("bad signature ({error})"), Style::new().red()),
-        Verdict::Unverified => ("unverified".to_string(), Style::new().yellow()),
+        SignatureCheck::Verified => ("verified".to_string(), Style::new().green()),
+        SignatureCheck::Bad(error) => (format!("bad signature ({error})"), Style::new().red()),
+        SignatureCheck::Unverified => ("unverified".to_string(), Style::new().yellow()),
     };
     let body = match &call.body {
         Some(body) => format!(
@@ -170,11 +173,11 @@ fn as_text(call: &Call, colours: Colours) -> String {
     )
 }
 
-fn as_json(call: &Call) -> String {
+fn as_json(call: &ReceivedCall) -> String {
     let (signature, problem) = match &call.verdict {
-        Verdict::Verified => ("verified", None),
-        Verdict::Bad(error) => ("bad signature", Some(error.clone())),
-        Verdict::Unverified => ("unverified", None),
+        SignatureCheck::Verified => ("verified", None),
+        SignatureCheck::Bad(error) => ("bad signature", Some(error.clone())),
+        SignatureCheck::Unverified => ("unverified", None),
     };
     let body = call.body.as_ref();
     json!({
