@@ -94,35 +94,37 @@ mod tests {
     use super::*;
     use crate::domain::attempt::{Answer, Outcome};
 
+    fn attempt((number, started_ms): &(u32, i64)) -> Attempt {
+        Attempt {
+            series: 1,
+            number: *number,
+            due_ms: 0,
+            started_ms: *started_ms,
+            duration_ms: 1,
+            answer: Answer {
+                outcome: Outcome::HttpStatus,
+                status: Some(500),
+                body: Vec::new(),
+                reason: String::new(),
+            },
+        }
+    }
+
+    fn transition((kind, at_ms): &(&str, i64)) -> Transition {
+        Transition {
+            kind: (*kind).to_string(),
+            at_ms: *at_ms,
+            actor: "api".into(),
+            instance: "one".into(),
+            detail: String::new(),
+        }
+    }
+
     #[test]
     fn attempts_and_changes_come_in_one_order() {
         fn check(attempts: &[(u32, i64)], changes: &[(&str, i64)], expected: &str) {
-            let attempts: Vec<Attempt> = attempts
-                .iter()
-                .map(|(number, started_ms)| Attempt {
-                    series: 1,
-                    number: *number,
-                    due_ms: 0,
-                    started_ms: *started_ms,
-                    duration_ms: 1,
-                    answer: Answer {
-                        outcome: Outcome::HttpStatus,
-                        status: Some(500),
-                        body: Vec::new(),
-                        reason: String::new(),
-                    },
-                })
-                .collect();
-            let changes: Vec<Transition> = changes
-                .iter()
-                .map(|(kind, at_ms)| Transition {
-                    kind: (*kind).to_string(),
-                    at_ms: *at_ms,
-                    actor: "api".into(),
-                    instance: "one".into(),
-                    detail: String::new(),
-                })
-                .collect();
+            let attempts: Vec<Attempt> = attempts.iter().map(attempt).collect();
+            let changes: Vec<Transition> = changes.iter().map(transition).collect();
             let lines = timeline(&attempts, &changes);
             let names: Vec<String> = lines
                 .iter()

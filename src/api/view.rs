@@ -239,6 +239,22 @@ mod tests {
         Snapshot::of_new(&notification, progress)
     }
 
+    fn attempt(status: Option<u16>, body: &[u8], outcome: Outcome, reason: &str) -> Attempt {
+        Attempt {
+            series: 1,
+            number: 1,
+            due_ms: 0,
+            started_ms: 3,
+            duration_ms: 250,
+            answer: Answer {
+                outcome,
+                status,
+                body: body.to_vec(),
+                reason: reason.to_string(),
+            },
+        }
+    }
+
     fn written(document: &impl Serialize) -> String {
         serde_json::to_string(document).expect("JSON")
     }
@@ -269,19 +285,6 @@ mod tests {
             jitter: 0.0,
         })
         .expect("valid");
-        let attempt = |status, body: &[u8], outcome, reason: &str| Attempt {
-            series: 1,
-            number: 1,
-            due_ms: 0,
-            started_ms: 3,
-            duration_ms: 250,
-            answer: Answer {
-                outcome,
-                status,
-                body: body.to_vec(),
-                reason: reason.to_string(),
-            },
-        };
         let snapshot = Snapshot {
             state: State::Dead,
             cause: Some(Cause::LadderExhausted),

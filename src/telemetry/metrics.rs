@@ -166,15 +166,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_was_counted_and_read_is_shown() {
-        let metrics = Metrics::new();
-        metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
-        metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));
-        metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
-        let in_flight = metrics.begin();
-        drop(metrics.begin());
-        let text = metrics.text(StoreReadings {
+    fn readings() -> StoreReadings {
+        StoreReadings {
             journal: Some(JournalReading {
                 registered: 10,
                 pending: 4,
@@ -201,7 +194,18 @@ mod tests {
                     failed_calls: 7,
                 },
             ],
-        });
+        }
+    }
+
+    #[test]
+    fn what_was_counted_and_read_is_shown() {
+        let metrics = Metrics::new();
+        metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
+        metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));
+        metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
+        let in_flight = metrics.begin();
+        drop(metrics.begin());
+        let text = metrics.text(readings());
         for line in [
             r#"ringback_attempts_total{outcome="acknowledged"} 1"#,
             r#"ringback_attempts_total{outcome="interrupted"} 1"#,

@@ -74,16 +74,14 @@ async fn listen(
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", arguments.port))?;
     let port = listener.local_addr().context("the address")?.port();
-    let mut stop = signal(SignalKind::terminate()).context("SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
-
+    let stop = stop_signal()?;
     print(&format!("listening on http://127.0.0.1:{port}/"))?;
     if secret.is_none() {
         terminal::complain(
             "no signing secret given, so nothing can be verified; use --secret or --data-dir",
         );
     }
-    let (calls, mut called) = mpsc::channel(PRINT_QUEUE);
+    let (calls, called) = mpsc::channel(PRINT_QUEUE);
     let merchant = ListenMerchant {
         secret,
         answer: arguments.answer,
@@ -93,19 +91,35 @@ async fn listen(
         calls,
     };
     let serving = tokio::spawn(merchant.serve(listener));
-    let colours = Colours::of_stdout();
-    loop {
-        tokio::select! {
-            _ = stop.recv() => break,
-            _ = interrupt.recv() => break,
-            call = called.recv() => match call {
-                Some(call) if arguments.json => print(&as_json(&call))?,
-                Some(call) => print(&as_text(&call, colours))?,
-                None => break,
-            },
-        }
-    }
+    let printed = tokio::select! {
+        () = stop => Ok(()),
+        printed = print_calls(called, arguments.json) => printed,
+    };
     serving.abort();
+    Ok(printed?)
+}
+
+/// Completes at SIGTERM or SIGINT.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Prints calls until printing fails.
+async fn print_calls(mut called: mpsc::Receiver<ReceivedCall>, json: bool) -> io::Result<()> {
+    let colours = Colours::of_stdout();
+    while let Some(call) = called.recv().await {
+        print(&match json {
+            true => as_json(&call),
+            false => as_text(&call, colours),
+        })?;
+    }
     Ok(())
 }
 
