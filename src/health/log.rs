@@ -1,15 +1,15 @@
-//! What the log says of an outage: a line when it begins, a line when it is over.
+//! The lines of the log about outages: one when an outage begins, one when it is over.
 
 use super::event::HealthEvent;
 use super::report::names;
 use super::store_health::shown;
 use super::{Store, StoreState, millis};
 
-/// Under which name it is logged.
+/// The target of these lines.
 const TARGET: &str = "ringback::health";
 
-/// Logs it.
-pub(super) fn say(store: Store, event: HealthEvent) {
+/// Logs what happened to a store.
+pub(super) fn write(store: Store, event: HealthEvent) {
     match event {
         HealthEvent::Away(report) => {
             let cause = report.cause.unwrap_or_default();

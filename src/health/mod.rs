@@ -1,16 +1,32 @@
 //! How the stores are doing: the one place that knows, and the one that logs it.
 //!
-//! `journal::watched` and `schedule::watched` stand before the stores and tell of every call;
-//! `maintenance::probe` checks a store that is in trouble, and so does whoever asks how it is doing. From
+//! `journal::watched` and `schedule::watched` stand before the stores and report every call;
+//! `maintenance::probe` checks a store that is in trouble, and so does every request for `/readyz`. From
 //! that, `store_health` decides what is an outage. What follows:
 //!
-//! * The log says once that a store is away, and once that it is back. Who meets a failed call
-//!   handles it and logs nothing of its own.
-//! * Workers that wait for a store do not all ask it again and again ([`Backoff`]): one at a time
-//!   tries, and the others are woken when it is back.
+//! * The log has one line when a store is away, and one when it is back. A caller that meets a failed
+//!   call handles it and logs nothing of its own.
+//! * Workers that wait for a store do not all retry at once ([`Backoff`]): one at a time tries, and the
+//!   others are woken when it is back.
 //! * [`Health::report`] says whether registrations can be accepted and work can drain.
 //!
 //! Knows nothing of stores, of what they are asked, and of what they answer.
+//!
+//! Each of the constants is there for one reason:
+//!
+//! | constant | without it |
+//! |---|---|
+//! | `store_health::CONFIRM` | one broken connection would be an outage, and one success in between would end one |
+//! | `store_health::LONG` | calls that hang would never count, or the first slow call would |
+//! | `store_health::OUTAGE_LOG_INTERVAL` | a store that goes away and comes back every second would fill the log |
+//! | `store_health::BRIEF_LOG_INTERVAL` | so would single failures, which are no outage |
+//! | `CHECK_TIMEOUT` | `/readyz` would wait as long as the store |
+//! | `CHECK_SHARED_FOR` | many requests for `/readyz` would each make a check |
+//! | `backoff::SHORTEST_WAIT` | a call that fails while all others succeed would be repeated in a busy loop |
+//! | `backoff::LONGEST_WAIT` | the wait doubles, so work would begin late after the store is back |
+//! | `backoff::POLL_INTERVAL` | one worker whose call hangs would keep all others waiting |
+//! | `cause::LONGEST` | `/readyz` would show causes of any length |
+//! | `cause::LONGEST_NUMBER` | it would show keys and passwords that begin with a digit |
 
 mod backoff;
 mod cause;
@@ -26,7 +42,7 @@ pub use report::{HealthReport, StoreReport, StoreState, names};
 pub use work::{CallResult, Store, Work};
 
 use backoff::Turns;
-use log::say;
+use log::write;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -34,9 +50,9 @@ use store_health::{HealthChange, StoreHealth};
 use tokio::sync::{Notify, watch};
 
 /// Longest check of a store; one that takes longer has failed.
-const LONGEST_CHECK: Duration = Duration::from_millis(1_500);
-/// A check of a moment ago is good enough for the next who asks.
-const FRESH: Duration = Duration::from_millis(100);
+const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// For how long the result of a check serves all who ask.
+const CHECK_SHARED_FOR: Duration = Duration::from_millis(100);
 
 /// How the stores of one server are doing.
 #[derive(Debug)]
@@ -62,10 +78,11 @@ struct Watch {
 struct Dispatching {
     since: Instant,
     within: Duration,
-    said: bool,
+    /// The log says that it has stalled.
+    logged: bool,
 }
 
-/// A call in flight. To be ended; dropped, it was given up by its caller.
+/// A call in flight. Dropped without [`WatchedCall::ended`], it was given up by its caller.
 #[derive(Debug)]
 pub struct WatchedCall<'health> {
     health: &'health Health,
@@ -109,11 +126,11 @@ impl Health {
             return;
         };
         let mut checked = watch.checked.lock().await;
-        if checked.is_some_and(|checked| checked.elapsed() < FRESH) {
+        if checked.is_some_and(|checked| checked.elapsed() < CHECK_SHARED_FOR) {
             return;
         }
         let begun = Instant::now();
-        let ended = tokio::time::timeout(LONGEST_CHECK, check).await.ok();
+        let ended = tokio::time::timeout(CHECK_TIMEOUT, check).await.ok();
         *checked = Some(Instant::now());
         self.change(store, |store_health, now| {
             store_health.checked(begun, now, ended)
@@ -126,7 +143,7 @@ impl Health {
         *lock(&self.dispatching) = within.map(|within| Dispatching {
             since: Instant::now(),
             within,
-            said: false,
+            logged: false,
         });
     }
 
@@ -141,8 +158,8 @@ impl Health {
         let stalled = self.report().stalled;
         if let Some(dispatching) = lock(&self.dispatching).as_mut() {
             match stalled {
-                Some(stalled) if !dispatching.said => {
-                    dispatching.said = true;
+                Some(stalled) if !dispatching.logged => {
+                    dispatching.logged = true;
                     let stalled_ms = millis(stalled);
                     tracing::error!(
                         stalled_ms,
@@ -150,7 +167,7 @@ impl Health {
                     );
                 }
                 Some(_) => {}
-                None => dispatching.said = false,
+                None => dispatching.logged = false,
             }
         }
     }
@@ -220,7 +237,7 @@ impl Health {
             watch.returned.send_replace(());
         }
         if let Some(event) = event {
-            say(store, event);
+            write(store, event);
         }
     }
 
@@ -325,7 +342,7 @@ mod tests {
         };
         tokio::join!(ask(), ask(), ask());
         assert_eq!(checks.into_inner(), 1);
-        // A store that there is not is not asked.
+        // There is no journal to check.
         let never = std::future::pending();
         health.check(Store::Journal, never).await;
     }

@@ -121,7 +121,16 @@ fn a_failed_check_counts_at_once_and_a_good_one_ends_it_where_nobody_tries() {
     assert_eq!(driven.state(9_001).0, StoreState::Up);
 }
 
-/// As with tables that somebody has locked: each call waits and fails, one after the other, while a
+#[test]
+fn the_cause_is_that_of_the_calls_and_not_that_of_a_check() {
+    let mut driven = Driven::new();
+    driven.fails(Work::Accept, 0);
+    driven.checked(1, CallResult::Failed("busy".to_string()));
+    let report = driven.store_health.report(driven.at(1));
+    assert_eq!(report.cause.as_deref(), Some("refused"));
+}
+
+/// As with tables that are locked: each call waits and fails, one after the other, while a
 /// check that needs less succeeds.
 #[test]
 fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
@@ -217,6 +226,17 @@ fn a_store_that_answers_some_of_the_work_refuses_the_rest() {
         driven.state(700),
         (StoreState::Refusing, vec![Work::Accept])
     );
+}
+
+#[test]
+fn an_answer_from_before_the_outage_is_not_taken_for_a_sign_of_life() {
+    let mut driven = Driven::new();
+    driven.fails(Work::Accept, 0);
+    driven.answers(Work::Claim, 499);
+    driven.fails(Work::Accept, 600);
+    assert_eq!(driven.state(600).0, StoreState::Away);
+    driven.answers(Work::Claim, 700);
+    assert_eq!(driven.state(700).0, StoreState::Refusing);
 }
 
 #[test]
