@@ -57,7 +57,7 @@ where
     Request: Send + 'static,
     Reply: Send + 'static,
 {
-    /// Starts the task. `weigh` says how many bytes a request carries; `call` runs a batch
+    /// Starts the task. `weigh` returns how many bytes a request carries; `call` runs a batch
     /// and gives one reply per request, in order.
     pub fn start<Call, Calling>(
         limits: BatchLimits,
@@ -116,7 +116,7 @@ where
     /// Hands one request in and waits for its reply.
     ///
     /// # Errors
-    /// [`BatchLost`] if nobody answers; the request may or may not have been executed.
+    /// [`BatchLost`] if there is no reply; the request may or may not have been executed.
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
         let since = Instant::now();

@@ -1,4 +1,4 @@
-//! Who may ask, and in whose name.
+//! Who may call the API, and on whose behalf.
 
 use crate::api::field_errors::{FieldErrors, FieldLocation};
 use crate::api::problem::{Problem, ProblemKind};
@@ -11,11 +11,11 @@ use http::{HeaderMap, header};
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
 
-/// The header in which a caller may say on whose behalf it asks; the history keeps it.
+/// The header in which a caller may name on whose behalf it asks; the history keeps it.
 pub const ACTOR_HEADER: &str = "Ringback-Actor";
 /// Longest name of an actor, in bytes.
 const LONGEST_ACTOR: usize = 64;
-/// Who asked, if the caller does not say.
+/// Who asked, if the header is missing.
 const DEFAULT_ACTOR: &str = "api";
 
 /// The key that callers must show, if there is one.
@@ -66,7 +66,7 @@ pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Ne
     next.run(request).await
 }
 
-/// Browsers say so themselves (Fetch Metadata); programs do not send the header. Without this, any
+/// Browsers send this header themselves (Fetch Metadata); programs do not. Without this, any
 /// page could replay or retry on a server that listens on the visitor's machine without a key.
 fn from_another_site(headers: &HeaderMap) -> bool {
     headers
@@ -107,7 +107,7 @@ fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
     }
     let actor = Actor(name.into());
     if actor.is_the_server() {
-        return refuse("this name stands for the server itself");
+        return refuse("this name is reserved for the server itself");
     }
     Ok(actor)
 }

@@ -1,7 +1,7 @@
 //! `POST /v1/notifications/batch`: many registrations in one request.
 //!
-//! Each stands for itself: one that is refused, or that a store failed on, harms no other. They are
-//! registered side by side, so that they share the commits of the stores.
+//! Each is independent: one that is refused, or that a store failed on, does not affect the others. They
+//! are registered concurrently, so that they share the commits of the stores.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
@@ -81,8 +81,8 @@ pub async fn register(
     let (parts, body) = request.into_parts();
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.batch_bounds(), &mut share).await?;
-    // Not before the body is there: a slow sender would hold the place.
-    let _place = api.batch_place().await?;
+    // Not before the body is there: a slow sender would hold the permit.
+    let _permit = api.batch_permit().await?;
     let measure = api.measure();
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
         .into_iter()
@@ -182,7 +182,7 @@ async fn register_all(
         .collect()
 }
 
-/// Puts an outcome in its place; gives the problem if a store was out of reach.
+/// Stores a result at its position; returns the problem if a store was out of reach.
 fn keep(
     joined: Option<Result<(usize, ItemResult), tokio::task::JoinError>>,
     outcomes: &mut [Option<ItemResult>],

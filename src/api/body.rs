@@ -87,7 +87,7 @@ impl JsonText {
     }
 }
 
-/// What nobody unpacks would only look broken.
+/// Refuses compressed bodies: they are not decompressed here, so they would only look broken.
 fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => Err(Problem::new(

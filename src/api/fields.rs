@@ -17,7 +17,7 @@ use thiserror::Error;
 /// Why a text has no fields to read.
 #[derive(Debug, Error)]
 pub enum Unreadable {
-    /// It is not JSON. The message says where it ends to be.
+    /// It is not JSON. The message names the place.
     #[error("{0}")]
     Syntax(#[from] serde_json::Error),
     /// It is JSON, but something else than was asked for.
@@ -41,7 +41,7 @@ pub enum BadString {
     /// It is something else.
     #[error(transparent)]
     Kind(#[from] WrongKind),
-    /// It holds half a surrogate pair, which stands for no character and has no bytes to send.
+    /// It holds half a surrogate pair, which is no character and has no bytes to send.
     #[error("the string holds a \\u escape that is half a surrogate pair")]
     Surrogate,
 }
@@ -80,7 +80,7 @@ pub fn read<'a, const N: usize>(
     Ok(values)
 }
 
-/// Shows every member of an object, in the order of the text.
+/// Calls `see` with every member of an object, in the order of the text.
 ///
 /// # Errors
 /// [`Unreadable`] if the text is no object; some members may have been shown by then.
@@ -110,7 +110,7 @@ pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), Unre
     .map_err(|error| unreadable(text, error, "an array"))
 }
 
-/// A field that may be left out: `null` says the same as nothing, which suits typed clients.
+/// A field that may be left out: `null` means the same as leaving it out, which suits typed clients.
 #[must_use]
 pub fn given(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|value| value.get() != "null")

@@ -65,7 +65,7 @@ pub async fn alive() -> Response {
 }
 
 /// `GET /readyz`: whether registrations can be accepted and work can drain; 503 says which store
-/// stands in the way, since when and why. What was done lately counts as much as what a check says
+/// does not work, since when and why. Recent calls count as much as a check made
 /// now: a store may answer and yet refuse what matters.
 pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     let report = api.service.check().await;
@@ -92,7 +92,7 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     problem.respond(&readiness)
 }
 
-/// What stands in the way, a clause each.
+/// Why the server is not ready, a clause for each reason.
 fn reasons(report: &HealthReport) -> Vec<String> {
     let mut reasons: Vec<String> = report
         .stores

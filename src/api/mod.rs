@@ -1,8 +1,8 @@
-//! The HTTP face of the service: for the services that register notifications, and for support
+//! The HTTP API of the service: for the services that register notifications, and for support
 //! staff.
 //!
 //! Owns the routes, what a request must look like, and how everything is shown. Promises that every
-//! error is `application/problem+json` and that a wrong request is told of all its mistakes at
+//! error is `application/problem+json` and that a wrong request gets all its errors listed at
 //! once. Deliberately knows nothing of stores and of delivery: [`crate::service`] does what is
 //! asked.
 //!
@@ -52,7 +52,7 @@ const BESIDE_BODY_BYTES: usize = 64 * 1024;
 const LONGEST_ESCAPE: usize = 6;
 /// Longest batch request, in bytes, unless a single registration may be longer.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Maximum number of batch requests executed at once; more than that wait for a place.
+/// Maximum number of batch requests executed at once; more than that wait.
 const MOST_BATCHES: usize = 16;
 /// Bytes of all bodies together that have arrived, beside the first
 /// [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
@@ -150,12 +150,12 @@ impl Api {
         }
     }
 
-    /// Waits for a place among the batch requests. Each gives the stores much to do, so few are
-    /// admitted; they are as fast as the stores, so waiting a little beats refusing.
-    async fn batch_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    /// Waits for a permit among the batch requests. Each gives the stores much to do, so few run at
+    /// once; they are as fast as the stores, so waiting a little is better than refusing.
+    async fn batch_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
         match tokio::time::timeout(self.settings.longest_wait, self.batches.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
-            // Nobody closes it; a closed one has no place either.
+            Ok(Ok(permit)) => Ok(permit),
+            // It is never closed; a closed one has no permits either.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
         }
     }
@@ -200,10 +200,10 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             concurrency_limit,
             concurrency_limit::pass,
         ))
-        // Outermost: who has no key takes no place.
+        // Outermost: a request without a key takes no permit.
         .route_layer(from_fn_with_state(key, auth::admit));
-    // No key, since probes have none; and no limit of requests: while a store is away the places may all be
-    // taken, and that is when somebody wants to know. Those who ask share what the stores are asked.
+    // No key, since probes have none; and no limit of requests: while a store is away all permits may be
+    // taken, and that is when probes must be answered. They share one check of the stores.
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -1,8 +1,8 @@
 //! Every error as HTTP shows it: `application/problem+json` (RFC 9457).
 //!
-//! The one place that maps what went wrong inside to a status, and the one that logs it: whoever
-//! answers with a [`Problem`] has handled the error. What a store says of itself (addresses, file
-//! names) goes to the log and not to the caller.
+//! The one place that maps what went wrong inside to a status, and the one that logs it: code that
+//! answers with a [`Problem`] has handled the error. The details of a store (addresses, file
+//! names) go to the log and not to the caller.
 
 mod kind;
 
@@ -29,7 +29,7 @@ pub struct Problem {
     subject: Option<Subject>,
 }
 
-/// The notification that stands in the way, and how it stands.
+/// The existing notification that the request is in conflict with, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Subject {
     topic: String,
@@ -48,7 +48,7 @@ impl Subject {
 }
 
 impl Problem {
-    /// A problem told in a sentence.
+    /// A problem described in a sentence.
     #[must_use]
     pub fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {

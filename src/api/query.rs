@@ -1,6 +1,6 @@
-//! Reads what stands in the address: the key in the path, the parameters in the query.
+//! Reads the address of a request: the key in the path, the parameters in the query.
 //!
-//! An empty parameter says nothing, as in a form that was left blank. An unknown one is an error:
+//! An empty parameter counts as left out, as in a form that was left blank. An unknown one is an error:
 //! a filter with a typing error in its name would otherwise show everything.
 
 use crate::api::field_errors::FieldErrors;
@@ -17,7 +17,7 @@ use http::request::Parts;
 
 /// Maximum number of items on a page.
 const MOST_ITEMS: usize = 1_000;
-/// Items on a page unless the caller says.
+/// Items on a page by default.
 const DEFAULT_ITEMS: usize = 100;
 /// Longest cursor.
 const LONGEST_CURSOR: usize = 256;
@@ -204,7 +204,7 @@ fn parse_lane(text: &str) -> Result<String, String> {
     Ok(lane.as_str().to_string())
 }
 
-/// A plus sign in a query stands for a space unless it is escaped, which is easily forgotten in
+/// A plus sign in a query means a space unless it is escaped, which is easily forgotten in
 /// `+08:00`; a time holds no space, so it can only have been that.
 fn parse_time(text: &str) -> Result<i64, String> {
     timestamp::parse_ms(&text.replace(' ', "+")).map_err(|bad| bad.to_string())

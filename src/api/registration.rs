@@ -1,6 +1,6 @@
 //! Reads a registration: JSON in, a checked [`Registration`] or every wrong field out.
 //!
-//! `null` says the same as leaving an optional field out, except in `body`, where it is a JSON
+//! `null` means the same as leaving an optional field out, except in `body`, where it is a JSON
 //! value like any other.
 
 use crate::api::field_errors::{FieldErrors, Noted};

@@ -1,20 +1,20 @@
 //! What happened to a notification, in one order: its attempts and its changes.
 //!
-//! An attempt stands where it began. A line tells who did what and how it went; the answer of an
-//! attempt is told once, among the attempts.
+//! An attempt is placed by its beginning. An entry has what happened, by whom, and how it ended; the
+//! answer of an attempt is shown once, among the attempts.
 
 use crate::domain::attempt::Attempt;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
 use serde::Serialize;
 
-/// A line of a timeline.
+/// An entry of a timeline.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum TimelineEntryView<'a> {
     /// An attempt began.
     Attempt {
-        /// When.
+        /// When it began.
         at: String,
         /// `attempt`.
         kind: &'static str,
@@ -31,9 +31,9 @@ pub enum TimelineEntryView<'a> {
     },
     /// A change.
     Change {
-        /// When.
+        /// When it was made.
         at: String,
-        /// Which.
+        /// The kind of change.
         kind: &'a str,
         /// Who asked for it.
         actor: &'a str,

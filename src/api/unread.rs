@@ -3,7 +3,7 @@
 //! A server that answers (busy, no key, too large, no such route) and closes while the client is
 //! still sending resets the connection: many clients then report a broken pipe, and not the answer.
 //! So what is left of a small body is read first, and the connection stays open. With a large one the
-//! answer is sent at once, it says that the connection will be closed, and what still arrives
+//! answer is sent at once, it announces that the connection will be closed, and what still arrives
 //! is read and dropped within bounds ([`LeftStream::linger`]).
 
 use axum::Router;
@@ -40,7 +40,7 @@ const LINGER_IDLE_TIME: Duration = Duration::from_secs(5);
 /// Bytes that are dropped at once.
 const DROPPED_AT_ONCE: usize = 8 * 1024;
 
-/// A place for something that its borrower gives back when it is dropped.
+/// Holds a value that its borrower gives back when it is dropped.
 type LeftBehind<T> = Arc<Mutex<Option<T>>>;
 
 /// Answers the requests of one connection.
@@ -59,7 +59,7 @@ impl Answering {
         }
     }
 
-    /// Says, when the connection has ended, whether its last answer was sent before all of the body
+    /// After the connection has ended: whether its last answer was sent before all of the body
     /// was read.
     pub fn unread(&self) -> Arc<AtomicBool> {
         self.unread.clone()

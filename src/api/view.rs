@@ -55,7 +55,7 @@ struct AttemptView<'a> {
 pub struct FullView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
-    /// Since when and why nobody sends it, until somebody releases it.
+    /// Since when and why it is not sent, until it is released by hand.
     set_aside: Option<SetAsideView<'a>>,
     ladder: Box<RawValue>,
     transitions: Vec<TransitionView<'a>>,
@@ -86,13 +86,13 @@ pub struct ListView<'a> {
 }
 
 impl<'a> NotificationView<'a> {
-    /// How a notification stands that was just written down.
+    /// A notification that was just registered or changed.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         Self::seen(snapshot, Flights::Known)
     }
 
-    /// How a notification stands that was looked up.
+    /// A notification that was looked up.
     #[must_use]
     pub fn seen(snapshot: &'a Snapshot, flights: Flights) -> Self {
         let unknown = snapshot.state == State::Scheduled && flights == Flights::Unknown;

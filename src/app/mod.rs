@@ -215,7 +215,7 @@ fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
 fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
     let api_key = config.api.key.as_ref().map(|key| key.expose().to_string());
     if !address.ip().is_loopback() && api_key.is_none() {
-        tracing::warn!(%address, "the API is open to whoever reaches this address; set api-key");
+        tracing::warn!(%address, "the API is open to all who reach this address; set api-key");
     }
     ApiSettings {
         largest_body_bytes: config.api.largest_body_bytes,

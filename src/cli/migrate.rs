@@ -40,7 +40,7 @@ impl Args for MigrateArguments {
     }
 }
 
-/// Migrates and says what was applied.
+/// Migrates and prints what was applied.
 pub fn run(arguments: &MigrateArguments) -> Result<(), CommandFailure> {
     let journal = load_journal(&arguments.flags, |name| std::env::var_os(name))?;
     let applied = block_on(async {

@@ -1,7 +1,7 @@
-//! `ringback rebuild`: brings Redis to where the journal stands, beside servers at work.
+//! `ringback rebuild`: makes Redis agree with the journal, beside servers at work.
 //!
-//! Servers do that by themselves; this is for whoever does not want to wait, or does not trust
-//! what is in Redis. What is put back has the journal asked before it is sent, so it does no harm to
+//! Servers do that by themselves; this is for people who do not want to wait, or do not trust what is
+//! in Redis. The journal is asked before anything that was put back is sent, so it does no harm to
 //! rebuild once too often.
 
 use super::client::who;
@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 /// Notifications compared in one step.
 const PAGE: usize = 1_000;
-/// How often the servers are told that loading goes on.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How often Redis is written to, so that the servers see that loading goes on.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub struct RebuildArguments {
@@ -63,7 +63,7 @@ struct Stores {
     record: Record,
 }
 
-/// Puts back what is lacking and says how much it was.
+/// Puts back what is missing and prints how much it was.
 pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
     let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
     let one = match (&arguments.one_topic, &arguments.one_id) {
@@ -72,24 +72,24 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
         }
         _ => None,
     };
-    let said = block_on(async {
+    let report = block_on(async {
         let stores = open(&config).await?;
-        let said = match &one {
+        let done = match &one {
             Some(key) => stores.put_back(key).await,
             None if arguments.clear => stores.load(true).await,
             None if arguments.topic.is_some() || arguments.not_due => stores.some(arguments).await,
             None => stores.load(false).await,
         };
         stores.journal.close().await;
-        let mut said = said?;
+        let mut report = done?;
         if stores.record == Record::LeftOut {
-            said.push_str(
+            report.push_str(
                 "the histories do not show it: this journal is a server's own to write to\n",
             );
         }
-        Ok(said)
+        Ok(report)
     })?;
-    io::stdout().write_all(said.as_bytes())?;
+    io::stdout().write_all(report.as_bytes())?;
     Ok(())
 }
 
@@ -146,7 +146,7 @@ impl Stores {
             repair(journal, schedule, &differences, self.record).await
         };
         let repaired = repairing.await.map_err(failed)?;
-        let said = match (repaired.restored, repaired.moved) {
+        let result = match (repaired.restored, repaired.moved) {
             (0, 0) if snapshot.set_aside.is_some() => {
                 format!("{key} is set aside, so it is not put back; `ringback retry` releases it\n")
             }
@@ -156,7 +156,7 @@ impl Stores {
             }
             _ => format!("{key} is back in Redis\n"),
         };
-        Ok(loaded + &said)
+        Ok(loaded + &result)
     }
 
     /// Those of a topic, or those that are not due yet.
@@ -184,8 +184,8 @@ impl Stores {
     }
 
     /// Registers this instance in Redis, without which nothing can be changed in it. Servers do not go on
-    /// with a part of what was lost: so if Redis has lost something, everything is put back, which
-    /// this then tells.
+    /// with a part of what was lost: so if Redis has lost something, everything is put back, and
+    /// the text returned says so.
     async fn enter(&self) -> Result<String, CommandFailure> {
         let schedule = self.schedule.as_ref();
         let peeked = schedule.peek().await.map_err(anyhow::Error::from)?;
@@ -245,16 +245,16 @@ impl Stores {
         }
         let progress = self.progress("notifications put back").await?;
         let started = Instant::now();
-        let mut told = started;
+        let mut last_heartbeat = started;
         let journal = Some(Arc::clone(&self.journal));
         let mut resync = Resync::new(journal, schedule, schedule);
         let taken_over = || anyhow!("a server has taken over, and loads Redis from the journal");
         while resync.step().await.map_err(failed)? {
             progress.at(resync.done().read);
-            if told.elapsed() >= SIGN_OF_LIFE {
-                told = Instant::now();
-                let heard = schedule.proceed().await;
-                if !heard.map_err(anyhow::Error::from)? {
+            if last_heartbeat.elapsed() >= HEARTBEAT {
+                last_heartbeat = Instant::now();
+                let proceeds = schedule.proceed().await;
+                if !proceeds.map_err(anyhow::Error::from)? {
                     return Err(taken_over().into());
                 }
             }

@@ -37,7 +37,7 @@ impl Args for ServeArguments {
     }
 }
 
-/// Serves until it is told to stop.
+/// Serves until it is stopped by a signal.
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandFailure> {
     let config = ServeConfig::load(&arguments.flags, |name| std::env::var_os(name))?;
     telemetry::init(&config.log)?;

@@ -40,7 +40,7 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
         }
         None => line("next attempt", at(&one.next_attempt_at)),
     }
-    // Of an ended one the deadline says nothing any more.
+    // The deadline of an ended one does not matter any more.
     if one.ended_at.is_none() {
         line("deadline", at(&one.deadline_at));
     }

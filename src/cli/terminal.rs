@@ -1,4 +1,4 @@
-//! Text for people: colour only where somebody looks, tables, times, and nothing that could steer
+//! Text for people: colour only on a terminal, tables, times, and nothing that could steer
 //! the terminal.
 
 use crate::clock::{Clock as _, SystemClock};
@@ -58,14 +58,14 @@ impl Colours {
     }
 }
 
-/// Says in one line on standard error why a command fails.
+/// Prints in one line on standard error why a command fails.
 pub fn complain(problem: &str) {
     let line: Vec<&str> = problem.lines().map(str::trim).collect();
-    // Nobody is left to be told if this fails.
+    // If this fails, there is nowhere left to report it.
     let _ = writeln!(io::stderr(), "ringback: {}", clean(&line.join(" ")));
 }
 
-/// Says it in several lines, which are clean already.
+/// Prints it in several lines, which are clean already.
 pub fn complain_at_length(lines: &[String]) {
     let _ = writeln!(io::stderr(), "ringback: {}", lines.join("\n"));
 }
@@ -162,7 +162,7 @@ pub fn distance(away_ms: i64) -> String {
     }
 }
 
-/// How far something has come that takes its time; shown on standard error while somebody looks.
+/// The progress of a long task; shown on standard error if that is a terminal.
 pub struct ProgressDisplay(ProgressBar);
 
 impl ProgressDisplay {

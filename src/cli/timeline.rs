@@ -17,7 +17,7 @@ const WHAT: usize = 14;
 const REST: usize = 100 - AT - WHAT;
 /// Lines that a long text may take up.
 const MOST_LINES: usize = 3;
-/// An attempt that began later than this is said to be late, in milliseconds.
+/// An attempt that began later than this is shown as late, in milliseconds.
 const LATE_MS: i64 = 1_000;
 
 /// Something that happened, ready to be shown.
@@ -43,7 +43,7 @@ pub fn timeline(one: &NotificationDetails, colours: Colours, now_ms: i64, all: b
         one.timeline.iter().map(of_line).collect()
     };
     if events.is_empty() {
-        // What comes next was said already.
+        // What comes next is shown elsewhere already.
         return String::new();
     }
     let mut text = String::new();
@@ -106,7 +106,7 @@ fn ahead(one: &NotificationDetails, now_ms: i64) -> Vec<TimelineRow> {
 }
 
 impl TimelineRow {
-    /// The same with words in front of what it says.
+    /// The same with words in front of its text.
     fn saying(mut self, words: &str) -> Self {
         if let Some(Text::Plain(text)) = self.texts.first_mut() {
             text.insert_str(0, words);
@@ -151,7 +151,7 @@ impl TimelineRow {
         let mut facts = vec![attempt.outcome.clone()];
         facts.extend(attempt.status.map(|status| status.to_string()));
         match attempt.duration_ms {
-            // Whoever made it has died: nobody knows how long it took.
+            // The server that made it has died, so it is not known how long it took.
             0 if attempt.outcome == "interrupted" => {}
             0 => facts.push("in <1ms".to_string()),
             took_ms => facts.push(format!("in {}", duration::display_ms(took_ms))),

@@ -30,7 +30,7 @@ pub struct NotificationDetails {
     pub timeline: Vec<TimelineEntry>,
 }
 
-/// Since when and why nobody sends it.
+/// Since when and why it is not sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SetAsideDetails {

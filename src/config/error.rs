@@ -39,9 +39,9 @@ pub enum ConfigError {
     /// A file cannot be used.
     #[error("{}: {problem}", .path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be used.
         problem: String,
     },
     /// Neither store would survive a restart.

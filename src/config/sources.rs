@@ -26,7 +26,7 @@ impl fmt::Debug for Flags {
 
 type FileValues = BTreeMap<&'static str, (SettingOrigin, Vec<String>)>;
 
-/// Takes every setting over from the source that has the say.
+/// Takes every setting over from the source that goes first.
 pub(super) fn gather(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,

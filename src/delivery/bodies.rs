@@ -32,7 +32,7 @@ pub(super) struct BodyReader {
 /// What the bodies read for attempts may take together unless set otherwise, in bytes: what the most
 /// attempts of the default take with the largest bodies of the default.
 const BYTES: usize = 128 * 1024 * 1024;
-/// Bytes that one permit stands for.
+/// Bytes of one permit.
 const PERMIT_BYTES: usize = 1024;
 
 /// The memory for the bodies that are read for attempts.
@@ -54,7 +54,7 @@ pub(super) enum FoundBody {
     AtHand(AtHand),
     /// There was no memory for it in time, or the process ends; nothing was sent.
     NoMemory,
-    /// The journal cannot give it, for this reason: nobody can send it.
+    /// The journal cannot give it, for this reason; it cannot be sent.
     Unreadable(String),
 }
 

@@ -110,7 +110,7 @@ impl ReceiverConnector {
     {
         let (sender, connection) = self.http.handshake(stream).await?;
         tokio::spawn(async move {
-            // The call over it has been told of the error.
+            // The call over it has got the error.
             let _ = connection.await;
             watcher.ended();
         });
@@ -121,7 +121,7 @@ impl ReceiverConnector {
 /// The name that the receiver's certificate must be for.
 fn server_name(url: &Uri) -> Result<ServerName<'static>, NotOpened> {
     let host = url.host().unwrap_or_default();
-    // An IPv6 address stands in brackets.
+    // An IPv6 address is in brackets.
     let host = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))

@@ -38,7 +38,7 @@ pub async fn exchange(
         Ok(response) => response,
         Err(_) if connection.meter.is_too_late() => return Exchanged::TooLate,
         // What the library hands back, it has not begun to write; but a write that it has begun
-        // may have been of no byte, and that is for the socket to say.
+        // may have been of no byte, and only the socket knows.
         Err(error) if kept && (error.message().is_some() || connection.meter.nothing_written()) => {
             return Exchanged::Unsent;
         }
@@ -74,8 +74,8 @@ pub async fn exchange(
     })
 }
 
-/// Whether the receiver says that it closes the connection after this answer. That it then does so
-/// says nothing about the others.
+/// Whether the receiver announces that it closes the connection after this answer. That it then does so
+/// does not count against its other connections.
 fn says_it_closes(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| {
         let mut options = value.as_bytes().split(|byte| *byte == b',');
@@ -96,7 +96,7 @@ async fn read(response: Response<Incoming>) -> Result<(Vec<u8>, bool), (Vec<u8>,
                     return Ok((body, false));
                 }
             }
-            // Trailers say nothing that is asked for.
+            // Trailers are not used.
             Ok(Err(_)) => {}
             Err(error) => return Err((body, error)),
         }

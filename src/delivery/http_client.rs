@@ -39,7 +39,7 @@ pub struct HttpClientSettings {
     pub secret: SigningSecret,
     /// The limit of one attempt.
     pub timeout: Duration,
-    /// What receivers are told of who calls.
+    /// The `User-Agent` of calls to receivers.
     pub user_agent: String,
 }
 

@@ -1,7 +1,7 @@
 //! Idle connections, kept for the next call to the same origin.
 //!
-//! Which of them may be used is the matter of `delivery::reuse`; this file holds them, and tells the
-//! rules what becomes of them. Everything is bounded: the connections of an origin, those of all
+//! `delivery::reuse` has the rules for which of them may be used; this file holds them, and reports to the
+//! rules when one is seen open or closed. Everything is bounded: the connections of an origin, those of all
 //! together, the origins that something is remembered of, and the time that a connection is kept.
 
 use super::reuse::{IDLE, Reuse};

@@ -3,14 +3,13 @@
 //! The order is: ask the journal if the schedule may be behind it, make the attempt, write the
 //! outcome to the journal, settle the lease. Dying
 //!
-//! * before the call: nothing was sent; the lease expires and the attempt is made by whoever claims;
+//! * before the call: nothing was sent; the lease expires and the attempt is made after the next claim;
 //! * between the merchant's answer and the journal: the one case of a repeated delivery;
 //! * between the journal and the settlement: the lease expires, the next claim asks the journal and
 //!   settles without sending.
 //!
-//! A lease that expired may be held by somebody who lives on without knowing it, in the middle of a
-//! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
-//! change is refused.
+//! A server may go on without knowing that its lease has expired, in the middle of a change by hand. So the
+//! next worker of the notification raises its fence in the journal first, and that change is refused.
 
 use super::bodies::{AtHand, BodyReader, FoundBody};
 use super::failure::without_answer;
@@ -94,7 +93,7 @@ impl Worker {
             return;
         }
         let Some(answer) = self.call(&lease, body, measured, started_ms).await else {
-            // Most likely somebody else has it by now; to give it back does no harm.
+            // Probably another worker has it by now; to give it back does no harm.
             tracing::info!(
                 notification = %lease.entry.notification.key,
                 "not sent: its lease was over before it was begun"

@@ -1,9 +1,9 @@
-//! How the stores are doing, for whoever asks.
+//! How the stores are doing, for callers.
 
 use super::{Store, Work};
 use std::time::Duration;
 
-/// How a store stands.
+/// The state of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreState {
     /// It does all that is asked of it.

@@ -4,7 +4,7 @@
 //!
 //! * A kind of work *fails* from the start of its first failed call until a call of that kind is
 //!   answered. A check that succeeds ends it only while that kind of work is idle: none of its calls
-//!   is in flight, and none has failed for [`LONG`]. As long as calls are made, they say more.
+//!   is in flight, and none has failed for [`LONG`]. As long as calls are made, they count more.
 //! * A failure *counts* once more than one call has failed over [`CONFIRM`], or one over [`LONG`], or
 //!   a check of the store has failed. So a single broken connection is no outage. Calls in flight of
 //!   which none has come back for [`LONG`] count as well.
@@ -170,7 +170,7 @@ impl StoreHealth {
     }
 
     /// The store was checked; `None` if no answer came in time. While registrations are taken it may
-    /// be slow to answer, and while anything is done it may be busy: then work says more than a check.
+    /// be slow to answer, and while anything is done it may be busy: then work counts more than a check.
     pub(super) fn checked(
         &mut self,
         begun: Instant,

@@ -28,8 +28,8 @@ pub fn init(config: &LogConfig) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // It would say on standard error that standard error cannot be written to, and panic. Whoever
-        // read it may have gone, as a terminal does that was closed: the work goes on without a log.
+        // It would report on standard error that standard error cannot be written to, and panic. The
+        // reader may have gone, such as a closed terminal: the work goes on without a log.
         .log_internal_errors(false)
         .with_ansi(colours);
     match config.format {

@@ -118,7 +118,7 @@ fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::R
     )?;
     samples.gauge(
         "set_aside",
-        "Pending notifications that are not sent until somebody releases them, since the journal refuses them",
+        "Pending notifications that are not sent until they are released by hand, since the journal refuses them",
         None,
         journal.set_aside,
     )

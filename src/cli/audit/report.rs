@@ -16,13 +16,13 @@ use serde_json::{Value, json};
 
 /// Everything that was found.
 pub struct AuditReport {
-    /// Which journal.
+    /// The URL of the journal, without secrets.
     pub journal: String,
-    /// Which Redis.
+    /// The URL of Redis, without secrets.
     pub schedule: Option<String>,
-    /// What the journal says of itself, if there is one.
+    /// The totals of the journal, if there is one.
     pub totals: Option<JournalTotals>,
-    /// What the schedule says of itself, if it is in Redis.
+    /// The totals of the schedule, if it is in Redis.
     pub held: Option<ScheduleTotals>,
     /// What comparing both found.
     pub compared: Option<Compared>,
@@ -234,9 +234,11 @@ fn say_more(all: u64, named: usize, line: &mut impl FnMut(String)) {
 }
 
 fn row(difference: &Difference) -> Vec<String> {
-    let journal = difference.journal.map_or("unknown".to_string(), |stands| {
-        format!("{}, {}", stands.state, step(&stands.progress))
-    });
+    let journal = difference
+        .journal
+        .map_or("unknown".to_string(), |recorded| {
+            format!("{}, {}", recorded.state, step(&recorded.progress))
+        });
     let schedule = difference.schedule.map_or("not held".to_string(), |held| {
         format!("held, {}", step(&held.progress))
     });
@@ -335,10 +337,10 @@ fn difference_as_json(difference: &Difference) -> Value {
         "topic": difference.key.topic(),
         "id": difference.key.id(),
         "difference": kind,
-        "journal": difference.journal.map(|stands| {
-            let mut stood = step(&stands.progress);
-            stood["state"] = stands.state.as_str().into();
-            stood
+        "journal": difference.journal.map(|recorded| {
+            let mut shown = step(&recorded.progress);
+            shown["state"] = recorded.state.as_str().into();
+            shown
         }),
         "schedule": difference.schedule.map(|held| step(&held.progress)),
     })

@@ -1,4 +1,4 @@
-//! What is seen of the demonstration: on a terminal a board that is drawn anew, elsewhere a line
+//! What is seen of the demonstration: on a terminal a board that is redrawn, elsewhere a line
 //! for everything that happens.
 
 use super::merchant::Arrived;
@@ -52,7 +52,7 @@ impl Board {
         let mut out = io::stdout().lock();
         writeln!(
             out,
-            "{} notifications to a pretend merchant; the ladders are shortened: 1s 1s 2s stands for \
+            "{} notifications to a pretend merchant; the ladders are shortened: 1s 1s 2s is short for \
              4m 10m 10m",
             stories.len()
         )?;
@@ -118,7 +118,7 @@ impl Board {
         }
     }
 
-    /// Draws the board anew, on a terminal.
+    /// Redraws the board, on a terminal.
     pub fn draw(&mut self) -> Result<(), CommandFailure> {
         if !self.live {
             return Ok(());

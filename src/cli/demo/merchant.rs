@@ -1,4 +1,4 @@
-//! The pretend merchant: answers by its script, and tells what arrived.
+//! The pretend merchant: answers by its script, and reports what arrived.
 
 use super::stories::STORIES;
 use crate::cli::terminal::now_ms;
@@ -105,7 +105,7 @@ async fn answer(
     headers: HeaderMap,
     body: Bytes,
 ) -> (StatusCode, &'static str) {
-    let (Some(told), Some(made)) = (STORIES.get(story), script.made.get(story)) else {
+    let (Some(played), Some(made)) = (STORIES.get(story), script.made.get(story)) else {
         return (StatusCode::NOT_FOUND, "");
     };
     let header = |name: &str| {
@@ -124,7 +124,7 @@ async fn answer(
         )
         .is_ok();
     let call = made.fetch_add(1, Ordering::Relaxed);
-    let (status, answered) = told.replies[call.min(told.replies.len() - 1)];
+    let (status, answered) = played.replies[call.min(played.replies.len() - 1)];
     let arrived = Arrived {
         story,
         webhook_id: header("webhook-id"),

@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// When the notification that is to be cancelled is cancelled.
 const CANCEL_AFTER: Duration = Duration::from_secs(2);
 
-/// Plays all stories and says how they ended.
+/// Plays all stories and prints how they ended.
 pub fn run() -> Result<(), CommandFailure> {
     block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
@@ -149,7 +149,7 @@ impl Demonstration {
         self.board.attempted(telling.story, call, late_ms)
     }
 
-    /// Asks how a notification stands.
+    /// Asks for the state of a notification.
     async fn look(&mut self, index: usize) -> Result<(), CommandFailure> {
         let answer = self.ask(Method::GET, self.url(index, ""), None).await?;
         // The calls that led to this state were made before it.
@@ -165,7 +165,7 @@ impl Demonstration {
     /// Does what people do in this story: replays a dead letter, cancels before it is due.
     async fn step_in(&mut self, index: usize) -> Result<(), CommandFailure> {
         let telling = &self.tellings[index];
-        let (method, url, body, said) = match telling.story.twist {
+        let (method, url, body, note) = match telling.story.twist {
             Twist::Replayed if telling.state == "dead" && !telling.stepped_in => (
                 Method::POST,
                 self.url(index, "replay"),
@@ -187,7 +187,7 @@ impl Demonstration {
             Twist::None | Twist::Replayed | Twist::Cancelled => return Ok(()),
         };
         self.tellings[index].stepped_in = true;
-        self.board.note(&STORIES[index], said)?;
+        self.board.note(&STORIES[index], note)?;
         let answer = self.ask(method, url, body.as_ref()).await?;
         self.tellings[index].see(&answer);
         self.board.saw(&self.tellings[index])
@@ -233,7 +233,7 @@ impl TemporaryDir {
     fn make() -> Result<Self, CommandFailure> {
         let name = format!("ringback-demo-{}", Uuid::now_v7().simple());
         let path = std::env::temp_dir().join(name);
-        // Not recursive: a directory that is there already belongs to somebody else.
+        // Not recursive: a directory that exists already is not ours.
         DirBuilder::new()
             .mode(0o700)
             .create(&path)

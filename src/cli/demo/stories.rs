@@ -1,4 +1,4 @@
-//! The stories of the demonstration: what is registered, what the merchant says, how it must end.
+//! The stories of the demonstration: what is registered, what the merchant answers, how it must end.
 
 /// The topic of all notifications.
 pub const TOPIC: &str = "payment.succeeded";

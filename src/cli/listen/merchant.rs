@@ -28,7 +28,7 @@ const SHOWN_BYTES: usize = 1_024;
 /// Longest header value that is kept, in characters.
 const LONGEST_HEADER: usize = 200;
 
-/// What the merchant knows and how it was told to answer.
+/// What the merchant knows and how it answers.
 pub struct ListenMerchant {
     /// What calls must be signed with, if it is known.
     pub secret: Option<SigningSecret>,
@@ -40,7 +40,7 @@ pub struct ListenMerchant {
     pub fail_first: u32,
     /// How long an answer takes.
     pub delay: Duration,
-    /// Where calls are told.
+    /// Where calls are reported.
     pub calls: mpsc::Sender<ReceivedCall>,
 }
 
@@ -60,7 +60,7 @@ pub struct ReceivedCall {
     /// The `Ringback-Attempt`.
     pub attempt: Option<String>,
     /// What the signature is worth.
-    pub verdict: SignatureCheck,
+    pub signature: SignatureCheck,
     /// The body; `None` if it was too large or did not arrive.
     pub body: Option<ReceivedBody>,
     /// The status and the body of the answer.
@@ -135,7 +135,7 @@ async fn answer(State(shared): State<Arc<ListenState>>, request: Request) -> Res
     let body = read(&shared.reading, body).await;
     let now_ms = now_ms();
     let webhook_id = header("webhook-id");
-    let verdict = match &body {
+    let signature = match &body {
         Ok(body) => merchant.judge(&parts.headers, body, now_ms),
         Err(_) => SignatureCheck::Unverified,
     };
@@ -159,14 +159,14 @@ async fn answer(State(shared): State<Arc<ListenState>>, request: Request) -> Res
         webhook_id,
         topic: header("ringback-topic"),
         attempt: header("ringback-attempt"),
-        verdict,
+        signature,
         body: body.ok().map(|body| ReceivedBody {
             bytes: body.len(),
             beginning: body[..body.len().min(SHOWN_BYTES)].to_vec(),
         }),
         answered: (status.as_u16(), text.clone()),
     };
-    // Told before the wait: a caller that gives up takes this task with it. Fails only when
+    // Reported before the wait: a caller that gives up takes this task with it. Fails only when
     // we are stopping.
     let _ = merchant.calls.send(call).await;
     tokio::time::sleep(merchant.delay).await;

@@ -1,6 +1,6 @@
 //! `ringback listen`: a merchant on this machine, to see what deliveries look like.
 //!
-//! Verifies every call by Standard Webhooks, prints it, and answers as told. Listens on the
+//! Verifies every call by Standard Webhooks, prints it, and answers as the flags say. Listens on the
 //! loopback address alone. The first line printed is the address; each call is a line after it.
 
 mod merchant;
@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 const PRINT_QUEUE: usize = 256;
 /// Characters of a body in a line for people.
 const SHOWN_CHARACTERS: usize = 80;
-/// Where `serve` keeps its secret unless told otherwise.
+/// Where `serve` keeps its secret by default.
 const DEFAULT_DATA_DIR: &str = "./ringback-data";
 
 #[derive(Args)]
@@ -153,7 +153,7 @@ fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Com
     }
 }
 
-/// Prints a line at once: whoever reads it may be waiting for it.
+/// Prints a line and flushes it: a program that reads it may be waiting for it.
 fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
@@ -162,7 +162,7 @@ fn print(line: &str) -> io::Result<()> {
 
 fn as_text(call: &ReceivedCall, colours: Colours) -> String {
     let or_dash = |text: &Option<String>| text.as_deref().map_or("-".to_string(), clean);
-    let (verdict, style) = match &call.verdict {
+    let (verdict, style) = match &call.signature {
         SignatureCheck::Verified => ("verified".to_string(), Style::new().green()),
         SignatureCheck::Bad(error) => (format!("bad signature ({error})"), Style::new().red()),
         SignatureCheck::Unverified => ("unverified".to_string(), Style::new().yellow()),
@@ -188,7 +188,7 @@ fn as_text(call: &ReceivedCall, colours: Colours) -> String {
 }
 
 fn as_json(call: &ReceivedCall) -> String {
-    let (signature, problem) = match &call.verdict {
+    let (signature, problem) = match &call.signature {
         SignatureCheck::Verified => ("verified", None),
         SignatureCheck::Bad(error) => ("bad signature", Some(error.clone())),
         SignatureCheck::Unverified => ("unverified", None),

@@ -196,7 +196,7 @@ fn print_list(
 
 const NOT_OURS: &str = "the answer is not one of a Ringback server";
 
-/// The server's JSON, and a newline so that the shell's prompt stands on its own line.
+/// The server's JSON, and a newline so that the shell's prompt is on its own line.
 fn as_it_is(mut answer: Vec<u8>) -> Vec<u8> {
     if !answer.ends_with(b"\n") {
         answer.push(b'\n');

@@ -55,7 +55,7 @@ pub struct SendArguments {
 }
 
 impl SendArguments {
-    /// The JSON that registers what the arguments say.
+    /// The JSON of the registration that the arguments describe.
     pub fn registration(&self) -> Result<Value, CommandFailure> {
         check_topic(&self.topic).map_err(|error| CommandFailure::Usage(error.to_string()))?;
         let mut members = Map::new();

@@ -91,7 +91,7 @@ fn a_single_failed_call_is_no_outage() {
     assert_eq!(driven.answers(Work::Claim, 50), None);
     assert_eq!(driven.review(2_999), None);
     assert_eq!(driven.review(3_000), one);
-    // The next ones are told together.
+    // The next ones are logged together.
     for ms in (6_000..65_000).step_by(1_000) {
         assert_eq!(driven.fails(Work::Claim, ms), None);
         assert_eq!(driven.answers(Work::Claim, ms + 50), None);
@@ -105,7 +105,7 @@ fn a_single_failed_call_is_no_outage() {
 }
 
 #[test]
-fn a_failed_check_counts_at_once_and_a_good_one_ends_it_where_nobody_tries() {
+fn a_failed_check_counts_at_once_and_a_good_one_ends_it_where_no_calls_are_made() {
     let mut driven = Driven::new();
     driven.fails(Work::Accept, 0);
     let change = driven.checked(1, CallResult::Failed("refused".to_string()));
@@ -153,7 +153,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
         let ended = CallResult::Failed("canceled".to_string());
         let change = driven.store_health.end(Work::Accept, begun, now, ended);
         events.extend(change.event);
-        // Nothing is in flight until the next call, and yet somebody tries.
+        // Nothing is in flight until the next call, and yet calls are made.
         events.extend(driven.checked(begun_ms + 3_005, CallResult::Answered).event);
         assert_eq!(driven.state(begun_ms + 3_009).0, StoreState::Away);
     }
@@ -166,7 +166,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
 #[test]
 fn calls_that_fail_at_once_count_whatever_a_check_says_in_between() {
     let mut driven = Driven::new();
-    // Callers come again after a second, and a little later than they were told to.
+    // Callers come again after a second, and a little later than `Retry-After` asks for.
     for ms in (0..20_000).step_by(1_100) {
         driven.fails(Work::Accept, ms);
         for ms in (ms + 50..ms + 1_100).step_by(250) {
