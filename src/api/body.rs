@@ -17,7 +17,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The bounds of one body.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct BodyBounds {
     /// Maximum bytes.
     pub bytes: usize,
     /// Maximum time from the first byte to the last.
@@ -31,7 +31,7 @@ pub struct Bounds {
 pub async fn read_json(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
+    bounds: BodyBounds,
     share: &mut MemoryShare,
 ) -> Result<JsonText, Problem> {
     declared_json(headers)?;
@@ -52,7 +52,7 @@ pub async fn read_json(
 pub async fn read_optional_json(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
+    bounds: BodyBounds,
     share: &mut MemoryShare,
 ) -> Result<Option<JsonText>, Problem> {
     let text = read(headers, body, bounds, share).await?;
@@ -128,7 +128,7 @@ fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
 async fn read(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
+    bounds: BodyBounds,
     share: &mut MemoryShare,
 ) -> Result<Bytes, Problem> {
     not_packed(headers)?;

@@ -36,10 +36,10 @@ use auth::RequiredApiKey;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
-use body::Bounds;
+use body::BodyBounds;
 use concurrency_limit::ConcurrencyLimit;
 use problem::Problem;
-use registration::Measure;
+use registration::RegistrationContext;
 use request_memory::RequestMemory;
 use std::fmt;
 use std::sync::Arc;
@@ -121,30 +121,30 @@ pub struct Api {
 
 impl Api {
     /// The bounds of a request with one registration.
-    fn single_bounds(&self) -> Bounds {
+    fn single_bounds(&self) -> BodyBounds {
         let body_bytes = self.settings.largest_body_bytes;
         self.bounds(body_bytes.saturating_mul(LONGEST_ESCAPE) + BESIDE_BODY_BYTES)
     }
 
     /// The bounds of a request with many.
-    fn batch_bounds(&self) -> Bounds {
+    fn batch_bounds(&self) -> BodyBounds {
         self.bounds(self.single_bounds().bytes.max(LARGEST_BATCH_BYTES))
     }
 
     /// The bounds of a request with a few words.
-    fn small_bounds(&self) -> Bounds {
+    fn small_bounds(&self) -> BodyBounds {
         self.bounds(BESIDE_BODY_BYTES)
     }
 
-    fn bounds(&self, bytes: usize) -> Bounds {
-        Bounds {
+    fn bounds(&self, bytes: usize) -> BodyBounds {
+        BodyBounds {
             bytes,
             time: self.settings.body_time,
         }
     }
 
-    fn measure(&self) -> Measure {
-        Measure {
+    fn measure(&self) -> RegistrationContext {
+        RegistrationContext {
             largest_body_bytes: self.settings.largest_body_bytes,
             now_ms: self.service.clock().now_ms(),
         }

@@ -9,8 +9,8 @@ mod kind;
 pub use kind::ProblemKind;
 
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
-use crate::api::fields::Unreadable;
-use crate::api::registration::Invalid;
+use crate::api::fields::UnreadableJson;
+use crate::api::registration::InvalidRequest;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
@@ -78,13 +78,13 @@ impl Problem {
 
     /// A body that is no JSON object.
     #[must_use]
-    pub fn unreadable(unreadable: Unreadable) -> Self {
+    pub fn unreadable(unreadable: UnreadableJson) -> Self {
         match unreadable {
-            Unreadable::Syntax(error) => Self::new(
+            UnreadableJson::Syntax(error) => Self::new(
                 ProblemKind::Malformed,
                 format!("the body is not JSON: {error}"),
             ),
-            Unreadable::Kind(kind) => Self::fields(FieldErrors::one(
+            UnreadableJson::Kind(kind) => Self::fields(FieldErrors::one(
                 FieldLocation::Pointer(String::new()),
                 kind,
             )),
@@ -93,10 +93,10 @@ impl Problem {
 
     /// A body that is no registration.
     #[must_use]
-    pub fn invalid(invalid: Invalid) -> Self {
+    pub fn invalid(invalid: InvalidRequest) -> Self {
         match invalid {
-            Invalid::Unreadable(unreadable) => Self::unreadable(unreadable),
-            Invalid::Fields(errors) => Self::fields(errors),
+            InvalidRequest::Unreadable(unreadable) => Self::unreadable(unreadable),
+            InvalidRequest::Fields(errors) => Self::fields(errors),
         }
     }
 

@@ -5,7 +5,7 @@
 //! accepted. A client that was answered while it was still sending is given the time to read the answer
 //! ([`crate::api::unread`]).
 
-use crate::api::unread::{Answering, LentStream};
+use crate::api::unread::{ConnectionService, LentStream};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -53,7 +53,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         };
         // Without it small answers wait for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let service = Answering::new(router.clone());
+        let service = ConnectionService::new(router.clone());
         let unread = service.unread();
         let (stream, left) = LentStream::new(stream);
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));

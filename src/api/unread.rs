@@ -45,12 +45,12 @@ type LeftBehind<T> = Arc<Mutex<Option<T>>>;
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-pub struct Answering {
+pub struct ConnectionService {
     router: Router,
     unread: Arc<AtomicBool>,
 }
 
-impl Answering {
+impl ConnectionService {
     /// Answers by these routes.
     pub fn new(router: Router) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Answering {
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for Answering {
+impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -79,7 +79,7 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
         Box::pin(async move {
             let waits_for_consent = request.headers().contains_key(header::EXPECT);
             let left = LeftBehind::default();
-            let request = request.map(|body| Lent {
+            let request = request.map(|body| LentBody {
                 body: Some(body),
                 left: left.clone(),
             });
@@ -98,12 +98,12 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 }
 
 /// A request's body. What was not read of it is left behind when it is dropped.
-struct Lent {
+struct LentBody {
     body: Option<Incoming>,
     left: LeftBehind<Incoming>,
 }
 
-impl HttpBody for Lent {
+impl HttpBody for LentBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -131,7 +131,7 @@ impl HttpBody for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take()
             && !body.is_end_stream()

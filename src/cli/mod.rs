@@ -49,7 +49,7 @@ enum Command {
     Demo,
     /// Bring the schema of a journal up to date, and say what that took
     Migrate(migrate::MigrateArguments),
-    /// A merchant on this machine: verifies signatures, prints what arrives, answers as told
+    /// A merchant on this machine: verifies signatures, prints what arrives, answers as its flags say
     Listen(listen::ListenArguments),
     /// Counts what was registered against how it ended, and the journal against the schedule
     Audit(audit::AuditArguments),

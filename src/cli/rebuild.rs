@@ -57,7 +57,7 @@ pub struct RebuildArguments {
 }
 
 /// The stores, and whether what is done shows in the histories.
-struct Stores {
+struct RebuildStores {
     journal: Arc<dyn Journal>,
     schedule: Arc<RedisSchedule>,
     record: Record,
@@ -93,7 +93,7 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-async fn open(config: &StoresConfig) -> Result<Stores, CommandFailure> {
+async fn open(config: &StoresConfig) -> Result<RebuildStores, CommandFailure> {
     let journal = open_journal_beside(&config.journal, &instance_name()).await?;
     let journal = journal.ok_or_else(|| {
         CommandFailure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
@@ -111,7 +111,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, CommandFailure> {
                 .to_string(),
         )
     })?;
-    Ok(Stores {
+    Ok(RebuildStores {
         journal,
         schedule,
         record: if may_write_beside(&config.journal) {
@@ -122,7 +122,7 @@ async fn open(config: &StoresConfig) -> Result<Stores, CommandFailure> {
     })
 }
 
-impl Stores {
+impl RebuildStores {
     /// One notification alone.
     async fn put_back(&self, key: &Key) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;

@@ -43,7 +43,7 @@ pub(super) struct BodyMemory {
 }
 
 /// A body, and its memory if it was read for this attempt.
-pub(super) struct AtHand {
+pub(super) struct BodyAtHand {
     pub(super) bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -51,7 +51,7 @@ pub(super) struct AtHand {
 /// What looking for a body came to.
 pub(super) enum FoundBody {
     /// It is at hand.
-    AtHand(AtHand),
+    AtHand(BodyAtHand),
     /// There was no memory for it in time, or the process ends; nothing was sent.
     NoMemory,
     /// The journal cannot give it, for this reason; it cannot be sent.
@@ -92,7 +92,7 @@ impl BodyReader {
         let notification = &lease.entry.notification;
         let len = match &notification.body {
             Body::Here(bytes) => {
-                return FoundBody::AtHand(AtHand {
+                return FoundBody::AtHand(BodyAtHand {
                     bytes: bytes.clone(),
                     _permit: None,
                 });
@@ -115,7 +115,7 @@ impl BodyReader {
         loop {
             match recorder.body(key.clone(), len).await {
                 Ok(Some(bytes)) => {
-                    return FoundBody::AtHand(AtHand {
+                    return FoundBody::AtHand(BodyAtHand {
                         bytes,
                         _permit: permit,
                     });

@@ -1,7 +1,7 @@
 //! Opening connections to receivers: name, address filter, TCP, TLS, HTTP/1.1.
 
 use super::address_filter::{AddressFilter, Scheme};
-use super::pool::{Pool, ReceiverConnection, Watcher};
+use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
 use super::resolver::FilteringResolver;
 use super::socket::Socket;
 use bytes::Bytes;
@@ -41,7 +41,7 @@ pub struct ReceiverConnector {
 }
 
 /// Why there is no connection.
-pub type NotOpened = Box<dyn Error + Send + Sync>;
+pub type ConnectError = Box<dyn Error + Send + Sync>;
 
 impl ReceiverConnector {
     /// Connects to what the address filter lets pass.
@@ -76,7 +76,7 @@ impl ReceiverConnector {
         url: &Url,
         origin: &str,
         pool: &Pool,
-    ) -> Result<ReceiverConnection, NotOpened> {
+    ) -> Result<ReceiverConnection, ConnectError> {
         let url = Uri::try_from(url.as_str())?;
         let mut tcp = self.tcp.clone();
         let stream = tcp.call(url.clone()).await?.into_inner();
@@ -103,7 +103,7 @@ impl ReceiverConnector {
     async fn speak<Stream>(
         &self,
         stream: Stream,
-        watcher: Watcher,
+        watcher: ConnectionWatcher,
     ) -> Result<SendRequest<Full<Bytes>>, hyper::Error>
     where
         Stream: Read + Write + Send + Unpin + 'static,
@@ -119,7 +119,7 @@ impl ReceiverConnector {
 }
 
 /// The name that the receiver's certificate must be for.
-fn server_name(url: &Uri) -> Result<ServerName<'static>, NotOpened> {
+fn server_name(url: &Uri) -> Result<ServerName<'static>, ConnectError> {
     let host = url.host().unwrap_or_default();
     // An IPv6 address is in brackets.
     let host = host

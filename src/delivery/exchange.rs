@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use std::time::Instant;
 
 /// How it went.
-pub enum Exchanged {
+pub enum ExchangeResult {
     /// An answer came, or it is known why none did.
     Answered(Answer),
     /// A kept connection was closed before a byte of the request was written to it: the receiver
@@ -31,20 +31,20 @@ pub async fn exchange(
     origin: &str,
     pool: &Pool,
     until: Instant,
-) -> Exchanged {
+) -> ExchangeResult {
     let kept = connection.kept;
     connection.meter.begin(kept, until);
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
-        Err(_) if connection.meter.is_too_late() => return Exchanged::TooLate,
+        Err(_) if connection.meter.is_too_late() => return ExchangeResult::TooLate,
         // What the library hands back, it has not begun to write; but a write that it has begun
         // may have been of no byte, and only the socket knows.
         Err(error) if kept && (error.message().is_some() || connection.meter.nothing_written()) => {
-            return Exchanged::Unsent;
+            return ExchangeResult::Unsent;
         }
         Err(error) => {
             let error = error.into_error();
-            return Exchanged::Answered(if kept && is_broken_off(&error) {
+            return ExchangeResult::Answered(if kept && is_broken_off(&error) {
                 pool.failed(origin, Instant::now());
                 closed_after_keeping()
             } else {
@@ -56,7 +56,7 @@ pub async fn exchange(
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
     let read = read(response).await;
-    Exchanged::Answered(match read {
+    ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
@@ -162,7 +162,9 @@ mod tests {
         let until = Instant::now() + TRIAL;
         let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool, until);
         let (exchanged, ()) = tokio::join!(calling, answering);
-        assert!(matches!(exchanged, Exchanged::Answered(answer) if answer.status == Some(200)));
+        assert!(
+            matches!(exchanged, ExchangeResult::Answered(answer) if answer.status == Some(200))
+        );
     }
 
     #[tokio::test]
@@ -198,7 +200,7 @@ mod tests {
             let (request, until) = (request.expect("a request"), Instant::now());
             let ack = AckRule::Success;
             let exchanged = exchange(connection, request, ack, ORIGIN, &pool, until).await;
-            assert!(matches!(exchanged, Exchanged::TooLate));
+            assert!(matches!(exchanged, ExchangeResult::TooLate));
         }
         ended.await.expect("no panic");
         other_ended.await.expect("no panic");

@@ -7,7 +7,7 @@
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::connector::ReceiverConnector;
-use super::exchange::{Exchanged, exchange};
+use super::exchange::{ExchangeResult, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
 use crate::domain::attempt::{Answer, Outcome};
@@ -130,7 +130,7 @@ impl HttpClient {
                 without_answer(Outcome::Blocked, format!("it cannot be sent: {error}"))
             })
         };
-        let sent = async |connection| -> Result<Exchanged, Answer> {
+        let sent = async |connection| -> Result<ExchangeResult, Answer> {
             let ack = notification.ack;
             Ok(exchange(connection, request()?, ack, origin, &self.pool, until).await)
         };
@@ -145,9 +145,9 @@ impl HttpClient {
                 },
             };
             match sent(connection).await {
-                Ok(Exchanged::Answered(answer)) | Err(answer) => return Some(answer),
-                Ok(Exchanged::TooLate) => return None,
-                Ok(Exchanged::Unsent) => {}
+                Ok(ExchangeResult::Answered(answer)) | Err(answer) => return Some(answer),
+                Ok(ExchangeResult::TooLate) => return None,
+                Ok(ExchangeResult::Unsent) => {}
             }
         }
     }

@@ -38,8 +38,8 @@ pub struct ReceiverConnection {
 #[derive(Clone, Default)]
 pub struct Pool(Arc<Mutex<PoolState>>);
 
-/// Tells a pool that a connection has ended.
-pub struct Watcher {
+/// Reports to a pool that a connection has ended.
+pub struct ConnectionWatcher {
     pool: Weak<Mutex<PoolState>>,
     origin: Box<str>,
     id: u64,
@@ -115,11 +115,11 @@ impl Pool {
         }
     }
 
-    /// Numbers a connection that is being opened, and gives what must be told of its end.
-    pub fn watcher(&self, origin: &str) -> Watcher {
+    /// Numbers a connection that is being opened, and returns the watcher that reports its end.
+    pub fn watcher(&self, origin: &str) -> ConnectionWatcher {
         let mut shared = self.lock();
         shared.opened += 1;
-        Watcher {
+        ConnectionWatcher {
             pool: Arc::downgrade(&self.0),
             origin: origin.into(),
             id: shared.opened,
@@ -131,7 +131,7 @@ impl Pool {
     }
 }
 
-impl Watcher {
+impl ConnectionWatcher {
     /// The connection's number.
     pub fn id(&self) -> u64 {
         self.id

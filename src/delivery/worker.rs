@@ -11,7 +11,7 @@
 //! A server may go on without knowing that its lease has expired, in the middle of a change by hand. So the
 //! next worker of the notification raises its fence in the journal first, and that change is refused.
 
-use super::bodies::{AtHand, BodyReader, FoundBody};
+use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -109,7 +109,7 @@ impl Worker {
     async fn call(
         &self,
         lease: &Lease,
-        body: AtHand,
+        body: BodyAtHand,
         measured: Instant,
         started_ms: i64,
     ) -> Option<Answer> {

@@ -6,7 +6,7 @@
 //! the state of the store is the same for all, and a worker may go on for long after its call. If the
 //! call of that worker hangs, the others try after [`POLL_INTERVAL`].
 
-use super::{Health, Store, Watch, lock};
+use super::{Health, Store, StoreWatch, lock};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -127,7 +127,7 @@ impl Backoff {
 
     /// A worker that goes away before its call leaves the turn to the next one.
     fn end_turn(&mut self) {
-        let watch: Option<&Watch> = self.health.watch(self.store);
+        let watch: Option<&StoreWatch> = self.health.watch(self.store);
         if let (Some(turn), Some(watch)) = (self.turn.take(), watch) {
             watch.turns.end(turn);
         }

@@ -1,6 +1,6 @@
 //! How the stores are doing: the one place that knows, and the one that logs it.
 //!
-//! `journal::watched` and `schedule::watched` stand before the stores and report every call;
+//! `journal::watched` and `schedule::watched` wrap the stores and report every call;
 //! `maintenance::probe` checks a store that is in trouble, and so does every request for `/readyz`. From
 //! that, `store_health` decides what is an outage. What follows:
 //!
@@ -57,13 +57,13 @@ const CHECK_SHARED_FOR: Duration = Duration::from_millis(100);
 /// How the stores of one server are doing.
 #[derive(Debug)]
 pub struct Health {
-    journal: Option<Watch>,
-    schedule: Watch,
+    journal: Option<StoreWatch>,
+    schedule: StoreWatch,
     dispatching: Mutex<Option<Dispatching>>,
 }
 
 #[derive(Debug)]
-struct Watch {
+struct StoreWatch {
     store_health: Mutex<StoreHealth>,
     /// Changes whenever work that failed is done again.
     returned: watch::Sender<()>,
@@ -97,8 +97,8 @@ impl Health {
     #[must_use]
     pub fn new(journal: bool) -> Arc<Self> {
         Arc::new(Self {
-            journal: journal.then(Watch::new),
-            schedule: Watch::new(),
+            journal: journal.then(StoreWatch::new),
+            schedule: StoreWatch::new(),
             dispatching: Mutex::new(None),
         })
     }
@@ -241,7 +241,7 @@ impl Health {
         }
     }
 
-    fn watch(&self, store: Store) -> Option<&Watch> {
+    fn watch(&self, store: Store) -> Option<&StoreWatch> {
         match store {
             Store::Journal => self.journal.as_ref(),
             Store::Schedule => Some(&self.schedule),
@@ -249,7 +249,7 @@ impl Health {
     }
 }
 
-impl Watch {
+impl StoreWatch {
     fn new() -> Self {
         Self {
             store_health: Mutex::default(),

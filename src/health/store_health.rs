@@ -32,7 +32,7 @@ const BRIEF_LOG_INTERVAL: Duration = Duration::from_secs(60);
 /// The health of one store.
 #[derive(Debug, Default)]
 pub(super) struct StoreHealth {
-    works: [Tally; Work::ALL.len()],
+    works: [WorkTally; Work::ALL.len()],
     outage: Option<Outage>,
     /// Calls that have failed since all was well.
     failed: u64,
@@ -48,7 +48,7 @@ pub(super) struct StoreHealth {
 
 /// What is known of one kind of work.
 #[derive(Debug, Default)]
-struct Tally {
+struct WorkTally {
     in_flight: usize,
     /// When a call last came back, or when the first of those in flight began.
     moved: Option<Instant>,
@@ -102,7 +102,7 @@ impl Failing {
     }
 }
 
-impl Tally {
+impl WorkTally {
     /// Whether no calls are made for this kind of work, so that only a check can find out whether it works.
     fn is_idle(&self, now: Instant) -> bool {
         let last = self.failing.as_ref().and_then(|failing| failing.last);

@@ -1,9 +1,9 @@
 //! What is seen of the demonstration: on a terminal a board that is redrawn, elsewhere a line
 //! for everything that happens.
 
-use super::merchant::Arrived;
+use super::merchant::ArrivedCall;
 use super::stories::Story;
-use super::telling::Telling;
+use super::story_progress::StoryProgress;
 use crate::cli::CommandFailure;
 use crate::cli::terminal::{Colours, clean, start_of};
 use owo_colors::Style;
@@ -71,7 +71,7 @@ impl Board {
     pub fn attempted(
         &mut self,
         story: &'static Story,
-        call: &Arrived,
+        call: &ArrivedCall,
         late_ms: Option<i64>,
     ) -> Result<(), CommandFailure> {
         let answered = start_of(call.answered, 24);
@@ -88,22 +88,22 @@ impl Board {
     }
 
     /// The state or the number of attempts ahead has changed.
-    pub fn saw(&mut self, telling: &Telling) -> Result<(), CommandFailure> {
-        let Some(row) = self.row(telling.story) else {
+    pub fn saw(&mut self, progress: &StoryProgress) -> Result<(), CommandFailure> {
+        let Some(row) = self.row(progress.story) else {
             return Ok(());
         };
-        row.attempts_left = telling.attempts_left;
-        if row.state == telling.state {
+        row.attempts_left = progress.attempts_left;
+        if row.state == progress.state {
             return Ok(());
         }
-        row.state.clone_from(&telling.state);
+        row.state.clone_from(&progress.state);
         if self.live {
             return self.draw();
         }
-        let cause = telling.cause.as_deref();
+        let cause = progress.cause.as_deref();
         let cause = cause.map_or(String::new(), |cause| format!(" ({})", clean(cause)));
-        let state = self.colours.state(&telling.state);
-        self.line(telling.story, &format!("{state}{cause}"))
+        let state = self.colours.state(&progress.state);
+        self.line(progress.story, &format!("{state}{cause}"))
     }
 
     /// Something worth a line has happened.
@@ -140,24 +140,24 @@ impl Board {
     }
 
     /// The sum, and what to try next.
-    pub fn close(&mut self, tellings: &[Telling], well: bool) -> Result<(), CommandFailure> {
+    pub fn close(&mut self, progress: &[StoryProgress], well: bool) -> Result<(), CommandFailure> {
         self.draw()?;
         self.restore();
         let count = |states: &[&str]| {
-            let among = |telling: &&Telling| states.contains(&telling.state.as_str());
-            tellings.iter().filter(among).count()
+            let among = |progress: &&StoryProgress| states.contains(&progress.state.as_str());
+            progress.iter().filter(among).count()
         };
         let mut out = io::stdout().lock();
         writeln!(
             out,
             "\nregistered {} = delivered {} + dead {} + cancelled {} + pending {}",
-            tellings.len(),
+            progress.len(),
             count(&["delivered"]),
             count(&["dead"]),
             count(&["cancelled"]),
             count(&["scheduled", "in_flight"]),
         )?;
-        let late = tellings.iter().flat_map(|telling| &telling.late_ms);
+        let late = progress.iter().flat_map(|progress| &progress.late_ms);
         if let Some(latest_ms) = late.max().filter(|_| well) {
             writeln!(
                 out,

@@ -21,7 +21,7 @@ const QUEUE: usize = 64;
 
 /// One call that arrived.
 #[derive(Debug, Clone)]
-pub struct Arrived {
+pub struct ArrivedCall {
     /// The index of its story.
     pub story: usize,
     /// Its `Webhook-Id`.
@@ -39,13 +39,13 @@ pub struct Arrived {
 /// The merchant; it closes when dropped.
 pub struct DemoMerchant {
     address: SocketAddr,
-    calls: mpsc::Receiver<Arrived>,
+    calls: mpsc::Receiver<ArrivedCall>,
     serving: AbortHandle,
 }
 
 struct MerchantScript {
     secret: SigningSecret,
-    calls: mpsc::Sender<Arrived>,
+    calls: mpsc::Sender<ArrivedCall>,
     /// How many calls each story has had.
     made: Vec<AtomicUsize>,
 }
@@ -80,7 +80,7 @@ impl DemoMerchant {
     }
 
     /// The next call. Waits for ever if none comes.
-    pub async fn called(&mut self) -> Arrived {
+    pub async fn called(&mut self) -> ArrivedCall {
         match self.calls.recv().await {
             Some(call) => call,
             None => std::future::pending().await,
@@ -88,7 +88,7 @@ impl DemoMerchant {
     }
 
     /// A call that has come already.
-    pub fn called_meanwhile(&mut self) -> Option<Arrived> {
+    pub fn called_meanwhile(&mut self) -> Option<ArrivedCall> {
         self.calls.try_recv().ok()
     }
 }
@@ -125,7 +125,7 @@ async fn answer(
         .is_ok();
     let call = made.fetch_add(1, Ordering::Relaxed);
     let (status, answered) = played.replies[call.min(played.replies.len() - 1)];
-    let arrived = Arrived {
+    let arrived = ArrivedCall {
         story,
         webhook_id: header("webhook-id"),
         attempt: header("ringback-attempt"),

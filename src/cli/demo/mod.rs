@@ -7,7 +7,7 @@
 mod board;
 mod merchant;
 mod stories;
-mod telling;
+mod story_progress;
 
 use super::client::Client;
 use super::terminal::now_ms;
@@ -18,7 +18,7 @@ use crate::domain::signature::SigningSecret;
 use anyhow::{Context as _, anyhow};
 use board::Board;
 use ipnet::{IpNet, Ipv4Net};
-use merchant::{Arrived, DemoMerchant};
+use merchant::{ArrivedCall, DemoMerchant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs::DirBuilder;
@@ -27,7 +27,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use stories::{STORIES, TOPIC, Twist};
-use telling::Telling;
+use story_progress::StoryProgress;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
@@ -83,7 +83,7 @@ struct Demonstration {
     client: Client,
     merchant: DemoMerchant,
     board: Board,
-    tellings: Vec<Telling>,
+    progress: Vec<StoryProgress>,
     started: Instant,
 }
 
@@ -93,7 +93,7 @@ impl Demonstration {
             client,
             merchant,
             board: Board::new(),
-            tellings: STORIES.iter().map(Telling::new).collect(),
+            progress: STORIES.iter().map(StoryProgress::new).collect(),
             started: Instant::now(),
         }
     }
@@ -136,17 +136,17 @@ impl Demonstration {
         });
         let url = self.client.url(&["notifications"]);
         let answer = self.ask(Method::POST, url, Some(&registration)).await?;
-        self.tellings[index].see(&answer);
-        self.board.saw(&self.tellings[index])
+        self.progress[index].see(&answer);
+        self.board.saw(&self.progress[index])
     }
 
     /// A call has arrived at the merchant.
-    fn hear(&mut self, call: &Arrived) -> Result<(), CommandFailure> {
-        let Some(telling) = self.tellings.get_mut(call.story) else {
+    fn hear(&mut self, call: &ArrivedCall) -> Result<(), CommandFailure> {
+        let Some(progress) = self.progress.get_mut(call.story) else {
             return Ok(());
         };
-        let late_ms = telling.hear(call);
-        self.board.attempted(telling.story, call, late_ms)
+        let late_ms = progress.hear(call);
+        self.board.attempted(progress.story, call, late_ms)
     }
 
     /// Asks for the state of a notification.
@@ -156,25 +156,25 @@ impl Demonstration {
         while let Some(call) = self.merchant.called_meanwhile() {
             self.hear(&call)?;
         }
-        if self.tellings[index].see(&answer) {
-            self.board.saw(&self.tellings[index])?;
+        if self.progress[index].see(&answer) {
+            self.board.saw(&self.progress[index])?;
         }
         Ok(())
     }
 
     /// Does what people do in this story: replays a dead letter, cancels before it is due.
     async fn step_in(&mut self, index: usize) -> Result<(), CommandFailure> {
-        let telling = &self.tellings[index];
-        let (method, url, body, note) = match telling.story.twist {
-            Twist::Replayed if telling.state == "dead" && !telling.stepped_in => (
+        let progress = &self.progress[index];
+        let (method, url, body, note) = match progress.story.twist {
+            Twist::Replayed if progress.state == "dead" && !progress.stepped_in => (
                 Method::POST,
                 self.url(index, "replay"),
                 Some(json!({ "reason": "the merchant has repaired its page" })),
                 "replayed by hand",
             ),
             Twist::Cancelled
-                if telling.state == "scheduled"
-                    && !telling.stepped_in
+                if progress.state == "scheduled"
+                    && !progress.stepped_in
                     && self.started.elapsed() >= CANCEL_AFTER =>
             {
                 (
@@ -186,20 +186,24 @@ impl Demonstration {
             }
             Twist::None | Twist::Replayed | Twist::Cancelled => return Ok(()),
         };
-        self.tellings[index].stepped_in = true;
+        self.progress[index].stepped_in = true;
         self.board.note(&STORIES[index], note)?;
         let answer = self.ask(method, url, body.as_ref()).await?;
-        self.tellings[index].see(&answer);
-        self.board.saw(&self.tellings[index])
+        self.progress[index].see(&answer);
+        self.board.saw(&self.progress[index])
     }
 
     fn over(&self) -> bool {
-        self.tellings.iter().all(|telling| telling.over(now_ms()))
+        self.progress.iter().all(|progress| progress.over(now_ms()))
     }
 
     fn close(mut self) -> Result<Vec<String>, CommandFailure> {
-        let problems: Vec<String> = self.tellings.iter().flat_map(Telling::problems).collect();
-        self.board.close(&self.tellings, problems.is_empty())?;
+        let problems: Vec<String> = self
+            .progress
+            .iter()
+            .flat_map(StoryProgress::problems)
+            .collect();
+        self.board.close(&self.progress, problems.is_empty())?;
         Ok(problems)
     }
 

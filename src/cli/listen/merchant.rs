@@ -59,7 +59,7 @@ pub struct ReceivedCall {
     pub topic: Option<String>,
     /// The `Ringback-Attempt`.
     pub attempt: Option<String>,
-    /// What the signature is worth.
+    /// Whether the signature is right.
     pub signature: SignatureCheck,
     /// The body; `None` if it was too large or did not arrive.
     pub body: Option<ReceivedBody>,
@@ -76,7 +76,7 @@ pub struct ReceivedBody {
     pub beginning: Vec<u8>,
 }
 
-/// What a signature is worth.
+/// The result of verifying a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignatureCheck {
     /// It matches.
