@@ -73,9 +73,9 @@ where
             let mut held: Option<QueuedRequest<Request, Reply>> = None;
             loop {
                 let first = match held.take() {
-                    Some(slot) => slot,
+                    Some(queued) => queued,
                     None => match waiting.recv().await {
-                        Some(slot) => slot,
+                        Some(queued) => queued,
                         None => return,
                     },
                 };
@@ -87,19 +87,19 @@ where
                 let mut requests = vec![first.request];
                 let mut replies = vec![first.reply];
                 while requests.len() < limits.requests {
-                    let Ok(slot) = waiting.try_recv() else {
+                    let Ok(queued) = waiting.try_recv() else {
                         break;
                     };
-                    if !slot.is_wanted() {
+                    if !queued.is_wanted() {
                         continue;
                     }
-                    bytes += weigh(&slot.request);
+                    bytes += weigh(&queued.request);
                     if bytes > limits.bytes {
-                        held = Some(slot);
+                        held = Some(queued);
                         break;
                     }
-                    requests.push(slot.request);
-                    replies.push(slot.reply);
+                    requests.push(queued.request);
+                    replies.push(queued.reply);
                 }
                 // A task of its own, so that a panic costs one batch (its callers get BatchLost) and
                 // not every batch to come.
@@ -120,12 +120,12 @@ where
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
         let since = Instant::now();
-        let slot = QueuedRequest {
+        let queued = QueuedRequest {
             request,
             reply,
             since,
         };
-        tokio::time::timeout(LONGEST_WAIT, self.queue.send(slot))
+        tokio::time::timeout(LONGEST_WAIT, self.queue.send(queued))
             .await
             .map_err(|_| BatchLost)?
             .map_err(|_| BatchLost)?;

@@ -137,7 +137,7 @@ impl Health {
         });
     }
 
-    /// From now on something is claimed at least this often, or an attempt has gone astray; `None`
+    /// From now on something is claimed at least this often, or attempts are stuck; `None`
     /// when the dispatcher is about to stop.
     pub fn expect_claims(&self, within: Option<Duration>) {
         *lock(&self.dispatching) = within.map(|within| Dispatching {

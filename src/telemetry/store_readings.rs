@@ -25,7 +25,7 @@ pub struct StoreReadings {
 /// How many notifications the journal holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalReading {
-    /// All.
+    /// The sum of all states.
     pub registered: u64,
     /// Neither delivered nor dead nor cancelled.
     pub pending: u64,
