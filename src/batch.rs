@@ -34,13 +34,13 @@ pub const LONGEST_WAIT: Duration = Duration::from_secs(3);
 #[error("the batch was not executed")]
 pub struct BatchLost;
 
-struct Slot<Request, Reply> {
+struct QueuedRequest<Request, Reply> {
     request: Request,
     reply: oneshot::Sender<Reply>,
     since: Instant,
 }
 
-impl<Request, Reply> Slot<Request, Reply> {
+impl<Request, Reply> QueuedRequest<Request, Reply> {
     fn is_wanted(&self) -> bool {
         !self.reply.is_closed() && self.since.elapsed() <= LONGEST_WAIT
     }
@@ -49,7 +49,7 @@ impl<Request, Reply> Slot<Request, Reply> {
 /// A handle for handing requests in. Dropping it ends the task behind it.
 #[derive(Debug)]
 pub struct Batcher<Request, Reply> {
-    queue: mpsc::Sender<Slot<Request, Reply>>,
+    queue: mpsc::Sender<QueuedRequest<Request, Reply>>,
 }
 
 impl<Request, Reply> Batcher<Request, Reply>
@@ -57,7 +57,7 @@ where
     Request: Send + 'static,
     Reply: Send + 'static,
 {
-    /// Starts the task. `weigh` says how many bytes a request carries; `call` runs a batch
+    /// Starts the task. `weigh` returns how many bytes a request carries; `call` runs a batch
     /// and gives one reply per request, in order.
     pub fn start<Call, Calling>(
         limits: BatchLimits,
@@ -68,14 +68,14 @@ where
         Call: FnMut(Vec<Request>) -> Calling + Send + 'static,
         Calling: Future<Output = Vec<Reply>> + Send + 'static,
     {
-        let (queue, mut waiting) = mpsc::channel::<Slot<Request, Reply>>(limits.queue);
+        let (queue, mut waiting) = mpsc::channel::<QueuedRequest<Request, Reply>>(limits.queue);
         tokio::spawn(async move {
-            let mut held: Option<Slot<Request, Reply>> = None;
+            let mut held: Option<QueuedRequest<Request, Reply>> = None;
             loop {
                 let first = match held.take() {
-                    Some(slot) => slot,
+                    Some(queued) => queued,
                     None => match waiting.recv().await {
-                        Some(slot) => slot,
+                        Some(queued) => queued,
                         None => return,
                     },
                 };
@@ -87,19 +87,19 @@ where
                 let mut requests = vec![first.request];
                 let mut replies = vec![first.reply];
                 while requests.len() < limits.requests {
-                    let Ok(slot) = waiting.try_recv() else {
+                    let Ok(queued) = waiting.try_recv() else {
                         break;
                     };
-                    if !slot.is_wanted() {
+                    if !queued.is_wanted() {
                         continue;
                     }
-                    bytes += weigh(&slot.request);
+                    bytes += weigh(&queued.request);
                     if bytes > limits.bytes {
-                        held = Some(slot);
+                        held = Some(queued);
                         break;
                     }
-                    requests.push(slot.request);
-                    replies.push(slot.reply);
+                    requests.push(queued.request);
+                    replies.push(queued.reply);
                 }
                 // A task of its own, so that a panic costs one batch (its callers get BatchLost) and
                 // not every batch to come.
@@ -116,16 +116,16 @@ where
     /// Hands one request in and waits for its reply.
     ///
     /// # Errors
-    /// [`BatchLost`] if nobody answers; the request may or may not have been executed.
+    /// [`BatchLost`] if there is no reply; the request may or may not have been executed.
     pub async fn call(&self, request: Request) -> Result<Reply, BatchLost> {
         let (reply, replied) = oneshot::channel();
         let since = Instant::now();
-        let slot = Slot {
+        let queued = QueuedRequest {
             request,
             reply,
             since,
         };
-        tokio::time::timeout(LONGEST_WAIT, self.queue.send(slot))
+        tokio::time::timeout(LONGEST_WAIT, self.queue.send(queued))
             .await
             .map_err(|_| BatchLost)?
             .map_err(|_| BatchLost)?;

@@ -1,7 +1,7 @@
-//! Who may ask, and in whose name.
+//! Who may call the API, and on whose behalf.
 
-use crate::api::field_errors::{FieldErrors, Place};
-use crate::api::problem::{Kind, Problem};
+use crate::api::field_errors::{FieldErrors, FieldLocation};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::journal::Actor;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
@@ -11,18 +11,18 @@ use http::{HeaderMap, header};
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
 
-/// The header in which a caller may say on whose behalf it asks; the history keeps it.
+/// The header in which a caller may name on whose behalf it asks; the history keeps it.
 pub const ACTOR_HEADER: &str = "Ringback-Actor";
 /// Longest name of an actor, in bytes.
 const LONGEST_ACTOR: usize = 64;
-/// Who asked, if the caller does not say.
+/// Who asked, if the header is missing.
 const DEFAULT_ACTOR: &str = "api";
 
 /// The key that callers must show, if there is one.
 #[derive(Clone)]
-pub struct ApiKey(Option<Arc<str>>);
+pub struct RequiredApiKey(Option<Arc<str>>);
 
-impl ApiKey {
+impl RequiredApiKey {
     /// Asks for this key, or for none.
     #[must_use]
     pub fn new(key: Option<&str>) -> Self {
@@ -48,17 +48,17 @@ impl ApiKey {
 }
 
 /// Lets a request through if it shows the key and no other site's page made a browser send it.
-pub async fn admit(State(key): State<ApiKey>, request: Request, next: Next) -> Response {
+pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Next) -> Response {
     if !key.admits(request.headers()) {
         return Problem::new(
-            Kind::Unauthorized,
+            ProblemKind::Unauthorized,
             "send the server's API key in the header `Authorization: Bearer KEY`",
         )
         .into_response();
     }
     if !request.method().is_safe() && from_another_site(request.headers()) {
         return Problem::new(
-            Kind::CrossSite,
+            ProblemKind::CrossSite,
             "a page of another site asked for this; a change must come from a program or from this server's own pages",
         )
         .into_response();
@@ -66,7 +66,7 @@ pub async fn admit(State(key): State<ApiKey>, request: Request, next: Next) -> R
     next.run(request).await
 }
 
-/// Browsers say so themselves (Fetch Metadata); programs do not send the header. Without this, any
+/// Browsers send this header themselves (Fetch Metadata); programs do not. Without this, any
 /// page could replay or retry on a server that listens on the visitor's machine without a key.
 fn from_another_site(headers: &HeaderMap) -> bool {
     headers
@@ -93,7 +93,7 @@ fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
     };
     let refuse = |detail: &str| {
         Err(Problem::fields(FieldErrors::one(
-            Place::Header(ACTOR_HEADER),
+            FieldLocation::Header(ACTOR_HEADER),
             detail,
         )))
     };
@@ -107,7 +107,7 @@ fn read_actor(headers: &HeaderMap) -> Result<Actor, Problem> {
     }
     let actor = Actor(name.into());
     if actor.is_the_server() {
-        return refuse("this name stands for the server itself");
+        return refuse("this name is reserved for the server itself");
     }
     Ok(actor)
 }
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn only_the_very_key_is_admitted() {
         fn check(shown: &[u8], expected: bool) {
-            let key = ApiKey::new(Some("s3cret"));
+            let key = RequiredApiKey::new(Some("s3cret"));
             assert_eq!(key.admits(&headers("authorization", shown)), expected);
         }
         check(b"Bearer s3cret", true);
@@ -140,8 +140,8 @@ mod tests {
         check(b"Basic s3cret", false);
         check(b"s3cret", false);
         check(b"\xff\xff\xff\xff\xff\xff\xff\xff", false);
-        assert!(!ApiKey::new(Some("s3cret")).admits(&HeaderMap::new()));
-        assert!(ApiKey::new(None).admits(&HeaderMap::new()));
+        assert!(!RequiredApiKey::new(Some("s3cret")).admits(&HeaderMap::new()));
+        assert!(RequiredApiKey::new(None).admits(&HeaderMap::new()));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! `POST /v1/notifications/batch`: many registrations in one request.
 //!
-//! Each stands for itself: one that is refused, or that a store failed on, harms no other. They are
-//! registered side by side, so that they share the commits of the stores.
+//! Each is independent: one that is refused, or that a store failed on, does not affect the others. They
+//! are registered concurrently, so that they share the commits of the stores.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::read_json;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
-use crate::api::problem::{Kind, Problem, ProblemView};
+use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::query::NoQuery;
 use crate::api::registration;
 use crate::api::view::{NotificationView, json};
@@ -30,7 +30,7 @@ pub const MOST_ITEMS: usize = 1_000;
 /// Maximum number of one request's registrations in flight at once: as many as a store takes in one call.
 const MOST_SIDE_BY_SIDE: usize = 256;
 
-type Outcome = Result<RegisterReply, Problem>;
+type ItemResult = Result<RegisterReply, Problem>;
 
 #[derive(Debug, Serialize)]
 struct BatchView<'a> {
@@ -52,7 +52,7 @@ enum ResultView<'a> {
 }
 
 impl<'a> ItemView<'a> {
-    fn of(outcome: &'a Outcome) -> Self {
+    fn of(outcome: &'a ItemResult) -> Self {
         let (status, result) = match outcome {
             Ok(RegisterReply::Created(snapshot)) => (
                 StatusCode::CREATED,
@@ -79,10 +79,10 @@ pub async fn register(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let mut share = api.room.share();
+    let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.batch_bounds(), &mut share).await?;
-    // Not before the body is there: a slow sender would hold the place.
-    let _place = api.batch_place().await?;
+    // Not before the body is there: a slow sender would hold the permit.
+    let _permit = api.batch_permit().await?;
     let measure = api.measure();
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
         .into_iter()
@@ -130,9 +130,9 @@ async fn register_all(
     api: &Arc<Api>,
     registrations: Vec<Result<Registration, Problem>>,
     actor: &Actor,
-) -> Vec<Outcome> {
+) -> Vec<ItemResult> {
     let many = registrations.len();
-    let mut outcomes: Vec<Option<Outcome>> = vec![None; many];
+    let mut outcomes: Vec<Option<ItemResult>> = vec![None; many];
     let mut keys: HashSet<Key> = HashSet::with_capacity(many);
     let mut repeated = Vec::new();
     let mut in_flight = JoinSet::new();
@@ -182,10 +182,10 @@ async fn register_all(
         .collect()
 }
 
-/// Puts an outcome in its place; gives the problem if a store was out of reach.
+/// Stores a result at its position; returns the problem if a store was out of reach.
 fn keep(
-    joined: Option<Result<(usize, Outcome), tokio::task::JoinError>>,
-    outcomes: &mut [Option<Outcome>],
+    joined: Option<Result<(usize, ItemResult), tokio::task::JoinError>>,
+    outcomes: &mut [Option<ItemResult>],
 ) -> Option<Problem> {
     match joined {
         Some(Ok((position, outcome))) => {
@@ -201,10 +201,10 @@ fn keep(
     }
 }
 
-fn store_out_of_reach(outcome: &Outcome) -> Option<Problem> {
+fn store_out_of_reach(outcome: &ItemResult) -> Option<Problem> {
     let problem = outcome.as_ref().err();
     problem
-        .filter(|problem| problem.kind() == Kind::Unavailable)
+        .filter(|problem| problem.kind() == ProblemKind::Unavailable)
         .cloned()
 }
 

@@ -3,8 +3,8 @@
 //! A body that is refused is not read to its end; `api::unread` makes sure that the client gets to
 //! know.
 
-use crate::api::problem::{Kind, Problem};
-use crate::api::room::Share;
+use crate::api::problem::{Problem, ProblemKind};
+use crate::api::request_memory::MemoryShare;
 use axum::body::{Body, HttpBody as _};
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -17,7 +17,7 @@ const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The bounds of one body.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct BodyBounds {
     /// Maximum bytes.
     pub bytes: usize,
     /// Maximum time from the first byte to the last.
@@ -27,18 +27,18 @@ pub struct Bounds {
 /// Reads a body that must be there and be JSON.
 ///
 /// # Errors
-/// The problem to answer with: not declared as JSON, too large, too slow, not UTF-8, no room for it.
+/// The problem to answer with: not declared as JSON, too large, too slow, not UTF-8, no memory for it.
 pub async fn read_json(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
-    share: &mut Share,
+    bounds: BodyBounds,
+    share: &mut MemoryShare,
 ) -> Result<JsonText, Problem> {
     declared_json(headers)?;
     let text = read(headers, body, bounds, share).await?;
     if text.is_empty() {
         return Err(Problem::new(
-            Kind::Malformed,
+            ProblemKind::Malformed,
             "the request has no body; send a JSON object",
         ));
     }
@@ -52,8 +52,8 @@ pub async fn read_json(
 pub async fn read_optional_json(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
-    share: &mut Share,
+    bounds: BodyBounds,
+    share: &mut MemoryShare,
 ) -> Result<Option<JsonText>, Problem> {
     let text = read(headers, body, bounds, share).await?;
     if text.is_empty() {
@@ -71,11 +71,11 @@ impl JsonText {
     fn check(bytes: Bytes) -> Result<Self, Problem> {
         let text = std::str::from_utf8(&bytes).map_err(|error| {
             let detail = format!("the body is not UTF-8 at byte {}", error.valid_up_to());
-            Problem::new(Kind::Malformed, detail)
+            Problem::new(ProblemKind::Malformed, detail)
         })?;
         if text.starts_with(BYTE_ORDER_MARK) {
             let detail = "the body is not JSON: it begins with a byte order mark";
-            return Err(Problem::new(Kind::Malformed, detail));
+            return Err(Problem::new(ProblemKind::Malformed, detail));
         }
         Ok(Self(bytes))
     }
@@ -87,11 +87,11 @@ impl JsonText {
     }
 }
 
-/// What nobody unpacks would only look broken.
+/// Refuses compressed bodies: they are not decompressed here, so they would only look broken.
 fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => Err(Problem::new(
-            Kind::MediaType,
+            ProblemKind::MediaType,
             "send the body as it is, without a `Content-Encoding`",
         )),
         Some(_) | None => Ok(()),
@@ -119,7 +119,7 @@ fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
         Ok(())
     } else {
         Err(Problem::new(
-            Kind::MediaType,
+            ProblemKind::MediaType,
             "send the body as JSON in UTF-8, with the header `Content-Type: application/json`",
         ))
     }
@@ -128,23 +128,23 @@ fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
 async fn read(
     headers: &HeaderMap,
     body: Body,
-    bounds: Bounds,
-    share: &mut Share,
+    bounds: BodyBounds,
+    share: &mut MemoryShare,
 ) -> Result<Bytes, Problem> {
     not_packed(headers)?;
     match tokio::time::timeout(bounds.time, collect(body, bounds.bytes, share)).await {
         Ok(read) => read,
         Err(_) => Err(Problem::new(
-            Kind::Timeout,
+            ProblemKind::Timeout,
             format!("the body did not arrive within {:?}", bounds.time),
         )),
     }
 }
 
-async fn collect(mut body: Body, most: usize, share: &mut Share) -> Result<Bytes, Problem> {
+async fn collect(mut body: Body, most: usize, share: &mut MemoryShare) -> Result<Bytes, Problem> {
     let too_large = || {
         let detail = format!("a request to this path is at most {most} bytes long");
-        Problem::new(Kind::TooLarge, detail)
+        Problem::new(ProblemKind::TooLarge, detail)
     };
     let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if declared > most {
@@ -153,8 +153,9 @@ async fn collect(mut body: Body, most: usize, share: &mut Share) -> Result<Bytes
     let mut only = Bytes::new();
     let mut gathered = Vec::new();
     while let Some(frame) = body.frame().await {
-        let frame = frame
-            .map_err(|_| Problem::new(Kind::Malformed, "the body broke off before its end"))?;
+        let frame = frame.map_err(|_| {
+            Problem::new(ProblemKind::Malformed, "the body broke off before its end")
+        })?;
         let Ok(data) = frame.into_data() else {
             continue;
         };
@@ -187,7 +188,7 @@ async fn collect(mut body: Body, most: usize, share: &mut Share) -> Result<Bytes
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::room::Room;
+    use crate::api::request_memory::RequestMemory;
     use http::HeaderValue;
     use std::convert::Infallible;
 
@@ -219,9 +220,9 @@ mod tests {
     #[tokio::test]
     async fn a_body_may_be_as_long_as_the_bound_and_no_longer() {
         async fn check(length: usize, most: usize, expected: bool) {
-            let room = Room::new(0, Duration::ZERO);
+            let memory = RequestMemory::new(0, Duration::ZERO);
             let body = Body::from(vec![b'x'; length]);
-            let read = collect(body, most, &mut room.share()).await;
+            let read = collect(body, most, &mut memory.share()).await;
             assert_eq!(read.map(|read| read.len()).ok(), expected.then_some(length));
         }
         check(0, 0, true).await;
@@ -232,13 +233,13 @@ mod tests {
     #[tokio::test]
     async fn pieces_are_put_together_in_order() {
         async fn check(pieces: &[&'static str], most: usize, expected: Option<&str>) {
-            let room = Room::new(0, Duration::ZERO);
+            let memory = RequestMemory::new(0, Duration::ZERO);
             let pieces: Vec<_> = pieces
                 .iter()
                 .map(|piece| Ok::<_, Infallible>(*piece))
                 .collect();
             let body = Body::from_stream(futures_util::stream::iter(pieces));
-            let read = collect(body, most, &mut room.share()).await.ok();
+            let read = collect(body, most, &mut memory.share()).await.ok();
             assert_eq!(read.as_deref(), expected.map(str::as_bytes));
         }
         check(&["a", "bc", "d"], 4, Some("abcd")).await;

@@ -4,10 +4,10 @@ use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::read_optional_json;
 use crate::api::field_errors::FieldErrors;
-use crate::api::fields::{self, Unreadable, optional};
+use crate::api::fields::{self, UnreadableJson, optional};
 use crate::api::problem::Problem;
 use crate::api::query::{KeyPath, NoQuery, dead_letters_request};
-use crate::api::registration::Invalid;
+use crate::api::registration::InvalidRequest;
 use crate::api::view::{ListView, json, notification};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -37,7 +37,7 @@ pub async fn replay(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let mut share = api.room.share();
+    let mut share = api.request_memory.share();
     let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
     let reason = match text {
         Some(text) => read_reason(text.as_str()).map_err(Problem::invalid)?,
@@ -66,14 +66,14 @@ pub async fn discard(
     Ok(notification(StatusCode::OK, &snapshot))
 }
 
-fn read_reason(text: &str) -> Result<String, Invalid> {
+fn read_reason(text: &str) -> Result<String, InvalidRequest> {
     let mut errors = FieldErrors::default();
-    let unreadable = |unreadable: Unreadable| Invalid::Unreadable(unreadable);
+    let unreadable = |unreadable: UnreadableJson| InvalidRequest::Unreadable(unreadable);
     let [reason] = fields::read(text, &["reason"], "", &mut errors).map_err(unreadable)?;
     let reason = optional(reason, "/reason", &mut errors, check_reason);
     match reason {
         Ok(reason) if errors.is_empty() => Ok(reason.unwrap_or_default()),
-        Ok(_) | Err(_) => Err(Invalid::Fields(errors)),
+        Ok(_) | Err(_) => Err(InvalidRequest::Fields(errors)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is wrong with a request, place by place.
+//! What is wrong with a request, field by field.
 //!
 //! A caller should correct a request once, not once per field: whatever reads a request notes every
 //! error here and goes on. The list is bounded, since a hostile request could name a new unknown
@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 128;
 /// Where in a request an error lies.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum FieldLocation {
     /// In the body, as a JSON pointer (RFC 6901); empty for the body as a whole.
     Pointer(String),
     /// In the query.
@@ -29,10 +29,10 @@ pub enum Place {
 /// One error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
-    /// Where.
+    /// The field, parameter or header.
     #[serde(flatten)]
-    pub place: Place,
-    /// What, in plain words.
+    pub location: FieldLocation,
+    /// What is wrong, in plain words.
     pub detail: String,
 }
 
@@ -40,19 +40,19 @@ impl FieldError {
     /// Where and what, in one phrase.
     #[must_use]
     pub fn in_words(&self) -> String {
-        let place = match &self.place {
-            Place::Pointer(name) | Place::Parameter(name) => name.as_str(),
-            Place::Header(name) => name,
+        let name = match &self.location {
+            FieldLocation::Pointer(name) | FieldLocation::Parameter(name) => name.as_str(),
+            FieldLocation::Header(name) => name,
         };
-        if place.is_empty() {
+        if name.is_empty() {
             self.detail.clone()
         } else {
-            format!("{place}: {}", self.detail)
+            format!("{name}: {}", self.detail)
         }
     }
 }
 
-/// The error is on the list; there is nothing more to say to the caller.
+/// The error is on the list; the caller needs no other answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted;
 
@@ -67,23 +67,26 @@ pub struct FieldErrors {
 impl FieldErrors {
     /// A list with one error on it.
     #[must_use]
-    pub fn one(place: Place, detail: impl Display) -> Self {
+    pub fn one(location: FieldLocation, detail: impl Display) -> Self {
         let mut errors = Self::default();
-        errors.push(place, &detail);
+        errors.push(location, &detail);
         errors
     }
 
     /// Notes an error of the body at a JSON pointer.
     pub fn add(&mut self, pointer: &str, detail: impl Display) -> Noted {
-        self.push(Place::Pointer(pointer.to_string()), &detail)
+        self.push(FieldLocation::Pointer(pointer.to_string()), &detail)
     }
 
     /// Notes an error of the member `name` of the object at a JSON pointer.
     pub fn add_member(&mut self, pointer: &str, name: &str, detail: impl Display) -> Noted {
-        self.push(Place::Pointer(member_pointer(pointer, name)), &detail)
+        self.push(
+            FieldLocation::Pointer(member_pointer(pointer, name)),
+            &detail,
+        )
     }
 
-    /// Notes that what stands at a JSON pointer is larger than this server takes.
+    /// Notes that the value at a JSON pointer is larger than this server takes.
     pub fn add_too_large(&mut self, pointer: &str, detail: impl Display) -> Noted {
         self.too_large = true;
         self.add(pointer, detail)
@@ -91,7 +94,7 @@ impl FieldErrors {
 
     /// Notes an error of a query parameter.
     pub fn add_parameter(&mut self, name: &str, detail: impl Display) -> Noted {
-        self.push(Place::Parameter(shortened(name)), &detail)
+        self.push(FieldLocation::Parameter(shortened(name)), &detail)
     }
 
     /// Whether nothing is wrong.
@@ -128,17 +131,17 @@ impl FieldErrors {
     pub fn into_list(mut self) -> Vec<FieldError> {
         if self.unlisted > 0 {
             self.listed.push(FieldError {
-                place: Place::Pointer(String::new()),
+                location: FieldLocation::Pointer(String::new()),
                 detail: format!("{} more errors are not listed", self.unlisted),
             });
         }
         self.listed
     }
 
-    fn push(&mut self, place: Place, detail: &impl Display) -> Noted {
+    fn push(&mut self, location: FieldLocation, detail: &impl Display) -> Noted {
         if self.listed.len() < MOST_LISTED {
             self.listed.push(FieldError {
-                place,
+                location,
                 detail: detail.to_string(),
             });
         } else {

@@ -16,8 +16,8 @@ use thiserror::Error;
 
 /// Why a text has no fields to read.
 #[derive(Debug, Error)]
-pub enum Unreadable {
-    /// It is not JSON. The message says where it ends to be.
+pub enum UnreadableJson {
+    /// It is not JSON. The message names the place.
     #[error("{0}")]
     Syntax(#[from] serde_json::Error),
     /// It is JSON, but something else than was asked for.
@@ -41,7 +41,7 @@ pub enum BadString {
     /// It is something else.
     #[error(transparent)]
     Kind(#[from] WrongKind),
-    /// It holds half a surrogate pair, which stands for no character and has no bytes to send.
+    /// It holds half a surrogate pair, which is no character and has no bytes to send.
     #[error("the string holds a \\u escape that is half a surrogate pair")]
     Surrogate,
 }
@@ -50,13 +50,13 @@ pub enum BadString {
 /// noted as an error under `pointer`, the object's own place.
 ///
 /// # Errors
-/// [`Unreadable`] if the text is no object; then nothing that was noted matters.
+/// [`UnreadableJson`] if the text is no object; then nothing that was noted matters.
 pub fn read<'a, const N: usize>(
     text: &'a str,
     names: &'static [&'static str; N],
     pointer: &str,
     errors: &mut FieldErrors,
-) -> Result<[Option<&'a RawValue>; N], Unreadable> {
+) -> Result<[Option<&'a RawValue>; N], UnreadableJson> {
     let mut values = [None; N];
     each_member(text, |name, value| {
         match names.iter().position(|known| *known == name) {
@@ -80,14 +80,14 @@ pub fn read<'a, const N: usize>(
     Ok(values)
 }
 
-/// Shows every member of an object, in the order of the text.
+/// Calls `see` with every member of an object, in the order of the text.
 ///
 /// # Errors
-/// [`Unreadable`] if the text is no object; some members may have been shown by then.
+/// [`UnreadableJson`] if the text is no object; some members may have been shown by then.
 pub fn each_member<'a>(
     text: &'a str,
     see: impl FnMut(Cow<'a, str>, &'a RawValue),
-) -> Result<(), Unreadable> {
+) -> Result<(), UnreadableJson> {
     let mut json = serde_json::Deserializer::from_str(text);
     json.deserialize_map(Members(see))
         .and_then(|()| json.end())
@@ -97,8 +97,8 @@ pub fn each_member<'a>(
 /// The elements of an array, `most` at most; how many there are in all.
 ///
 /// # Errors
-/// [`Unreadable`] if the text is no array.
-pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), Unreadable> {
+/// [`UnreadableJson`] if the text is no array.
+pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), UnreadableJson> {
     let mut json = serde_json::Deserializer::from_str(text);
     let mut elements = Vec::new();
     json.deserialize_seq(Elements {
@@ -110,7 +110,7 @@ pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), Unre
     .map_err(|error| unreadable(text, error, "an array"))
 }
 
-/// A field that may be left out: `null` says the same as nothing, which suits typed clients.
+/// A field that may be left out: `null` means the same as leaving it out, which suits typed clients.
 #[must_use]
 pub fn given(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|value| value.get() != "null")
@@ -190,7 +190,7 @@ pub fn wrong_kind(value: &RawValue, expected: &'static str) -> WrongKind {
 
 /// A value of the wrong kind is reported at once, perhaps long before the place where the text
 /// stops being JSON; the grammar matters more, so the text is gone through once again.
-fn unreadable(text: &str, error: serde_json::Error, expected: &'static str) -> Unreadable {
+fn unreadable(text: &str, error: serde_json::Error, expected: &'static str) -> UnreadableJson {
     match error.classify() {
         Category::Io | Category::Syntax | Category::Eof => error.into(),
         Category::Data => match serde_json::from_str::<&RawValue>(text) {

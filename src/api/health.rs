@@ -1,11 +1,11 @@
 //! Whether the process lives, and whether it can work.
 
 use crate::api::Api;
-use crate::api::problem::{Kind, Problem, ProblemView};
+use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::view::json;
 use crate::domain::duration;
 use crate::domain::timestamp::display_ms;
-use crate::health::{Report, Store, StoreReport, StoreState, Work, names, words_of};
+use crate::health::{HealthReport, Store, StoreReport, StoreState, Work, names, words_of};
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Serialize)]
-struct Health {
+struct Liveness {
     status: &'static str,
 }
 
@@ -61,11 +61,11 @@ impl StoreView {
 /// `GET /healthz`: the process answers. Says nothing of the stores, so that an outage of theirs
 /// does not have every instance restarted.
 pub async fn alive() -> Response {
-    json(StatusCode::OK, &Health { status: "ok" })
+    json(StatusCode::OK, &Liveness { status: "ok" })
 }
 
 /// `GET /readyz`: whether registrations can be accepted and work can drain; 503 says which store
-/// stands in the way, since when and why. What was done lately counts as much as what a check says
+/// does not work, since when and why. Recent calls count as much as a check made
 /// now: a store may answer and yet refuse what matters.
 pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     let report = api.service.check().await;
@@ -83,7 +83,7 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         };
         return json(StatusCode::OK, &readiness);
     }
-    let problem = Problem::new(Kind::Unavailable, reasons(&report).join("; "));
+    let problem = Problem::new(ProblemKind::Unavailable, reasons(&report).join("; "));
     let readiness = Readiness {
         status: None,
         problem: Some(problem.view()),
@@ -92,8 +92,8 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     problem.respond(&readiness)
 }
 
-/// What stands in the way, a clause each.
-fn reasons(report: &Report) -> Vec<String> {
+/// Why the server is not ready, a clause for each reason.
+fn reasons(report: &HealthReport) -> Vec<String> {
     let mut reasons: Vec<String> = report
         .stores
         .iter()
@@ -137,7 +137,7 @@ mod tests {
             failed_calls: 3,
         };
         let check = |state, failing: &[Work], stalled: Option<u64>, expected: &[&str]| {
-            let report = Report {
+            let report = HealthReport {
                 stores: vec![(Store::Schedule, report(state, failing))],
                 stalled: stalled.map(Duration::from_millis),
             };

@@ -63,7 +63,7 @@ fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<Str
     let Some(field) = field else {
         return Vec::new();
     };
-    // One more than a ladder may list, so that the ladder itself says that they are too many.
+    // One more than a ladder may list, so that the ladder itself refuses that many.
     let elements = match fields::elements(field.get(), MOST_INTERVALS + 1) {
         Ok((elements, _)) => elements,
         Err(bad) => {

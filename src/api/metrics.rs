@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use std::sync::Arc;
 
-/// All metrics. A store that is away is left out of them and holds nobody up.
+/// All metrics. A store that is away is left out of them and does not delay the answer.
 pub async fn show(State(api): State<Arc<Api>>) -> Response {
     let text = api.service.measure().await;
     let content_type = HeaderValue::from_static(CONTENT_TYPE);

@@ -1,13 +1,13 @@
-//! The HTTP face of the service: for the services that register notifications, and for support
+//! The HTTP API of the service: for the services that register notifications, and for support
 //! staff.
 //!
 //! Owns the routes, what a request must look like, and how everything is shown. Promises that every
-//! error is `application/problem+json` and that a wrong request is told of all its mistakes at
+//! error is `application/problem+json` and that a wrong request gets all its errors listed at
 //! once. Deliberately knows nothing of stores and of delivery: [`crate::service`] does what is
 //! asked.
 //!
 //! Everything that comes in is bounded: requests in flight ([`concurrency_limit`]), the length of a body and the
-//! time it may take ([`body`]), the bytes of all bodies together ([`room`]), the items of a batch, the
+//! time it may take ([`body`]), the bytes of all bodies together ([`request_memory`]), the items of a batch, the
 //! items of a page, the errors in an answer.
 
 pub mod auth;
@@ -24,7 +24,7 @@ pub mod notifications;
 pub mod problem;
 pub mod query;
 pub mod registration;
-pub mod room;
+pub mod request_memory;
 pub mod server;
 pub mod timeline;
 pub mod unread;
@@ -32,15 +32,15 @@ pub mod view;
 
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::service::Service;
-use auth::ApiKey;
+use auth::RequiredApiKey;
 use axum::Router;
 use axum::middleware::from_fn_with_state;
 use axum::routing::{delete, get, post};
-use body::Bounds;
+use body::BodyBounds;
 use concurrency_limit::ConcurrencyLimit;
 use problem::Problem;
-use registration::Measure;
-use room::Room;
+use registration::RegistrationContext;
+use request_memory::RequestMemory;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,12 +52,12 @@ const BESIDE_BODY_BYTES: usize = 64 * 1024;
 const LONGEST_ESCAPE: usize = 6;
 /// Longest batch request, in bytes, unless a single registration may be longer.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Maximum number of batch requests executed at once; more than that wait for a place.
+/// Maximum number of batch requests executed at once; more than that wait.
 const MOST_BATCHES: usize = 16;
 /// Bytes of all bodies together that have arrived, beside the first
-/// [`FREE_BYTES`](room::FREE_BYTES) of each.
-const ROOM_BYTES: usize = 64 * 1024 * 1024;
-/// How long a request waits for a place, or for room.
+/// [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
+const REQUEST_MEMORY_BYTES: usize = 64 * 1024 * 1024;
+/// How long a request waits for its turn, or for memory.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The API's settings.
@@ -71,8 +71,8 @@ pub struct ApiSettings {
     pub most_requests: usize,
     /// Longest time for a request's body to arrive.
     pub body_time: Duration,
-    /// Maximum bytes of all bodies together, beside the first [`FREE_BYTES`](room::FREE_BYTES) of each.
-    pub room_bytes: usize,
+    /// Maximum bytes of all bodies together, beside the first [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
+    pub request_memory_bytes: usize,
     /// How long a request waits where too many are in flight, or hold too many bytes.
     pub longest_wait: Duration,
 }
@@ -84,7 +84,7 @@ impl Default for ApiSettings {
             api_key: None,
             most_requests: 1_024,
             body_time: Duration::from_secs(30),
-            room_bytes: ROOM_BYTES,
+            request_memory_bytes: REQUEST_MEMORY_BYTES,
             longest_wait: LONGEST_WAIT,
         }
     }
@@ -97,7 +97,7 @@ impl fmt::Debug for ApiSettings {
             api_key,
             most_requests,
             body_time,
-            room_bytes,
+            request_memory_bytes,
             longest_wait,
         } = self;
         out.debug_struct("ApiSettings")
@@ -105,7 +105,7 @@ impl fmt::Debug for ApiSettings {
             .field("api_key", &api_key.as_ref().map(|_| "set"))
             .field("most_requests", most_requests)
             .field("body_time", body_time)
-            .field("room_bytes", room_bytes)
+            .field("request_memory_bytes", request_memory_bytes)
             .field("longest_wait", longest_wait)
             .finish()
     }
@@ -116,46 +116,46 @@ pub struct Api {
     service: Arc<Service>,
     settings: ApiSettings,
     batches: Semaphore,
-    room: Room,
+    request_memory: RequestMemory,
 }
 
 impl Api {
     /// The bounds of a request with one registration.
-    fn single_bounds(&self) -> Bounds {
+    fn single_bounds(&self) -> BodyBounds {
         let body_bytes = self.settings.largest_body_bytes;
         self.bounds(body_bytes.saturating_mul(LONGEST_ESCAPE) + BESIDE_BODY_BYTES)
     }
 
     /// The bounds of a request with many.
-    fn batch_bounds(&self) -> Bounds {
+    fn batch_bounds(&self) -> BodyBounds {
         self.bounds(self.single_bounds().bytes.max(LARGEST_BATCH_BYTES))
     }
 
     /// The bounds of a request with a few words.
-    fn small_bounds(&self) -> Bounds {
+    fn small_bounds(&self) -> BodyBounds {
         self.bounds(BESIDE_BODY_BYTES)
     }
 
-    fn bounds(&self, bytes: usize) -> Bounds {
-        Bounds {
+    fn bounds(&self, bytes: usize) -> BodyBounds {
+        BodyBounds {
             bytes,
             time: self.settings.body_time,
         }
     }
 
-    fn measure(&self) -> Measure {
-        Measure {
+    fn measure(&self) -> RegistrationContext {
+        RegistrationContext {
             largest_body_bytes: self.settings.largest_body_bytes,
             now_ms: self.service.clock().now_ms(),
         }
     }
 
-    /// Waits for a place among the batch requests. Each gives the stores much to do, so few are
-    /// admitted; they are as fast as the stores, so waiting a little beats refusing.
-    async fn batch_place(&self) -> Result<SemaphorePermit<'_>, Problem> {
+    /// Waits for a permit among the batch requests. Each gives the stores much to do, so few run at
+    /// once; they are as fast as the stores, so waiting a little is better than refusing.
+    async fn batch_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
         match tokio::time::timeout(self.settings.longest_wait, self.batches.acquire()).await {
-            Ok(Ok(place)) => Ok(place),
-            // Nobody closes it; a closed one has no place either.
+            Ok(Ok(permit)) => Ok(permit),
+            // It is never closed; a closed one has no permits either.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
         }
     }
@@ -164,13 +164,13 @@ impl Api {
 /// The routes, over one service.
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
-    let key = ApiKey::new(settings.api_key.as_deref());
-    let room = Room::new(settings.room_bytes, settings.longest_wait);
+    let key = RequiredApiKey::new(settings.api_key.as_deref());
+    let request_memory = RequestMemory::new(settings.request_memory_bytes, settings.longest_wait);
     let api = Arc::new(Api {
         service,
         settings,
         batches: Semaphore::new(MOST_BATCHES),
-        room,
+        request_memory,
     });
     let v1 = Router::new()
         .route(
@@ -200,10 +200,10 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             concurrency_limit,
             concurrency_limit::pass,
         ))
-        // Outermost: who has no key takes no place.
+        // Outermost: a request without a key takes no permit.
         .route_layer(from_fn_with_state(key, auth::admit));
-    // No key, since probes have none; and no limit of requests: while a store is away the places may all be
-    // taken, and that is when somebody wants to know. Those who ask share what the stores are asked.
+    // No key, since probes have none; and no limit of requests: while a store is away all permits may be
+    // taken, and that is when probes must be answered. They share one check of the stores.
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

@@ -5,7 +5,7 @@ use crate::api::auth::OnBehalfOf;
 use crate::api::body::{read_json, read_optional_json};
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
 use crate::api::registration;
 use crate::api::view::{FullView, ListView, json, notification};
@@ -24,7 +24,7 @@ pub async fn register(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     // Held until the answer: the registration takes as much as its text did.
-    let mut share = api.room.share();
+    let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.single_bounds(), &mut share).await?;
     let registration =
         registration::parse(text.as_str(), api.measure()).map_err(Problem::invalid)?;
@@ -92,7 +92,7 @@ pub async fn retry(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    let mut share = api.room.share();
+    let mut share = api.request_memory.share();
     let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
     if let Some(text) = text {
         let mut errors = FieldErrors::default();
@@ -112,13 +112,13 @@ pub async fn retry(
 /// Whatever no route matches.
 pub async fn unknown_route(uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
-    Problem::new(Kind::Route, format!("there is nothing at {path}"))
+    Problem::new(ProblemKind::Route, format!("there is nothing at {path}"))
 }
 
 /// A route asked with a method that it does not take; the header `Allow` names those it does.
 pub async fn unknown_method() -> Problem {
     Problem::new(
-        Kind::Method,
+        ProblemKind::Method,
         "this path takes other methods; the header `Allow` names them",
     )
 }

@@ -1,16 +1,16 @@
 //! Every error as HTTP shows it: `application/problem+json` (RFC 9457).
 //!
-//! The one place that maps what went wrong inside to a status, and the one that logs it: whoever
-//! answers with a [`Problem`] has handled the error. What a store says of itself (addresses, file
-//! names) goes to the log and not to the caller.
+//! The one place that maps what went wrong inside to a status, and the one that logs it: code that
+//! answers with a [`Problem`] has handled the error. The details of a store (addresses, file
+//! names) go to the log and not to the caller.
 
 mod kind;
 
-pub use kind::Kind;
+pub use kind::ProblemKind;
 
-use crate::api::field_errors::{FieldError, FieldErrors, Place};
-use crate::api::fields::Unreadable;
-use crate::api::registration::Invalid;
+use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
+use crate::api::fields::UnreadableJson;
+use crate::api::registration::InvalidRequest;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
@@ -23,13 +23,13 @@ use std::borrow::Cow;
 /// A problem to answer with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    kind: Kind,
+    kind: ProblemKind,
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     subject: Option<Subject>,
 }
 
-/// The notification that stands in the way, and how it stands.
+/// The existing notification that the request is in conflict with, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Subject {
     topic: String,
@@ -48,9 +48,9 @@ impl Subject {
 }
 
 impl Problem {
-    /// A problem told in a sentence.
+    /// A problem described in a sentence.
     #[must_use]
-    pub fn new(kind: Kind, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             kind,
             detail: detail.into(),
@@ -63,9 +63,9 @@ impl Problem {
     #[must_use]
     pub fn fields(errors: FieldErrors) -> Self {
         let kind = if errors.too_large() {
-            Kind::TooLarge
+            ProblemKind::TooLarge
         } else {
-            Kind::Fields
+            ProblemKind::Fields
         };
         Self::with_errors(kind, errors)
     }
@@ -73,32 +73,34 @@ impl Problem {
     /// Query parameters that are wrong.
     #[must_use]
     pub fn parameters(errors: FieldErrors) -> Self {
-        Self::with_errors(Kind::Parameters, errors)
+        Self::with_errors(ProblemKind::Parameters, errors)
     }
 
     /// A body that is no JSON object.
     #[must_use]
-    pub fn unreadable(unreadable: Unreadable) -> Self {
+    pub fn unreadable(unreadable: UnreadableJson) -> Self {
         match unreadable {
-            Unreadable::Syntax(error) => {
-                Self::new(Kind::Malformed, format!("the body is not JSON: {error}"))
-            }
-            Unreadable::Kind(kind) => {
-                Self::fields(FieldErrors::one(Place::Pointer(String::new()), kind))
-            }
+            UnreadableJson::Syntax(error) => Self::new(
+                ProblemKind::Malformed,
+                format!("the body is not JSON: {error}"),
+            ),
+            UnreadableJson::Kind(kind) => Self::fields(FieldErrors::one(
+                FieldLocation::Pointer(String::new()),
+                kind,
+            )),
         }
     }
 
     /// A body that is no registration.
     #[must_use]
-    pub fn invalid(invalid: Invalid) -> Self {
+    pub fn invalid(invalid: InvalidRequest) -> Self {
         match invalid {
-            Invalid::Unreadable(unreadable) => Self::unreadable(unreadable),
-            Invalid::Fields(errors) => Self::fields(errors),
+            InvalidRequest::Unreadable(unreadable) => Self::unreadable(unreadable),
+            InvalidRequest::Fields(errors) => Self::fields(errors),
         }
     }
 
-    fn with_errors(kind: Kind, errors: FieldErrors) -> Self {
+    fn with_errors(kind: ProblemKind, errors: FieldErrors) -> Self {
         let detail = errors.summary();
         Self {
             errors: errors.into_list(),
@@ -110,7 +112,7 @@ impl Problem {
     #[must_use]
     pub fn internal() -> Self {
         Self::new(
-            Kind::Internal,
+            ProblemKind::Internal,
             "the request was not executed, or not wholly; the server's log says more",
         )
     }
@@ -119,7 +121,7 @@ impl Problem {
     #[must_use]
     pub fn busy() -> Self {
         Self::new(
-            Kind::Busy,
+            ProblemKind::Busy,
             "this server is running as many requests as it may; nothing was done, so send it again",
         )
     }
@@ -129,24 +131,24 @@ impl Problem {
     pub fn of_service(error: ServiceError) -> Self {
         let detail = error.to_string();
         match error {
-            ServiceError::Missing => Self::new(Kind::Missing, detail),
+            ServiceError::Missing => Self::new(ProblemKind::Missing, detail),
             ServiceError::Mismatch(snapshot) => Self {
                 subject: Some(Subject::of(&snapshot)),
-                ..Self::new(Kind::Mismatch, detail)
+                ..Self::new(ProblemKind::Mismatch, detail)
             },
             ServiceError::Refused { snapshot, .. } => Self {
                 subject: Some(Subject::of(&snapshot)),
-                ..Self::new(Kind::State, detail)
+                ..Self::new(ProblemKind::State, detail)
             },
             ServiceError::Full(_) => Self::new(
-                Kind::Full,
+                ProblemKind::Full,
                 format!("{detail}; nothing was done, so send it again later"),
             ),
-            ServiceError::Unsettled => Self::new(Kind::Unavailable, detail),
-            ServiceError::NoJournal => Self::new(Kind::NoJournal, detail),
+            ServiceError::Unsettled => Self::new(ProblemKind::Unavailable, detail),
+            ServiceError::NoJournal => Self::new(ProblemKind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(FieldErrors::one(
-                    Place::Parameter("cursor".to_string()),
+                    FieldLocation::Parameter("cursor".to_string()),
                     detail,
                 ))
             }
@@ -166,7 +168,7 @@ impl Problem {
                 Self::unusable("schedule", &reason)
             }
             ServiceError::Schedule(ScheduleError::Rebuilding) => Self::new(
-                Kind::Unavailable,
+                ProblemKind::Unavailable,
                 format!("{detail}; send the same request again"),
             ),
             ServiceError::Schedule(ScheduleError::Corrupt(reason)) => {
@@ -190,7 +192,7 @@ impl Problem {
 
     fn out_of_reach(store: &'static str) -> Self {
         Self::new(
-            Kind::Unavailable,
+            ProblemKind::Unavailable,
             format!(
                 "the {store} is out of reach; take nothing for done and send the same request again"
             ),
@@ -208,7 +210,7 @@ impl Problem {
 
     /// What kind of problem it is.
     #[must_use]
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ProblemKind {
         self.kind
     }
 
@@ -243,26 +245,26 @@ impl Problem {
     /// Whether the same request may well succeed in a second.
     fn soon(&self) -> bool {
         match self.kind {
-            Kind::Busy | Kind::Full | Kind::Unavailable => true,
+            ProblemKind::Busy | ProblemKind::Full | ProblemKind::Unavailable => true,
             // An attempt is in flight, and ends by itself.
-            Kind::State => self
+            ProblemKind::State => self
                 .subject
                 .as_ref()
                 .is_some_and(|subject| subject.state == "in_flight"),
-            Kind::Malformed
-            | Kind::Parameters
-            | Kind::Unauthorized
-            | Kind::CrossSite
-            | Kind::Route
-            | Kind::Missing
-            | Kind::Method
-            | Kind::Timeout
-            | Kind::Mismatch
-            | Kind::TooLarge
-            | Kind::MediaType
-            | Kind::Fields
-            | Kind::Internal
-            | Kind::NoJournal => false,
+            ProblemKind::Malformed
+            | ProblemKind::Parameters
+            | ProblemKind::Unauthorized
+            | ProblemKind::CrossSite
+            | ProblemKind::Route
+            | ProblemKind::Missing
+            | ProblemKind::Method
+            | ProblemKind::Timeout
+            | ProblemKind::Mismatch
+            | ProblemKind::TooLarge
+            | ProblemKind::MediaType
+            | ProblemKind::Fields
+            | ProblemKind::Internal
+            | ProblemKind::NoJournal => false,
         }
     }
 }
@@ -305,7 +307,7 @@ impl Problem {
         if self.soon() {
             headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        if self.kind == Kind::Unauthorized {
+        if self.kind == ProblemKind::Unauthorized {
             headers.insert(
                 header::WWW_AUTHENTICATE,
                 HeaderValue::from_static("Bearer realm=\"ringback\""),

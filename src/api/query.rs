@@ -1,10 +1,10 @@
-//! Reads what stands in the address: the key in the path, the parameters in the query.
+//! Reads the address of a request: the key in the path, the parameters in the query.
 //!
-//! An empty parameter says nothing, as in a form that was left blank. An unknown one is an error:
+//! An empty parameter counts as left out, as in a form that was left blank. An unknown one is an error:
 //! a filter with a typing error in its name would otherwise show everything.
 
 use crate::api::field_errors::FieldErrors;
-use crate::api::problem::{Kind, Problem};
+use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
 use crate::domain::state::{Cause, State};
@@ -17,7 +17,7 @@ use http::request::Parts;
 
 /// Maximum number of items on a page.
 const MOST_ITEMS: usize = 1_000;
-/// Items on a page unless the caller says.
+/// Items on a page by default.
 const DEFAULT_ITEMS: usize = 100;
 /// Longest cursor.
 const LONGEST_CURSOR: usize = 256;
@@ -40,11 +40,11 @@ impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
             .await
             .map_err(|_| {
                 let detail = "the path's percent-encoding is not UTF-8";
-                Problem::new(Kind::Parameters, detail)
+                Problem::new(ProblemKind::Parameters, detail)
             })?;
         Key::new(&topic, &id)
             .map(Self)
-            .map_err(|bad| Problem::new(Kind::Missing, bad.to_string()))
+            .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
     }
 }
 
@@ -204,7 +204,7 @@ fn parse_lane(text: &str) -> Result<String, String> {
     Ok(lane.as_str().to_string())
 }
 
-/// A plus sign in a query stands for a space unless it is escaped, which is easily forgotten in
+/// A plus sign in a query means a space unless it is escaped, which is easily forgotten in
 /// `+08:00`; a time holds no space, so it can only have been that.
 fn parse_time(text: &str) -> Result<i64, String> {
     timestamp::parse_ms(&text.replace(' ', "+")).map_err(|bad| bad.to_string())
@@ -232,40 +232,47 @@ mod tests {
         format!("/v1/x?{query}").parse().expect("a uri")
     }
 
-    #[test]
-    fn lists_are_filtered_by_what_the_query_says() {
-        fn check(query: &str, expected: ListRequest) {
-            let request = list_request(&uri(query)).expect(query);
-            assert_eq!(request.filter, expected.filter, "{query}");
-            assert_eq!(
-                (request.in_flight, request.limit, request.cursor),
-                (expected.in_flight, expected.limit, expected.cursor),
-                "{query}"
-            );
-        }
-        let all = || ListRequest {
+    fn check_list(query: &str, expected: ListRequest) {
+        let request = list_request(&uri(query)).expect(query);
+        assert_eq!(request.filter, expected.filter, "{query}");
+        assert_eq!(
+            (request.in_flight, request.limit, request.cursor),
+            (expected.in_flight, expected.limit, expected.cursor),
+            "{query}"
+        );
+    }
+
+    fn all() -> ListRequest {
+        ListRequest {
             limit: 100,
             ..ListRequest::default()
-        };
-        let of = |filter| ListRequest { filter, ..all() };
-        check("", all());
-        check("topic=&state=&lane=&from=&to=&limit=&cursor=", all());
-        check("limit=1", ListRequest { limit: 1, ..all() });
-        check(
+        }
+    }
+
+    fn of(filter: Filter) -> ListRequest {
+        ListRequest { filter, ..all() }
+    }
+
+    #[test]
+    fn lists_are_filtered_by_what_the_query_says() {
+        check_list("", all());
+        check_list("topic=&state=&lane=&from=&to=&limit=&cursor=", all());
+        check_list("limit=1", ListRequest { limit: 1, ..all() });
+        check_list(
             "limit=1000",
             ListRequest {
                 limit: 1_000,
                 ..all()
             },
         );
-        check(
+        check_list(
             "cursor=5-6",
             ListRequest {
                 cursor: Some("5-6".into()),
                 ..all()
             },
         );
-        check(
+        check_list(
             "topic=a.b&lane=https%3A%2F%2Fshop.example",
             of(Filter {
                 topic: Some("a.b".into()),
@@ -279,7 +286,7 @@ mod tests {
             "HTTPS://Shop.Example:443/notify?a=1",
         ] {
             let lane: String = url::form_urlencoded::byte_serialize(lane.as_bytes()).collect();
-            check(
+            check_list(
                 &format!("lane={lane}"),
                 of(Filter {
                     lane: Some("https://shop.example".into()),
@@ -292,7 +299,7 @@ mod tests {
             "1970-01-01T08:00:00+08:00",
             "1970-01-01T00:00:00.000Z",
         ] {
-            check(
+            check_list(
                 &format!("from={from}&to=1970-01-01T00:00:01Z"),
                 of(Filter {
                     from_ms: Some(0),
@@ -301,6 +308,10 @@ mod tests {
                 }),
             );
         }
+    }
+
+    #[test]
+    fn states_are_told_apart_by_attempts_in_flight() {
         for (name, state, in_flight) in [
             ("scheduled", State::Scheduled, Some(false)),
             ("in_flight", State::Scheduled, Some(true)),
@@ -312,7 +323,7 @@ mod tests {
                 state: Some(state),
                 ..Filter::default()
             };
-            check(
+            check_list(
                 &format!("state={name}"),
                 ListRequest {
                     in_flight,

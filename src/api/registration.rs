@@ -1,10 +1,10 @@
 //! Reads a registration: JSON in, a checked [`Registration`] or every wrong field out.
 //!
-//! `null` says the same as leaving an optional field out, except in `body`, where it is a JSON
+//! `null` means the same as leaving an optional field out, except in `body`, where it is a JSON
 //! value like any other.
 
 use crate::api::field_errors::{FieldErrors, Noted};
-use crate::api::fields::{self, Unreadable, given, optional, required, string};
+use crate::api::fields::{self, UnreadableJson, given, optional, required, string};
 use crate::api::ladder_and_ack;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
@@ -37,7 +37,7 @@ const JSON: &str = "application/json";
 
 /// What a registration is measured by.
 #[derive(Debug, Clone, Copy)]
-pub struct Measure {
+pub struct RegistrationContext {
     /// Largest body of a notification, in bytes.
     pub largest_body_bytes: usize,
     /// The schedule's time, in milliseconds since 1970.
@@ -46,9 +46,9 @@ pub struct Measure {
 
 /// Why there is no registration.
 #[derive(Debug)]
-pub enum Invalid {
+pub enum InvalidRequest {
     /// The text is no JSON object.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableJson),
     /// These fields are wrong.
     Fields(FieldErrors),
 }
@@ -56,8 +56,8 @@ pub enum Invalid {
 /// Reads one registration.
 ///
 /// # Errors
-/// [`Invalid`]; its list names every wrong field.
-pub fn parse(text: &str, measure: Measure) -> Result<Registration, Invalid> {
+/// [`InvalidRequest`]; its list names every wrong field.
+pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, InvalidRequest> {
     let mut errors = FieldErrors::default();
     let [
         topic,
@@ -71,7 +71,7 @@ pub fn parse(text: &str, measure: Measure) -> Result<Registration, Invalid> {
         deliver_at,
         ladder,
         ack,
-    ] = fields::read(text, &FIELDS, "", &mut errors).map_err(Invalid::Unreadable)?;
+    ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     // Nothing returns before every field was read: all errors are to be on the list.
     let read = (
         read_key(topic, id, &mut errors),
@@ -108,7 +108,7 @@ pub fn parse(text: &str, measure: Measure) -> Result<Registration, Invalid> {
             ladder,
             ack,
         }),
-        _ => Err(Invalid::Fields(errors)),
+        _ => Err(InvalidRequest::Fields(errors)),
     }
 }
 
@@ -200,9 +200,9 @@ fn read_headers(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<He
     match (seen, noted) {
         (Ok(()), None) => Ok(headers),
         (Ok(()), Some(noted)) => Err(noted),
-        (Err(Unreadable::Kind(kind)), _) => Err(errors.add("/headers", kind)),
+        (Err(UnreadableJson::Kind(kind)), _) => Err(errors.add("/headers", kind)),
         // The grammar was checked before, so only a name's half surrogate is left.
-        (Err(Unreadable::Syntax(_)), _) => {
+        (Err(UnreadableJson::Syntax(_)), _) => {
             Err(errors.add("/headers", fields::BadString::Surrogate))
         }
     }

@@ -1,11 +1,11 @@
 //! Accepting connections for the API.
 //!
 //! A connection that sends no complete request head in time is closed, so that slow or idle clients
-//! cannot use up the places; there is a bound on connections, and beyond it they wait to be
+//! cannot use up the permits; there is a bound on connections, and beyond it they wait to be
 //! accepted. A client that was answered while it was still sending is given the time to read the answer
 //! ([`crate::api::unread`]).
 
-use crate::api::unread::{Answering, LentStream};
+use crate::api::unread::{ConnectionService, LentStream};
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -30,7 +30,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves until `stop` is cancelled, then lets the requests in flight end.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let graceful = GracefulShutdown::new();
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -38,11 +38,11 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         .max_buf_size(MOST_BUFFERED_BYTES)
         .keep_alive(true);
     let accept = async || {
-        let place = places.clone().acquire_owned().await;
-        let place = place.expect("invariant: the places are never closed");
-        (place, listener.accept().await)
+        let permit = permits.clone().acquire_owned().await;
+        let permit = permit.expect("invariant: the permits are never closed");
+        (permit, listener.accept().await)
     };
-    while let Some((place, accepted)) = stop.run_until_cancelled(accept()).await {
+    while let Some((permit, accepted)) = stop.run_until_cancelled(accept()).await {
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
@@ -53,17 +53,17 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         };
         // Without it small answers wait for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
-        let service = Answering::new(router.clone());
+        let service = ConnectionService::new(router.clone());
         let unread = service.unread();
         let (stream, left) = LentStream::new(stream);
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // A client that breaks off is its own business. One that is not understood was told so.
+            // That a client breaks off is not logged. One whose request was not understood was answered.
             let not_understood = connection.await.is_err_and(|error| error.is_parse());
             if not_understood || unread.load(Ordering::Acquire) {
                 left.linger().await;
             }
-            drop(place);
+            drop(permit);
         });
     }
     drop(listener);

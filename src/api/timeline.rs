@@ -1,20 +1,20 @@
 //! What happened to a notification, in one order: its attempts and its changes.
 //!
-//! An attempt stands where it began. A line tells who did what and how it went; the answer of an
-//! attempt is told once, among the attempts.
+//! An attempt is placed by its beginning. An entry has what happened, by whom, and how it ended; the
+//! answer of an attempt is shown once, among the attempts.
 
 use crate::domain::attempt::Attempt;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
 use serde::Serialize;
 
-/// A line of a timeline.
+/// An entry of a timeline.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub enum Line<'a> {
+pub enum TimelineEntryView<'a> {
     /// An attempt began.
     Attempt {
-        /// When.
+        /// When it began.
         at: String,
         /// `attempt`.
         kind: &'static str,
@@ -31,9 +31,9 @@ pub enum Line<'a> {
     },
     /// A change.
     Change {
-        /// When.
+        /// When it was made.
         at: String,
-        /// Which.
+        /// The kind of change.
         kind: &'a str,
         /// Who asked for it.
         actor: &'a str,
@@ -44,7 +44,10 @@ pub enum Line<'a> {
 
 /// Puts attempts and changes, each oldest first, into one order.
 #[must_use]
-pub fn timeline<'a>(attempts: &'a [Attempt], changes: &'a [Transition]) -> Vec<Line<'a>> {
+pub fn timeline<'a>(
+    attempts: &'a [Attempt],
+    changes: &'a [Transition],
+) -> Vec<TimelineEntryView<'a>> {
     let mut begun: Vec<(usize, &Attempt)> = attempts.iter().enumerate().collect();
     // They are kept in the order in which they ended.
     begun.sort_by_key(|(_, attempt)| attempt.started_ms);
@@ -59,20 +62,20 @@ pub fn timeline<'a>(attempts: &'a [Attempt], changes: &'a [Transition]) -> Vec<L
         let before = change.at_ms.saturating_add(i64::from(ends));
         while let Some((index, attempt)) = begun.next_if(|(_, attempt)| attempt.started_ms < before)
         {
-            lines.push(Line::of_attempt(index, attempt));
+            lines.push(TimelineEntryView::of_attempt(index, attempt));
         }
-        lines.push(Line::Change {
+        lines.push(TimelineEntryView::Change {
             at: display_ms(change.at_ms),
             kind: &change.kind,
             actor: &change.actor,
             detail: (!change.detail.is_empty()).then_some(change.detail.as_str()),
         });
     }
-    lines.extend(begun.map(|(index, attempt)| Line::of_attempt(index, attempt)));
+    lines.extend(begun.map(|(index, attempt)| TimelineEntryView::of_attempt(index, attempt)));
     lines
 }
 
-impl Line<'_> {
+impl TimelineEntryView<'_> {
     fn of_attempt(index: usize, attempt: &Attempt) -> Self {
         Self::Attempt {
             at: display_ms(attempt.started_ms),
@@ -91,41 +94,43 @@ mod tests {
     use super::*;
     use crate::domain::attempt::{Answer, Outcome};
 
+    fn attempt((number, started_ms): &(u32, i64)) -> Attempt {
+        Attempt {
+            series: 1,
+            number: *number,
+            due_ms: 0,
+            started_ms: *started_ms,
+            duration_ms: 1,
+            answer: Answer {
+                outcome: Outcome::HttpStatus,
+                status: Some(500),
+                body: Vec::new(),
+                reason: String::new(),
+            },
+        }
+    }
+
+    fn transition((kind, at_ms): &(&str, i64)) -> Transition {
+        Transition {
+            kind: (*kind).to_string(),
+            at_ms: *at_ms,
+            actor: "api".into(),
+            instance: "one".into(),
+            detail: String::new(),
+        }
+    }
+
     #[test]
     fn attempts_and_changes_come_in_one_order() {
         fn check(attempts: &[(u32, i64)], changes: &[(&str, i64)], expected: &str) {
-            let attempts: Vec<Attempt> = attempts
-                .iter()
-                .map(|(number, started_ms)| Attempt {
-                    series: 1,
-                    number: *number,
-                    due_ms: 0,
-                    started_ms: *started_ms,
-                    duration_ms: 1,
-                    answer: Answer {
-                        outcome: Outcome::HttpStatus,
-                        status: Some(500),
-                        body: Vec::new(),
-                        reason: String::new(),
-                    },
-                })
-                .collect();
-            let changes: Vec<Transition> = changes
-                .iter()
-                .map(|(kind, at_ms)| Transition {
-                    kind: (*kind).to_string(),
-                    at_ms: *at_ms,
-                    actor: "api".into(),
-                    instance: "one".into(),
-                    detail: String::new(),
-                })
-                .collect();
+            let attempts: Vec<Attempt> = attempts.iter().map(attempt).collect();
+            let changes: Vec<Transition> = changes.iter().map(transition).collect();
             let lines = timeline(&attempts, &changes);
             let names: Vec<String> = lines
                 .iter()
                 .map(|line| match line {
-                    Line::Attempt { number, index, .. } => format!("{number}@{index}"),
-                    Line::Change { kind, .. } => (*kind).to_string(),
+                    TimelineEntryView::Attempt { number, index, .. } => format!("{number}@{index}"),
+                    TimelineEntryView::Change { kind, .. } => (*kind).to_string(),
                 })
                 .collect();
             assert_eq!(names.join(" "), expected);

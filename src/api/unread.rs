@@ -3,7 +3,7 @@
 //! A server that answers (busy, no key, too large, no such route) and closes while the client is
 //! still sending resets the connection: many clients then report a broken pipe, and not the answer.
 //! So what is left of a small body is read first, and the connection stays open. With a large one the
-//! answer is sent at once, it says that the connection will be closed, and what still arrives
+//! answer is sent at once, it announces that the connection will be closed, and what still arrives
 //! is read and dropped within bounds ([`LeftStream::linger`]).
 
 use axum::Router;
@@ -40,17 +40,17 @@ const LINGER_IDLE_TIME: Duration = Duration::from_secs(5);
 /// Bytes that are dropped at once.
 const DROPPED_AT_ONCE: usize = 8 * 1024;
 
-/// A place for something that its borrower gives back when it is dropped.
-type Slot<T> = Arc<Mutex<Option<T>>>;
+/// Holds a value that its borrower gives back when it is dropped.
+type LeftBehind<T> = Arc<Mutex<Option<T>>>;
 
 /// Answers the requests of one connection.
 #[derive(Clone)]
-pub struct Answering {
+pub struct ConnectionService {
     router: Router,
     unread: Arc<AtomicBool>,
 }
 
-impl Answering {
+impl ConnectionService {
     /// Answers by these routes.
     pub fn new(router: Router) -> Self {
         Self {
@@ -59,14 +59,14 @@ impl Answering {
         }
     }
 
-    /// Says, when the connection has ended, whether its last answer was sent before all of the body
+    /// After the connection has ended: whether its last answer was sent before all of the body
     /// was read.
     pub fn unread(&self) -> Arc<AtomicBool> {
         self.unread.clone()
     }
 }
 
-impl hyper::service::Service<Request<Incoming>> for Answering {
+impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
@@ -78,8 +78,8 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
         }
         Box::pin(async move {
             let waits_for_consent = request.headers().contains_key(header::EXPECT);
-            let left = Slot::default();
-            let request = request.map(|body| Lent {
+            let left = LeftBehind::default();
+            let request = request.map(|body| LentBody {
                 body: Some(body),
                 left: left.clone(),
             });
@@ -98,12 +98,12 @@ impl hyper::service::Service<Request<Incoming>> for Answering {
 }
 
 /// A request's body. What was not read of it is left behind when it is dropped.
-struct Lent {
+struct LentBody {
     body: Option<Incoming>,
-    left: Slot<Incoming>,
+    left: LeftBehind<Incoming>,
 }
 
-impl HttpBody for Lent {
+impl HttpBody for LentBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -131,7 +131,7 @@ impl HttpBody for Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBody {
     fn drop(&mut self) {
         if let Some(body) = self.body.take()
             && !body.is_end_stream()
@@ -164,16 +164,16 @@ async fn read_small(mut body: Incoming) -> bool {
 /// A connection that is left behind when it is dropped.
 pub struct LentStream {
     stream: Option<TcpStream>,
-    left: Slot<TcpStream>,
+    left: LeftBehind<TcpStream>,
 }
 
 /// Where a [`LentStream`] is left behind.
-pub struct LeftStream(Slot<TcpStream>);
+pub struct LeftStream(LeftBehind<TcpStream>);
 
 impl LentStream {
     /// Lends a connection.
     pub fn new(stream: TcpStream) -> (Self, LeftStream) {
-        let left = Slot::default();
+        let left = LeftBehind::default();
         let lent = Self {
             stream: Some(stream),
             left: left.clone(),
@@ -264,10 +264,10 @@ impl AsyncWrite for LentStream {
 }
 
 /// Nothing panics while it holds the lock.
-fn put<T>(slot: &Slot<T>, value: T) {
+fn put<T>(slot: &LeftBehind<T>, value: T) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }
 
-fn take<T>(slot: &Slot<T>) -> Option<T> {
+fn take<T>(slot: &LeftBehind<T>) -> Option<T> {
     slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }

@@ -1,7 +1,7 @@
 //! Notifications as JSON shows them. The names are the outside's; see the contract of the API.
 
 use crate::api::problem::Problem;
-use crate::api::timeline::{Line, timeline};
+use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
@@ -55,12 +55,12 @@ struct AttemptView<'a> {
 pub struct FullView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
-    /// Since when and why nobody sends it, until somebody releases it.
+    /// Since when and why it is not sent, until it is released by hand.
     set_aside: Option<SetAsideView<'a>>,
     ladder: Box<RawValue>,
     transitions: Vec<TransitionView<'a>>,
     /// Attempts and transitions in one order.
-    timeline: Vec<Line<'a>>,
+    timeline: Vec<TimelineEntryView<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -86,13 +86,13 @@ pub struct ListView<'a> {
 }
 
 impl<'a> NotificationView<'a> {
-    /// How a notification stands that was just written down.
+    /// A notification that was just registered or changed.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         Self::seen(snapshot, Flights::Known)
     }
 
-    /// How a notification stands that was looked up.
+    /// A notification that was looked up.
     #[must_use]
     pub fn seen(snapshot: &'a Snapshot, flights: Flights) -> Self {
         let unknown = snapshot.state == State::Scheduled && flights == Flights::Unknown;
@@ -239,6 +239,22 @@ mod tests {
         Snapshot::of_new(&notification, progress)
     }
 
+    fn attempt(status: Option<u16>, body: &[u8], outcome: Outcome, reason: &str) -> Attempt {
+        Attempt {
+            series: 1,
+            number: 1,
+            due_ms: 0,
+            started_ms: 3,
+            duration_ms: 250,
+            answer: Answer {
+                outcome,
+                status,
+                body: body.to_vec(),
+                reason: reason.to_string(),
+            },
+        }
+    }
+
     fn written(document: &impl Serialize) -> String {
         serde_json::to_string(document).expect("JSON")
     }
@@ -269,19 +285,6 @@ mod tests {
             jitter: 0.0,
         })
         .expect("valid");
-        let attempt = |status, body: &[u8], outcome, reason: &str| Attempt {
-            series: 1,
-            number: 1,
-            due_ms: 0,
-            started_ms: 3,
-            duration_ms: 250,
-            answer: Answer {
-                outcome,
-                status,
-                body: body.to_vec(),
-                reason: reason.to_string(),
-            },
-        };
         let snapshot = Snapshot {
             state: State::Dead,
             cause: Some(Cause::LadderExhausted),

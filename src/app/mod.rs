@@ -10,6 +10,7 @@
 
 mod signals;
 pub mod stores;
+mod tasks;
 
 use crate::api::server;
 use crate::api::{self, ApiSettings};
@@ -18,18 +19,12 @@ use crate::config::{RetentionConfig, ServeConfig};
 use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
-use crate::health::Health;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
-use crate::journal::watched::WatchedJournal;
 use crate::maintenance::Maintenance;
 use crate::maintenance::probe::{watch_journal, watch_schedule};
 use crate::maintenance::prune::Retention;
-use crate::maintenance::recovery::load::load;
-use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::Time;
-use crate::schedule::watched::WatchedSchedule;
-use crate::schedule::{Schedule, ScheduleReads as _};
 use crate::service::Service;
 use crate::telemetry::metrics::Metrics;
 use anyhow::{Context, bail};
@@ -37,18 +32,18 @@ use signals::Signals;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use stores::ServerStores;
+use tasks::Tasks;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 /// Open files asked for: more than the API's connections and the largest `concurrency` need.
 const MOST_DESCRIPTORS: u64 = 65_536;
 /// How long stopping may take beyond the time for the attempts in flight: recording and settling
 /// them, and closing the stores.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
-/// The bodies that are read for attempts take as much as this part of what the schedule may: beside it,
-/// since they are in use and not waiting.
-const BODIES_READ: usize = 4;
+/// The bodies that are read for attempts may take the memory of the schedule divided by this. They
+/// come on top of it, since they are in use and not waiting.
+const BODY_MEMORY_DIVISOR: usize = 4;
 /// Maximum number of requests handled at once.
 const MOST_REQUESTS: usize = 1_024;
 
@@ -57,9 +52,7 @@ pub struct App {
     address: SocketAddr,
     service: Arc<Service>,
     journal: Option<Arc<dyn Journal>>,
-    stop: CancellationToken,
-    broken: CancellationToken,
-    tasks: Vec<(&'static str, JoinHandle<()>)>,
+    tasks: Tasks,
     stop_within: Duration,
 }
 
@@ -91,85 +84,35 @@ impl App {
             .with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot listen")?;
         let instance = instance_name();
-        let journal = stores::open_journal(&config, &instance).await?;
-        let schedule = open_schedule(&config, journal.as_ref(), clock.clone(), time).await?;
-        let health = Health::new(journal.is_some());
+        let stores = ServerStores::open(&config, &instance, clock.clone(), time).await?;
+        let maintenance = begin_maintenance(&config, &stores).await?;
+        let journal = stores.journal.clone();
+        let recorder = journal.map(|journal| Arc::new(Recorder::start(journal)));
         let metrics = Metrics::new();
-        let journal = journal.map(|journal| -> Arc<dyn Journal> {
-            Arc::new(WatchedJournal::new(journal, health.clone()))
-        });
-        let schedule: Arc<dyn Schedule> = Arc::new(WatchedSchedule::new(schedule, health.clone()));
-        let maintenance =
-            Maintenance::begin(journal.clone(), schedule.clone(), retention(&config)).await;
-        let maintenance = maintenance.with_context(|| match &config.schedule.redis {
-            Some(redis) => format!("--redis {redis}"),
-            None => "the schedule in memory".to_string(),
-        })?;
-        let recorder = journal
-            .clone()
-            .map(|journal| Arc::new(Recorder::start(journal)));
-        let client = HttpClient::new(HttpClientSettings {
-            filter: AddressFilter {
-                allowed: config.delivery.allow_destinations.clone(),
-                allow_http: config.delivery.allow_http,
-            },
-            secret: config.delivery.signing_secret.clone(),
-            timeout: config.delivery.timeout,
-            user_agent: config.delivery.user_agent.clone(),
-        });
-        let stop = CancellationToken::new();
-        let dispatcher = Dispatcher::new(
-            Arc::new(client),
-            schedule.clone(),
-            recorder.clone(),
-            clock,
-            config.delivery.concurrency,
-            health.clone(),
-            metrics.clone(),
-        )
-        .with_body_memory(config.schedule.memory_bytes / BODIES_READ);
-        let broken = CancellationToken::new();
-        let watch = |part, work| {
-            let watching = watched(part, work, stop.clone(), broken.clone());
-            (part, tokio::spawn(watching))
-        };
-        let dispatching = dispatcher.run(Stop {
-            drain: stop.clone(),
-            drain_timeout: config.delivery.drain_timeout,
-        });
-        let mut tasks = vec![watch("dispatcher", tokio::spawn(dispatching))];
-        for (duty, work) in maintenance.duties(&stop) {
-            tasks.push(watch(duty, tokio::spawn(work)));
-        }
-        if let Some(journal) = &journal {
-            let watching = watch_journal(health.clone(), journal.clone(), stop.clone());
-            tasks.push(("journal's probe", tokio::spawn(watching)));
-        }
-        let watching = watch_schedule(health.clone(), schedule.clone(), stop.clone());
-        tasks.push(("schedule's probe", tokio::spawn(watching)));
-        let service = Service::new(recorder, schedule)
-            .with_health(health)
+        let dispatcher = dispatcher(&config, &stores, recorder.clone(), clock, metrics.clone());
+        let service = Service::new(recorder, stores.schedule.clone())
+            .with_health(stores.health.clone())
             .with_metrics(metrics);
         let service = Arc::new(service);
-        let settings = ApiSettings {
-            largest_body_bytes: config.api.largest_body_bytes,
-            api_key: config.api.key.as_ref().map(|key| key.expose().to_string()),
-            most_requests: MOST_REQUESTS,
-            ..ApiSettings::default()
-        };
-        if !address.ip().is_loopback() && settings.api_key.is_none() {
-            tracing::warn!(%address, "the API is open to whoever reaches this address; set api-key");
+
+        let mut tasks = Tasks::new();
+        let dispatching = dispatcher.run(Stop {
+            drain: tasks.stop_token(),
+            drain_timeout: config.delivery.drain_timeout,
+        });
+        tasks.run_required("dispatcher", dispatching);
+        for (duty, work) in maintenance.duties(&tasks.stop_token()) {
+            tasks.run_required(duty, work);
         }
-        let router = api::router(service.clone(), settings);
-        let serving = server::serve(listener, router, stop.clone());
-        tasks.push(watch("API", tokio::spawn(serving)));
+        run_probes(&mut tasks, &stores);
+        let router = api::router(service.clone(), api_settings(&config, address));
+        let serving = server::serve(listener, router, tasks.stop_token());
+        tasks.run_required("API", serving);
         tracing::info!(%address, instance, "ready");
         Ok(Self {
             address,
             service,
-            journal,
-            stop,
-            broken,
+            journal: stores.journal,
             tasks,
             stop_within: config.delivery.drain_timeout.saturating_add(STOP_MARGIN),
         })
@@ -189,37 +132,96 @@ impl App {
 
     /// Completes when a part has ended that should not have: the server is then of no use.
     pub async fn broken(&self) {
-        self.broken.cancelled().await;
+        self.tasks.broken().await;
     }
 
     /// Stops as described above; returns when everything is settled, or when the time for that is up.
     /// What is left then is what is left by `kill -9`: no more, since every step can be the last one.
     pub async fn stop(self) {
-        self.stop.cancel();
+        self.tasks.stop();
         let limit = self.stop_within;
         let mut part = "";
-        if tokio::time::timeout(limit, self.wind_up(&mut part))
-            .await
-            .is_err()
-        {
+        let ended = tokio::time::timeout(limit, self.end(&mut part)).await;
+        if ended.is_err() {
             tracing::warn!(part, "a part takes too long to stop; ending without it");
         }
         tracing::info!("stopped");
     }
 
-    /// Waits for one part after the other, and says for which.
-    async fn wind_up(self, part: &mut &'static str) {
-        for (name, task) in self.tasks {
-            *part = name;
-            if let Err(error) = task.await {
-                tracing::error!(%error, part, "ended in a panic");
-            }
-        }
+    /// Waits for the tasks, then closes the journal. `part` is what is waited for.
+    async fn end(self, part: &mut &'static str) {
+        self.tasks.wait(part).await;
         drop(self.service);
         if let Some(journal) = self.journal {
             *part = "journal";
             journal.close().await;
         }
+    }
+}
+
+/// Takes a first look at the stores. The error names the schedule.
+async fn begin_maintenance(
+    config: &ServeConfig,
+    stores: &ServerStores,
+) -> anyhow::Result<Maintenance> {
+    let (journal, schedule) = (stores.journal.clone(), stores.schedule.clone());
+    Maintenance::begin(journal, schedule, retention(config))
+        .await
+        .with_context(|| match &config.schedule.redis {
+            Some(redis) => format!("--redis {redis}"),
+            None => "the schedule in memory".to_string(),
+        })
+}
+
+fn dispatcher(
+    config: &ServeConfig,
+    stores: &ServerStores,
+    recorder: Option<Arc<Recorder>>,
+    clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
+) -> Dispatcher {
+    let client = HttpClient::new(HttpClientSettings {
+        filter: AddressFilter {
+            allowed: config.delivery.allow_destinations.clone(),
+            allow_http: config.delivery.allow_http,
+        },
+        secret: config.delivery.signing_secret.clone(),
+        timeout: config.delivery.timeout,
+        user_agent: config.delivery.user_agent.clone(),
+    });
+    Dispatcher::new(
+        Arc::new(client),
+        stores.schedule.clone(),
+        recorder,
+        clock,
+        config.delivery.concurrency,
+        stores.health.clone(),
+        metrics,
+    )
+    .with_body_memory(config.schedule.memory_bytes / BODY_MEMORY_DIVISOR)
+}
+
+/// Checks the stores while they are in trouble.
+fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
+    if let Some(journal) = stores.journal.clone() {
+        let probe = watch_journal(stores.health.clone(), journal, tasks.stop_token());
+        tasks.run("journal's probe", probe);
+    }
+    let schedule = stores.schedule.clone();
+    let probe = watch_schedule(stores.health.clone(), schedule, tasks.stop_token());
+    tasks.run("schedule's probe", probe);
+}
+
+fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
+    let api_key = config.api.key.as_ref().map(|key| key.expose().to_string());
+    if !address.ip().is_loopback() && api_key.is_none() {
+        tracing::warn!(%address, "the API is open to all who reach this address; set api-key");
+    }
+    ApiSettings {
+        largest_body_bytes: config.api.largest_body_bytes,
+        api_key,
+        most_requests: MOST_REQUESTS,
+        ..ApiSettings::default()
     }
 }
 
@@ -251,67 +253,6 @@ pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
         () = app.stop() => Ok(()),
         signal = signals.end_at_once() => bail!("ended at once by a second signal ({signal})"),
     }
-}
-
-/// Waits for a part of the server; one that ends without having been stopped breaks the server.
-async fn watched(
-    part: &'static str,
-    work: JoinHandle<()>,
-    stop: CancellationToken,
-    broken: CancellationToken,
-) {
-    let ended = work.await;
-    if let Err(error) = &ended {
-        tracing::error!(%error, part, "ended in a panic; this is a bug");
-    }
-    if ended.is_err() || !stop.is_cancelled() {
-        broken.cancel();
-    }
-}
-
-async fn open_schedule(
-    config: &ServeConfig,
-    journal: Option<&Arc<dyn Journal>>,
-    clock: Arc<dyn Clock>,
-    time: Time,
-) -> anyhow::Result<Arc<dyn Schedule>> {
-    let asked = journal.map(AsRef::as_ref);
-    let signing = Some(config.delivery.signing_secret.fingerprint());
-    let config = &config.stores();
-    if let Some(schedule) = stores::open_redis(config, asked, clock.clone(), time, signing)? {
-        if journal.is_none() {
-            tracing::info!(
-                "no journal: notifications are kept in Redis only, as far as it persists them"
-            );
-            for warning in schedule.durability_warnings().await {
-                tracing::warn!("{warning}");
-            }
-        }
-        return Ok(schedule);
-    }
-    let limits = stores::limits(config, journal.is_some());
-    let Some(journal) = journal else {
-        return Ok(Arc::new(MemorySchedule::new(clock, limits)));
-    };
-    let schedule = MemorySchedule::over_journal(clock, limits, config.schedule.memory_bytes);
-    let loaded = load(journal.clone(), &schedule).await?;
-    let pending = loaded.read;
-    tracing::info!(
-        pending,
-        "the schedule is in memory, loaded from the journal"
-    );
-    if let Some(memory) = schedule.memory()
-        && memory.taken >= memory.limit
-    {
-        let (taken, limit) = (memory.taken, memory.limit);
-        tracing::warn!(
-            taken,
-            limit,
-            "what is pending takes more memory than schedule-memory allows; \
-             new registrations are refused until enough of it is delivered"
-        );
-    }
-    Ok(Arc::new(schedule))
 }
 
 fn retention(config: &ServeConfig) -> Retention {

@@ -54,7 +54,7 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP was ignored before we listen, by what the system says of the process (proc(5)).
+/// Whether SIGHUP was ignored before we listen, by what the system reports of the process (proc(5)).
 fn is_hang_up_ignored(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u128::from_str_radix(mask.trim(), 16).ok());

@@ -1,11 +1,11 @@
-//! What to say when the command line does not parse.
+//! The message for a command line that does not parse.
 
 use super::terminal;
 use clap::error::ErrorKind;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Shows help where it was asked for; otherwise says in one line what is wrong.
+/// Shows help where it was asked for; otherwise prints in one line what is wrong.
 pub fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -26,14 +26,14 @@ pub fn explain(error: &clap::Error) -> ExitCode {
 
 /// Takes the message and the tip out of clap's rendering, and leaves the usage out.
 fn one_line(rendered: &str) -> String {
-    let said = rendered
+    let message = rendered
         .split("\nUsage:")
         .next()
         .unwrap_or_default()
         .split("\nFor more information")
         .next()
         .unwrap_or_default();
-    let words: Vec<&str> = said
+    let words: Vec<&str> = message
         .split_whitespace()
         .skip_while(|word| *word == "error:")
         .map(|word| match word {

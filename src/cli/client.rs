@@ -1,6 +1,6 @@
 //! A running server's API, from the shell: one request, one answer, errors in a few lines.
 
-use super::Failure;
+use super::CommandFailure;
 use super::terminal::clean;
 use crate::domain::key::Key;
 use crate::journal::Actor;
@@ -47,7 +47,7 @@ pub struct Client {
 /// An error as servers describe it (RFC 9457). Anything may be missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Problem {
+struct ProblemDetails {
     title: String,
     detail: String,
     errors: Vec<FieldProblem>,
@@ -74,7 +74,7 @@ pub fn who() -> String {
 
 impl Client {
     /// A client for the server that the flags or the environment name.
-    pub fn new(arguments: &ServerArguments) -> Result<Self, Failure> {
+    pub fn new(arguments: &ServerArguments) -> Result<Self, CommandFailure> {
         let (origin, server) = match (&arguments.server, variable("RINGBACK_SERVER")) {
             (Some(server), _) => ("--server", server.clone()),
             (None, Some(server)) => ("RINGBACK_SERVER", server),
@@ -83,7 +83,9 @@ impl Client {
         let server = Url::parse(&server)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .ok_or_else(|| Failure::Usage(format!("{origin}: not a URL like {DEFAULT_SERVER}")))?;
+            .ok_or_else(|| {
+                CommandFailure::Usage(format!("{origin}: not a URL like {DEFAULT_SERVER}"))
+            })?;
         let api_key = arguments
             .api_key
             .clone()
@@ -97,7 +99,7 @@ impl Client {
     }
 
     /// A client for the server of the demonstration, which asks for no key.
-    pub fn local(address: SocketAddr) -> Result<Self, Failure> {
+    pub fn local(address: SocketAddr) -> Result<Self, CommandFailure> {
         Ok(Self {
             http: http_client()?,
             server: Url::parse(&format!("http://{address}")).context("the address")?,
@@ -131,7 +133,7 @@ impl Client {
         method: Method,
         url: Url,
         body: Option<&Value>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Vec<u8>, CommandFailure> {
         let mut request = self
             .http
             .request(method, url)
@@ -157,7 +159,7 @@ impl Client {
         Err(refusal(status, retry_after.as_deref(), &answer))
     }
 
-    async fn read(&self, mut response: Response) -> Result<Vec<u8>, Failure> {
+    async fn read(&self, mut response: Response) -> Result<Vec<u8>, CommandFailure> {
         let mut answer = Vec::new();
         while let Some(chunk) = response
             .chunk()
@@ -173,7 +175,7 @@ impl Client {
     }
 
     /// What went wrong before there was an answer.
-    fn explain(&self, error: &reqwest::Error) -> Failure {
+    fn explain(&self, error: &reqwest::Error) -> CommandFailure {
         let place = self.place();
         let problem = if error.is_timeout() {
             format!("{place} did not answer within {} s", TIMEOUT.as_secs())
@@ -185,7 +187,7 @@ impl Client {
         } else {
             format!("no answer from {place}: {}", root(error))
         };
-        Failure::Failed(anyhow!(problem))
+        CommandFailure::Failed(anyhow!(problem))
     }
 
     /// The server, without credentials.
@@ -218,8 +220,8 @@ fn root(error: &dyn std::error::Error) -> String {
     innermost.to_string()
 }
 
-fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> Failure {
-    let problem: Problem = serde_json::from_slice(answer).unwrap_or_default();
+fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> CommandFailure {
+    let problem: ProblemDetails = serde_json::from_slice(answer).unwrap_or_default();
     let mut lines = vec![status.to_string()];
     if !problem.title.is_empty() && Some(problem.title.as_str()) != status.canonical_reason() {
         lines[0].push_str(&format!(": {}", clean(&problem.title)));
@@ -234,5 +236,5 @@ fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> Fail
     if let Some(seconds) = retry_after {
         lines.push(format!("  try again in {} s", clean(seconds)));
     }
-    Failure::Refused(lines)
+    CommandFailure::Refused(lines)
 }

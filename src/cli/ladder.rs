@@ -1,6 +1,6 @@
 //! `ringback ladder`: the named ladders, and when the attempts of one fall.
 
-use super::Failure;
+use super::CommandFailure;
 use super::terminal::{Colours, table};
 use crate::domain::duration::display_ms;
 use crate::domain::ladder::Ladder;
@@ -31,7 +31,7 @@ struct Rung {
 }
 
 /// Prints what was asked for.
-pub fn run(arguments: &LadderArguments) -> Result<(), Failure> {
+pub fn run(arguments: &LadderArguments) -> Result<(), CommandFailure> {
     let text = match (&arguments.name, arguments.json) {
         (None, false) => all_as_text(Colours::of_stdout()),
         (None, true) => {
@@ -42,8 +42,8 @@ pub fn run(arguments: &LadderArguments) -> Result<(), Failure> {
             )
         }
         (Some(name), json) => {
-            let ladder =
-                Ladder::from_text(name).map_err(|error| Failure::Usage(error.to_string()))?;
+            let ladder = Ladder::from_text(name)
+                .map_err(|error| CommandFailure::Usage(error.to_string()))?;
             let source = ladder
                 .name()
                 .and_then(named::find)

@@ -1,7 +1,7 @@
 //! `ringback migrate`: brings the schema of a journal up to date, for those who do not want a server
 //! to do it at its start.
 
-use super::{Failure, block_on, setting_flags};
+use super::{CommandFailure, block_on, setting_flags};
 use crate::config::{Flags, JournalConfig, load_journal};
 use crate::journal::postgres::PostgresJournal;
 use crate::journal::sqlite::SqliteJournal;
@@ -40,8 +40,8 @@ impl Args for MigrateArguments {
     }
 }
 
-/// Migrates and says what was applied.
-pub fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
+/// Migrates and prints what was applied.
+pub fn run(arguments: &MigrateArguments) -> Result<(), CommandFailure> {
     let journal = load_journal(&arguments.flags, |name| std::env::var_os(name))?;
     let applied = block_on(async {
         let applied = match &journal {
@@ -49,7 +49,7 @@ pub fn run(arguments: &MigrateArguments) -> Result<(), Failure> {
             JournalConfig::Postgres(url) => PostgresJournal::migrate(url.expose()).await,
             JournalConfig::None => {
                 let problem = "--journal none: there is no journal to bring up to date";
-                return Err(Failure::Usage(problem.to_string()));
+                return Err(CommandFailure::Usage(problem.to_string()));
             }
         };
         Ok(applied.map_err(anyhow::Error::from)?)

@@ -49,7 +49,7 @@ enum Command {
     Demo,
     /// Bring the schema of a journal up to date, and say what that took
     Migrate(migrate::MigrateArguments),
-    /// A merchant on this machine: verifies signatures, prints what arrives, answers as told
+    /// A merchant on this machine: verifies signatures, prints what arrives, answers as its flags say
     Listen(listen::ListenArguments),
     /// Counts what was registered against how it ended, and the journal against the schedule
     Audit(audit::AuditArguments),
@@ -63,7 +63,7 @@ enum Command {
 
 /// Why a command ends with another status than 0.
 #[derive(Debug, Error)]
-enum Failure {
+enum CommandFailure {
     /// The command line or a setting is wrong.
     #[error("{0}")]
     Usage(String),
@@ -107,25 +107,27 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn report(failure: &Failure) -> ExitCode {
+fn report(failure: &CommandFailure) -> ExitCode {
     let status = match failure {
-        Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+        CommandFailure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             return ExitCode::SUCCESS;
         }
-        Failure::Usage(_) | Failure::Config(_) => 2,
-        Failure::Refused(lines) => {
+        CommandFailure::Usage(_) | CommandFailure::Config(_) => 2,
+        CommandFailure::Refused(lines) => {
             terminal::complain_at_length(lines);
             return ExitCode::FAILURE;
         }
-        Failure::Failed(_) | Failure::Output(_) => 1,
-        Failure::Interrupted => return ExitCode::from(130),
+        CommandFailure::Failed(_) | CommandFailure::Output(_) => 1,
+        CommandFailure::Interrupted => return ExitCode::from(130),
     };
     terminal::complain(&failure.to_string());
     ExitCode::from(status)
 }
 
 /// Runs a command that waits for something, on a runtime of its own.
-fn block_on<Done>(command: impl Future<Output = Result<Done, Failure>>) -> Result<Done, Failure> {
+fn block_on<Done>(
+    command: impl Future<Output = Result<Done, CommandFailure>>,
+) -> Result<Done, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

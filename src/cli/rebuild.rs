@@ -1,13 +1,13 @@
-//! `ringback rebuild`: brings Redis to where the journal stands, beside servers at work.
+//! `ringback rebuild`: makes Redis agree with the journal, beside servers at work.
 //!
-//! Servers do that by themselves; this is for whoever does not want to wait, or does not trust
-//! what is in Redis. What is put back has the journal asked before it is sent, so it does no harm to
+//! Servers do that by themselves; this is for people who do not want to wait, or do not trust what is
+//! in Redis. The journal is asked before anything that was put back is sent, so it does no harm to
 //! rebuild once too often.
 
 use super::client::who;
 use super::setting_flags::StoreArguments;
-use super::terminal::Progress;
-use super::{Failure, block_on};
+use super::terminal::ProgressDisplay;
+use super::{CommandFailure, block_on};
 use crate::app::instance_name;
 use crate::app::stores::{may_write_beside, open_journal_beside, open_redis};
 use crate::clock::SystemClock;
@@ -32,8 +32,8 @@ use std::time::{Duration, Instant};
 
 /// Notifications compared in one step.
 const PAGE: usize = 1_000;
-/// How often the servers are told that loading goes on.
-const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
+/// How often Redis is written to, so that the servers see that loading goes on.
+const HEARTBEAT: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub struct RebuildArguments {
@@ -57,46 +57,46 @@ pub struct RebuildArguments {
 }
 
 /// The stores, and whether what is done shows in the histories.
-struct Stores {
+struct RebuildStores {
     journal: Arc<dyn Journal>,
     schedule: Arc<RedisSchedule>,
     record: RepairNotes,
 }
 
-/// Puts back what is lacking and says how much it was.
-pub fn run(arguments: &RebuildArguments) -> Result<(), Failure> {
+/// Puts back what is missing and prints how much it was.
+pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
     let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
     let one = match (&arguments.one_topic, &arguments.one_id) {
         (Some(topic), Some(id)) => {
-            Some(Key::new(topic, id).map_err(|error| Failure::Usage(error.to_string()))?)
+            Some(Key::new(topic, id).map_err(|error| CommandFailure::Usage(error.to_string()))?)
         }
         _ => None,
     };
-    let said = block_on(async {
+    let report = block_on(async {
         let stores = open(&config).await?;
-        let said = match &one {
+        let done = match &one {
             Some(key) => stores.put_back(key).await,
             None if arguments.clear => stores.load(true).await,
             None if arguments.topic.is_some() || arguments.not_due => stores.some(arguments).await,
             None => stores.load(false).await,
         };
         stores.journal.close().await;
-        let mut said = said?;
+        let mut report = done?;
         if stores.record == RepairNotes::LeftOut {
-            said.push_str(
+            report.push_str(
                 "the histories do not show it: this journal is a server's own to write to\n",
             );
         }
-        Ok(said)
+        Ok(report)
     })?;
-    io::stdout().write_all(said.as_bytes())?;
+    io::stdout().write_all(report.as_bytes())?;
     Ok(())
 }
 
-async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
+async fn open(config: &StoresConfig) -> Result<RebuildStores, CommandFailure> {
     let journal = open_journal_beside(&config.journal, &instance_name()).await?;
     let journal = journal.ok_or_else(|| {
-        Failure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
+        CommandFailure::Usage("--journal none: there is nothing to rebuild Redis from".to_string())
     })?;
     let schedule = open_redis(
         config,
@@ -106,12 +106,12 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
         None,
     )?;
     let schedule = schedule.ok_or_else(|| {
-        Failure::Usage(
+        CommandFailure::Usage(
             "--redis is not given, and a schedule in memory is loaded when its server starts"
                 .to_string(),
         )
     })?;
-    Ok(Stores {
+    Ok(RebuildStores {
         journal,
         schedule,
         record: if may_write_beside(&config.journal) {
@@ -122,9 +122,9 @@ async fn open(config: &StoresConfig) -> Result<Stores, Failure> {
     })
 }
 
-impl Stores {
+impl RebuildStores {
     /// One notification alone.
-    async fn put_back(&self, key: &Key) -> Result<String, Failure> {
+    async fn put_back(&self, key: &Key) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let keys = [key.clone()];
@@ -146,7 +146,7 @@ impl Stores {
             repair(journal, schedule, &differences, self.record).await
         };
         let repaired = repairing.await.map_err(failed)?;
-        let said = match (repaired.restored, repaired.moved) {
+        let result = match (repaired.restored, repaired.moved) {
             (0, 0) if snapshot.set_aside.is_some() => {
                 format!("{key} is set aside, so it is not put back; `ringback retry` releases it\n")
             }
@@ -156,11 +156,11 @@ impl Stores {
             }
             _ => format!("{key} is back in Redis\n"),
         };
-        Ok(loaded + &said)
+        Ok(loaded + &result)
     }
 
     /// Those of a topic, or those that are not due yet.
-    async fn some(&self, arguments: &RebuildArguments) -> Result<String, Failure> {
+    async fn some(&self, arguments: &RebuildArguments) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;
         let now_ms = self.schedule.clock().now_ms();
         let pick = Pick {
@@ -172,7 +172,7 @@ impl Stores {
     }
 
     /// Everything. Where Redis has lost something, it is emptied and loaded as servers would do it.
-    async fn load(&self, clear: bool) -> Result<String, Failure> {
+    async fn load(&self, clear: bool) -> Result<String, CommandFailure> {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
         let found = inspect(Some(journal), schedule, schedule, clear).await;
@@ -184,9 +184,9 @@ impl Stores {
     }
 
     /// Registers this instance in Redis, without which nothing can be changed in it. Servers do not go on
-    /// with a part of what was lost: so if Redis has lost something, everything is put back, which
-    /// this then tells.
-    async fn enter(&self) -> Result<String, Failure> {
+    /// with a part of what was lost: so if Redis has lost something, everything is put back, and
+    /// the text returned says so.
+    async fn enter(&self) -> Result<String, CommandFailure> {
         let schedule = self.schedule.as_ref();
         let peeked = schedule.status().await.map_err(anyhow::Error::from)?;
         if peeked == ScheduleStatus::New {
@@ -205,7 +205,7 @@ impl Stores {
     }
 
     /// Compares, and repairs what differs.
-    async fn scan(&self, pick: &Pick) -> Result<String, Failure> {
+    async fn scan(&self, pick: &Pick) -> Result<String, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
         let (mut place, mut seen) = (ScanPosition::START, 0);
@@ -232,7 +232,7 @@ impl Stores {
     }
 
     /// Puts everything in that Redis lacks, soonest due first. Servers work with it meanwhile.
-    async fn load_empty(&self, reason: LoadReason) -> Result<String, Failure> {
+    async fn load_empty(&self, reason: LoadReason) -> Result<String, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (RepairNotes::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
@@ -245,16 +245,16 @@ impl Stores {
         }
         let progress = self.progress("notifications put back").await?;
         let started = Instant::now();
-        let mut told = started;
+        let mut last_heartbeat = started;
         let journal = Some(Arc::clone(&self.journal));
         let mut resync = Resync::new(journal, schedule, schedule);
         let taken_over = || anyhow!("a server has taken over, and loads Redis from the journal");
         while resync.step().await.map_err(failed)? {
             progress.at(resync.done().read);
-            if told.elapsed() >= SIGN_OF_LIFE {
-                told = Instant::now();
-                let heard = schedule.report_loading().await;
-                if !heard.map_err(anyhow::Error::from)? {
+            if last_heartbeat.elapsed() >= HEARTBEAT {
+                last_heartbeat = Instant::now();
+                let proceeds = schedule.report_loading().await;
+                if !proceeds.map_err(anyhow::Error::from)? {
                     return Err(taken_over().into());
                 }
             }
@@ -273,21 +273,21 @@ impl Stores {
         ))
     }
 
-    async fn progress(&self, what: &'static str) -> Result<Progress, Failure> {
+    async fn progress(&self, what: &'static str) -> Result<ProgressDisplay, CommandFailure> {
         let counts = self.journal.counts().await.map_err(anyhow::Error::from)?;
-        Ok(Progress::of(what, counts.scheduled))
+        Ok(ProgressDisplay::of(what, counts.scheduled))
     }
 }
 
-fn being_loaded() -> Failure {
+fn being_loaded() -> CommandFailure {
     anyhow!("Redis is being loaded from the journal at this moment").into()
 }
 
-fn failed(error: MaintenanceError) -> Failure {
+fn failed(error: MaintenanceError) -> CommandFailure {
     let context = if error.may_pass() {
         "what was put back by then stays; it can be run again"
     } else {
         "it cannot go on"
     };
-    Failure::Failed(anyhow::Error::from(error).context(context))
+    CommandFailure::Failed(anyhow::Error::from(error).context(context))
 }

@@ -1,6 +1,6 @@
 //! `ringback serve`: its flags follow from the table of settings.
 
-use super::{Failure, block_on, setting_flags};
+use super::{CommandFailure, block_on, setting_flags};
 use crate::config::{Flags, ServeConfig};
 use crate::{app, telemetry};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -37,8 +37,8 @@ impl Args for ServeArguments {
     }
 }
 
-/// Serves until it is told to stop.
-pub fn run(arguments: &ServeArguments) -> Result<(), Failure> {
+/// Serves until it is stopped by a signal.
+pub fn run(arguments: &ServeArguments) -> Result<(), CommandFailure> {
     let config = ServeConfig::load(&arguments.flags, |name| std::env::var_os(name))?;
     telemetry::init(&config.log)?;
     block_on(async { Ok(app::serve(config).await?) })

@@ -5,11 +5,11 @@
 
 use super::terminal::{Colours, clean, instant, table};
 use super::timeline::timeline;
-use super::view::{One, Page};
+use super::view::{NotificationDetails, NotificationPage};
 use serde_json::Value;
 
 /// One notification in full; `all` shows a long history to its beginning.
-pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
+pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) -> String {
     let more = more_of_state(one).map_or(String::new(), |more| format!(" ({})", clean(more)));
     let mut text = format!(
         "{}{more}  {} {}\n",
@@ -40,7 +40,7 @@ pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
         }
         None => line("next attempt", at(&one.next_attempt_at)),
     }
-    // Of an ended one the deadline says nothing any more.
+    // The deadline of an ended one does not matter any more.
     if one.ended_at.is_none() {
         line("deadline", at(&one.deadline_at));
     }
@@ -66,7 +66,7 @@ pub fn one(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
 }
 
 /// A page of a list, one line each.
-pub fn list(page: &Page, colours: Colours, now_ms: i64) -> String {
+pub fn list(page: &NotificationPage, colours: Colours, now_ms: i64) -> String {
     if page.items.is_empty() {
         return "none\n".to_string();
     }
@@ -79,7 +79,7 @@ pub fn list(page: &Page, colours: Colours, now_ms: i64) -> String {
     text
 }
 
-fn row(item: &One, now_ms: i64) -> Vec<String> {
+fn row(item: &NotificationDetails, now_ms: i64) -> Vec<String> {
     let state = match more_of_state(item) {
         Some(more) => format!("{} ({more})", item.state),
         None => item.state.clone(),
@@ -96,7 +96,7 @@ fn row(item: &One, now_ms: i64) -> Vec<String> {
 }
 
 /// Why it is in its state, or what the server cannot tell while its schedule is out of reach.
-fn more_of_state(one: &One) -> Option<&str> {
+fn more_of_state(one: &NotificationDetails) -> Option<&str> {
     let doubt = one.may_be_in_flight.then_some("may be in flight");
     one.cause.as_deref().or(doubt)
 }
@@ -186,7 +186,7 @@ mod tests {
         let text = list(&page, Colours::of_stdout(), NOW_MS);
         assert!(text.contains("\nscheduled (may be in flight)  t"), "{text}");
         assert_eq!(
-            list(&Page::default(), Colours::of_stdout(), NOW_MS),
+            list(&NotificationPage::default(), Colours::of_stdout(), NOW_MS),
             "none\n"
         );
     }

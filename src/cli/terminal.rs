@@ -1,4 +1,4 @@
-//! Text for people: colour only where somebody looks, tables, times, and nothing that could steer
+//! Text for people: colour only on a terminal, tables, times, and nothing that could steer
 //! the terminal.
 
 use crate::clock::{Clock as _, SystemClock};
@@ -58,14 +58,14 @@ impl Colours {
     }
 }
 
-/// Says in one line on standard error why a command fails.
+/// Prints in one line on standard error why a command fails.
 pub fn complain(problem: &str) {
     let line: Vec<&str> = problem.lines().map(str::trim).collect();
-    // Nobody is left to be told if this fails.
+    // If this fails, there is nowhere left to report it.
     let _ = writeln!(io::stderr(), "ringback: {}", clean(&line.join(" ")));
 }
 
-/// Says it in several lines, which are clean already.
+/// Prints it in several lines, which are clean already.
 pub fn complain_at_length(lines: &[String]) {
     let _ = writeln!(io::stderr(), "ringback: {}", lines.join("\n"));
 }
@@ -162,10 +162,10 @@ pub fn distance(away_ms: i64) -> String {
     }
 }
 
-/// How far something has come that takes its time; shown on standard error while somebody looks.
-pub struct Progress(ProgressBar);
+/// The progress of a long task; shown on standard error if that is a terminal.
+pub struct ProgressDisplay(ProgressBar);
 
-impl Progress {
+impl ProgressDisplay {
     /// Nothing of about so many is done yet.
     pub fn of(what: &'static str, many: u64) -> Self {
         let bar = if io::stderr().is_terminal() {
@@ -189,7 +189,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ProgressDisplay {
     fn drop(&mut self) {
         self.0.finish_and_clear();
     }

@@ -4,7 +4,7 @@
 //! stands out where there are colours.
 
 use super::terminal::{Colours, clean, columns, distance, start_of, width};
-use super::view::{Attempt, Line, One};
+use super::view::{AttemptDetails, NotificationDetails, TimelineEntry};
 use crate::domain::{duration, timestamp};
 use owo_colors::Style;
 
@@ -17,11 +17,11 @@ const WHAT: usize = 14;
 const REST: usize = 100 - AT - WHAT;
 /// Lines that a long text may take up.
 const MOST_LINES: usize = 3;
-/// An attempt that began later than this is said to be late, in milliseconds.
+/// An attempt that began later than this is shown as late, in milliseconds.
 const LATE_MS: i64 = 1_000;
 
 /// Something that happened, ready to be shown.
-struct Event {
+struct TimelineRow {
     at: String,
     what: String,
     style: Style,
@@ -35,15 +35,15 @@ enum Text {
 }
 
 /// The whole timeline of a notification; of a long one, its end, unless `all` is asked for.
-pub fn timeline(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
-    let mut events: Vec<Event> = if one.timeline.is_empty() {
-        one.attempts.iter().map(Event::of_attempt).collect()
+pub fn timeline(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) -> String {
+    let mut events: Vec<TimelineRow> = if one.timeline.is_empty() {
+        one.attempts.iter().map(TimelineRow::of_attempt).collect()
     } else {
-        let of_line = |line: &Line| Event::of_line(line, &one.attempts);
+        let of_line = |line: &TimelineEntry| TimelineRow::of_line(line, &one.attempts);
         one.timeline.iter().map(of_line).collect()
     };
     if events.is_empty() {
-        // What comes next was said already.
+        // What comes next is shown elsewhere already.
         return String::new();
     }
     let mut text = String::new();
@@ -68,17 +68,17 @@ pub fn timeline(one: &One, colours: Colours, now_ms: i64, all: bool) -> String {
     text
 }
 
-fn first_number(attempts: &[Attempt]) -> u32 {
+fn first_number(attempts: &[AttemptDetails]) -> u32 {
     attempts.first().map_or(0, |attempt| attempt.number)
 }
 
 /// What lies ahead.
-fn ahead(one: &One, now_ms: i64) -> Vec<Event> {
+fn ahead(one: &NotificationDetails, now_ms: i64) -> Vec<TimelineRow> {
     let faint = Style::new().dimmed();
     let event = |at: &Option<String>, what: &str| {
         let at = at.as_deref()?;
         let away = timestamp::parse_ms(at).ok()?.saturating_sub(now_ms);
-        Some(Event {
+        Some(TimelineRow {
             at: at.to_string(),
             what: what.to_string(),
             style: faint,
@@ -105,8 +105,8 @@ fn ahead(one: &One, now_ms: i64) -> Vec<Event> {
     events.into_iter().flatten().collect()
 }
 
-impl Event {
-    /// The same with words in front of what it says.
+impl TimelineRow {
+    /// The same with words in front of its text.
     fn saying(mut self, words: &str) -> Self {
         if let Some(Text::Plain(text)) = self.texts.first_mut() {
             text.insert_str(0, words);
@@ -114,7 +114,7 @@ impl Event {
         self
     }
 
-    fn of_line(line: &Line, attempts: &[Attempt]) -> Self {
+    fn of_line(line: &TimelineEntry, attempts: &[AttemptDetails]) -> Self {
         if let Some(attempt) = line.index.and_then(|index| attempts.get(index)) {
             return Self::of_attempt(attempt);
         }
@@ -141,7 +141,7 @@ impl Event {
         }
     }
 
-    fn of_attempt(attempt: &Attempt) -> Self {
+    fn of_attempt(attempt: &AttemptDetails) -> Self {
         let bold = Style::new().bold();
         let style = match attempt.outcome.as_str() {
             "acknowledged" => bold.green(),
@@ -151,7 +151,7 @@ impl Event {
         let mut facts = vec![attempt.outcome.clone()];
         facts.extend(attempt.status.map(|status| status.to_string()));
         match attempt.duration_ms {
-            // Whoever made it has died: nobody knows how long it took.
+            // The server that made it has died, so it is not known how long it took.
             0 if attempt.outcome == "interrupted" => {}
             0 => facts.push("in <1ms".to_string()),
             took_ms => facts.push(format!("in {}", duration::display_ms(took_ms))),

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A notification as the API describes it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct One {
+pub struct NotificationDetails {
     pub topic: String,
     pub id: String,
     pub webhook_id: String,
@@ -24,24 +24,24 @@ pub struct One {
     pub deadline_at: Option<String>,
     pub ended_at: Option<String>,
     pub cause: Option<String>,
-    pub set_aside: Option<SetAside>,
+    pub set_aside: Option<SetAsideDetails>,
     pub ladder: Value,
-    pub attempts: Vec<Attempt>,
-    pub timeline: Vec<Line>,
+    pub attempts: Vec<AttemptDetails>,
+    pub timeline: Vec<TimelineEntry>,
 }
 
-/// Since when and why nobody sends it.
+/// Since when and why it is not sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct SetAside {
+pub struct SetAsideDetails {
     pub at: Option<String>,
     pub reason: String,
 }
 
 /// A page of a list.
 #[derive(Debug, Default, Deserialize)]
-pub struct Page {
-    pub items: Vec<One>,
+pub struct NotificationPage {
+    pub items: Vec<NotificationDetails>,
     #[serde(default)]
     pub next_cursor: Option<String>,
 }
@@ -49,7 +49,7 @@ pub struct Page {
 /// An attempt, as the API describes it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Attempt {
+pub struct AttemptDetails {
     pub series: u32,
     pub number: u32,
     pub due_at: String,
@@ -64,7 +64,7 @@ pub struct Attempt {
 /// A line of the timeline, as the API describes it: a change, or a reference to an attempt.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Line {
+pub struct TimelineEntry {
     pub kind: String,
     pub at: String,
     pub actor: String,

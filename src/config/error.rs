@@ -6,7 +6,7 @@ use thiserror::Error;
 
 /// Where a value came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum SettingOrigin {
     /// A flag.
     Flag(&'static str),
     /// An environment variable.
@@ -15,7 +15,7 @@ pub enum Origin {
     Key(PathBuf, String),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingOrigin {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Flag(name) => write!(out, "--{name}"),
@@ -32,16 +32,16 @@ pub enum ConfigError {
     #[error("{origin}: {problem}")]
     Value {
         /// Where it came from.
-        origin: Origin,
+        origin: SettingOrigin,
         /// What would be right.
         problem: String,
     },
     /// A file cannot be used.
     #[error("{}: {problem}", .path.display())]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// Why it cannot be used.
         problem: String,
     },
     /// Neither store would survive a restart.

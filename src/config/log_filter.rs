@@ -16,7 +16,7 @@ const REST: &str = "warn";
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// Reads parts that stand between commas: a level, or a module and a level.
+    /// Reads parts separated by commas: a level, or a module and a level.
     ///
     /// # Errors
     /// Half a sentence that names the first part that is neither.

@@ -1,8 +1,8 @@
-//! What `serve` is told, parsed once and handed out by concern.
+//! The settings of `serve`, parsed once and grouped by concern.
 //!
 //! A setting has one name and may come from a flag, an environment variable or a key of the TOML
 //! file, in this order of precedence; [`settings`] holds the table of them all. Everything is
-//! checked here, so nobody else meets a wrong value, and every error names where the value came
+//! checked here, so no other code meets a wrong value, and every error names where the value came
 //! from. Secrets show neither in errors nor in `Debug`.
 
 mod error;
@@ -12,7 +12,7 @@ pub mod settings;
 mod sources;
 mod values;
 
-pub use error::{ConfigError, Origin};
+pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
 pub use secret::{SECRET_FILE, read_secret};
 pub use sources::Flags;
@@ -33,7 +33,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// What stopping waits for beyond the longest attempt: writing the last outcomes down.
 const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
-/// Everything that `serve` is told.
+/// All settings of `serve`.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
     /// The HTTP interface for services and support staff.
@@ -143,7 +143,7 @@ pub struct DeliveryConfig {
     pub allow_destinations: Vec<IpNet>,
     /// Whether public addresses may be called by plain http.
     pub allow_http: bool,
-    /// What receivers are told of who calls.
+    /// The `User-Agent` of calls to receivers.
     pub user_agent: String,
 }
 

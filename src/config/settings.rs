@@ -24,7 +24,7 @@ pub enum Arity {
 pub struct Setting {
     /// Its flag. The variable and the key of the file follow from it.
     pub name: &'static str,
-    /// What stands for the value in the help text.
+    /// The name of the value in the help text.
     pub value: &'static str,
     /// The default as one would write it; empty if there is none.
     pub default: &'static str,
@@ -155,7 +155,7 @@ pub static ALL: &[Setting] = &[
         name: "concurrency",
         value: "N",
         default: "512",
-        help: "Most attempts in flight at once",
+        help: "Maximum number of attempts in flight at once",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
@@ -166,7 +166,7 @@ pub static ALL: &[Setting] = &[
         name: "lane-concurrency",
         value: "N",
         default: "16",
-        help: "Most attempts in flight at once to one destination",
+        help: "Maximum number of attempts in flight at once to one destination",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
@@ -332,7 +332,7 @@ impl Setting {
 
 impl Draft {
     pub(super) fn new() -> Self {
-        // The secret stands in for the real one until `finish`.
+        // A placeholder for the real secret until `finish`.
         let placeholder = SigningSecret::from_random(&[0; 32]);
         let data_dir = PathBuf::from("./ringback-data");
         Self {

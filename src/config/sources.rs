@@ -1,6 +1,6 @@
 //! Where a setting's value comes from: flag over variable over file over default.
 
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, SettingOrigin};
 use super::settings::{ALL, Arity, CONFIG, Draft, Setting};
 use super::values::quoted;
 use std::collections::BTreeMap;
@@ -24,16 +24,16 @@ impl fmt::Debug for Flags {
     }
 }
 
-type Keys = BTreeMap<&'static str, (Origin, Vec<String>)>;
+type FileValues = BTreeMap<&'static str, (SettingOrigin, Vec<String>)>;
 
-/// Takes every setting over from the source that has the say.
+/// Takes every setting over from the source that goes first.
 pub(super) fn gather(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,
 ) -> Result<Draft, ConfigError> {
     let mut keys = match given(config_setting(), flags, variable)? {
         Some((origin, paths)) => read_file(&origin, paths.last().map_or("", String::as_str))?,
-        None => Keys::new(),
+        None => FileValues::new(),
     };
     let mut draft = Draft::new();
     for setting in ALL {
@@ -62,17 +62,20 @@ fn given(
     setting: &Setting,
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,
-) -> Result<Option<(Origin, Vec<String>)>, ConfigError> {
+) -> Result<Option<(SettingOrigin, Vec<String>)>, ConfigError> {
     if let Some(values) = flags.0.get(setting.name) {
         let values = values.iter().flat_map(|value| split(setting, value));
-        return Ok(Some((Origin::Flag(setting.name), values.collect())));
+        return Ok(Some((SettingOrigin::Flag(setting.name), values.collect())));
     }
     let name = setting.variable();
     match variable(&name) {
         Some(value) if !value.is_empty() => match value.into_string() {
-            Ok(value) => Ok(Some((Origin::Variable(name), split(setting, &value)))),
+            Ok(value) => Ok(Some((
+                SettingOrigin::Variable(name),
+                split(setting, &value),
+            ))),
             Err(_) => Err(ConfigError::Value {
-                origin: Origin::Variable(name),
+                origin: SettingOrigin::Variable(name),
                 problem: "its value is not UTF-8".to_string(),
             }),
         },
@@ -91,7 +94,7 @@ fn split(setting: &Setting, text: &str) -> Vec<String> {
     }
 }
 
-fn read_file(named_by: &Origin, path: &str) -> Result<Keys, ConfigError> {
+fn read_file(named_by: &SettingOrigin, path: &str) -> Result<FileValues, ConfigError> {
     let text = read_text(Path::new(path)).map_err(|problem| ConfigError::Value {
         origin: named_by.clone(),
         problem: format!("{} cannot be read: {problem}", quoted(path)),
@@ -105,9 +108,9 @@ fn read_file(named_by: &Origin, path: &str) -> Result<Keys, ConfigError> {
             problem: format!("line {line} is not TOML: {}", syntax(error.message())),
         }
     })?;
-    let mut keys = Keys::new();
+    let mut keys = FileValues::new();
     for (key, value) in table {
-        let origin = Origin::Key(path.into(), key.clone());
+        let origin = SettingOrigin::Key(path.into(), key.clone());
         let refuse = |problem: String| ConfigError::Value {
             origin: origin.clone(),
             problem,

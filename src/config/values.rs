@@ -1,4 +1,4 @@
-//! Single values: what their text must look like, and what to say if it does not.
+//! Single values: what their text must look like, and the message if it does not.
 //!
 //! Every function gives the checked value or half a sentence for people, which may repeat what was
 //! given, except for values that can hold a secret.
@@ -200,7 +200,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(duration_ms.unsigned_abs()))
 }
 
-/// What was given, fit to stand in one line.
+/// What was given, quoted and shortened to fit in one line.
 pub(super) fn quoted(text: &str) -> String {
     let start: String = text.chars().take(60).collect();
     let more = if start.len() < text.len() { "..." } else { "" };

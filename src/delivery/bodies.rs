@@ -16,14 +16,14 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// Finds the bodies of what is to be sent.
-pub(super) struct Bodies {
+pub(super) struct BodyReader {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
     pub(super) health: Arc<Health>,
     /// Bounds what is read.
-    pub(super) room: BodyRoom,
-    /// Ends waiting for room.
+    pub(super) memory: BodyMemory,
+    /// Ends waiting for memory.
     pub(super) interrupt: CancellationToken,
     /// Ends waiting for the journal.
     pub(super) abandon: CancellationToken,
@@ -32,33 +32,33 @@ pub(super) struct Bodies {
 /// What the bodies read for attempts may take together unless set otherwise, in bytes: what the most
 /// attempts of the default take with the largest bodies of the default.
 const BYTES: usize = 128 * 1024 * 1024;
-/// Bytes that one permit stands for.
+/// Bytes of one permit.
 const PERMIT_BYTES: usize = 1024;
 
-/// Room for the bodies that are read for attempts.
+/// The memory for the bodies that are read for attempts.
 #[derive(Debug)]
-pub(super) struct BodyRoom {
+pub(super) struct BodyMemory {
     permits: Arc<Semaphore>,
     all: u32,
 }
 
-/// A body, and its room if it was read for this attempt.
-pub(super) struct AtHand {
+/// A body, and its memory if it was read for this attempt.
+pub(super) struct BodyAtHand {
     pub(super) bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 /// What looking for a body came to.
-pub(super) enum Found {
+pub(super) enum FoundBody {
     /// It is at hand.
-    AtHand(AtHand),
-    /// There was no room for it in time, or the process ends; nothing was sent.
-    NoRoom,
-    /// The journal cannot give it, for this reason: nobody can send it.
+    AtHand(BodyAtHand),
+    /// There was no memory for it in time, or the process ends; nothing was sent.
+    NoMemory,
+    /// The journal cannot give it, for this reason; it cannot be sent.
     Unreadable(String),
 }
 
-impl BodyRoom {
+impl BodyMemory {
     pub(super) fn of(bytes: usize) -> Self {
         let permits = (bytes / PERMIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         let all = u32::try_from(permits).unwrap_or(u32::MAX);
@@ -68,64 +68,69 @@ impl BodyRoom {
         }
     }
 
-    /// Room for so many bytes; all there is, if they are more.
+    /// Memory for so many bytes; all there is, if they are more.
     async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let wanted = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
         let taking = self
             .permits
             .clone()
             .acquire_many_owned(wanted.min(self.all));
-        // Fails only when closed, and nobody closes it.
+        // Fails only when closed, and it is never closed.
         taking.await.ok()
     }
 }
 
-impl Default for BodyRoom {
+impl Default for BodyMemory {
     fn default() -> Self {
         Self::of(BYTES)
     }
 }
 
-impl Bodies {
+impl BodyReader {
     /// Finds the body of a leased notification. `latest_start_ms` is when the attempt must have begun.
-    pub(super) async fn find(&self, lease: &Lease, latest_start_ms: i64) -> Found {
+    pub(super) async fn find(&self, lease: &Lease, latest_start_ms: i64) -> FoundBody {
         let notification = &lease.entry.notification;
         let len = match &notification.body {
             Body::Here(bytes) => {
-                return Found::AtHand(AtHand {
+                return FoundBody::AtHand(BodyAtHand {
                     bytes: bytes.clone(),
-                    _room: None,
+                    _permit: None,
                 });
             }
             Body::InJournal(len) => *len,
         };
         let Some(recorder) = &self.recorder else {
-            return Found::Unreadable(
+            return FoundBody::Unreadable(
                 "its body was left to a journal, and there is none".to_string(),
             );
         };
-        let room = tokio::select! {
+        let permit = tokio::select! {
             biased;
-            room = self.room.take(len) => room,
-            () = self.clock.sleep_until(latest_start_ms) => return Found::NoRoom,
-            () = self.interrupt.cancelled() => return Found::NoRoom,
+            permit = self.memory.take(len) => permit,
+            () = self.clock.sleep_until(latest_start_ms) => return FoundBody::NoMemory,
+            () = self.interrupt.cancelled() => return FoundBody::NoMemory,
         };
         let key = &notification.key;
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.body(key.clone(), len).await {
-                Ok(Some(bytes)) => return Found::AtHand(AtHand { bytes, _room: room }),
+                Ok(Some(bytes)) => {
+                    return FoundBody::AtHand(BodyAtHand {
+                        bytes,
+                        _permit: permit,
+                    });
+                }
                 Ok(None) => {
-                    return Found::Unreadable("the journal does not have its body".to_string());
+                    return FoundBody::Unreadable("the journal does not have its body".to_string());
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    return Found::Unreadable(format!("its body cannot be read: {error}"));
+                    return FoundBody::Unreadable(format!("its body cannot be read: {error}"));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %key, %error, "reading a body waits");
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {
-                        return Found::NoRoom;
+                        return FoundBody::NoMemory;
                     }
                 }
             }
@@ -138,34 +143,34 @@ mod tests {
     use super::*;
     use futures_util::FutureExt as _;
 
-    fn taken(room: &BodyRoom, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        room.take(bytes).now_or_never().flatten()
+    fn taken(memory: &BodyMemory, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        memory.take(bytes).now_or_never().flatten()
     }
 
     #[test]
     fn bodies_that_are_read_together_take_so_much_and_no_more() {
-        let room = BodyRoom::of(10 * PERMIT_BYTES);
-        let first = taken(&room, 9 * PERMIT_BYTES + 1);
+        let memory = BodyMemory::of(10 * PERMIT_BYTES);
+        let first = taken(&memory, 9 * PERMIT_BYTES + 1);
         assert!(first.is_some());
-        assert!(taken(&room, 1).is_none(), "it takes all that it touches");
-        assert!(taken(&room, 0).is_some());
+        assert!(taken(&memory, 1).is_none(), "it takes all that it touches");
+        assert!(taken(&memory, 0).is_some());
         drop(first);
-        let some = taken(&room, 9 * PERMIT_BYTES);
+        let some = taken(&memory, 9 * PERMIT_BYTES);
         assert!(some.is_some());
-        assert!(taken(&room, PERMIT_BYTES).is_some());
-        assert!(taken(&room, PERMIT_BYTES + 1).is_none());
+        assert!(taken(&memory, PERMIT_BYTES).is_some());
+        assert!(taken(&memory, PERMIT_BYTES + 1).is_none());
     }
 
     #[test]
     fn a_body_larger_than_all_of_it_is_read_alone() {
-        let room = BodyRoom::of(10 * PERMIT_BYTES);
-        let one = taken(&room, PERMIT_BYTES);
-        assert!(taken(&room, 100 * PERMIT_BYTES).is_none());
+        let memory = BodyMemory::of(10 * PERMIT_BYTES);
+        let one = taken(&memory, PERMIT_BYTES);
+        assert!(taken(&memory, 100 * PERMIT_BYTES).is_none());
         drop(one);
-        let large = taken(&room, 100 * PERMIT_BYTES);
+        let large = taken(&memory, 100 * PERMIT_BYTES);
         assert!(large.is_some());
-        assert!(taken(&room, 1).is_none());
-        // There is always room for something.
-        assert!(taken(&BodyRoom::of(0), PERMIT_BYTES).is_some());
+        assert!(taken(&memory, 1).is_none());
+        // There is always memory for something.
+        assert!(taken(&BodyMemory::of(0), PERMIT_BYTES).is_some());
     }
 }

@@ -1,7 +1,7 @@
 //! Opening connections to receivers: name, address filter, TCP, TLS, HTTP/1.1.
 
 use super::address_filter::{AddressFilter, Scheme};
-use super::pool::{Connection, Pool, Watcher};
+use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
 use super::resolver::FilteringResolver;
 use super::socket::Socket;
 use bytes::Bytes;
@@ -33,7 +33,7 @@ const KEEPALIVE_RETRIES: u32 = 3;
 const UNCONFIRMED: Duration = Duration::from_secs(30);
 
 /// Opens connections for one scheme.
-pub struct Connector {
+pub struct ReceiverConnector {
     scheme: Scheme,
     tcp: HttpConnector<FilteringResolver>,
     tls: TlsConnector,
@@ -41,9 +41,9 @@ pub struct Connector {
 }
 
 /// Why there is no connection.
-pub type NotOpened = Box<dyn Error + Send + Sync>;
+pub type ConnectError = Box<dyn Error + Send + Sync>;
 
-impl Connector {
+impl ReceiverConnector {
     /// Connects to what the address filter lets pass.
     pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, mut tls: ClientConfig) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(FilteringResolver { filter, scheme });
@@ -76,7 +76,7 @@ impl Connector {
         url: &Url,
         origin: &str,
         pool: &Pool,
-    ) -> Result<Connection, NotOpened> {
+    ) -> Result<ReceiverConnection, ConnectError> {
         let url = Uri::try_from(url.as_str())?;
         let mut tcp = self.tcp.clone();
         let stream = tcp.call(url.clone()).await?.into_inner();
@@ -91,7 +91,7 @@ impl Connector {
                 self.speak(TokioIo::new(stream), watcher).await?
             }
         };
-        Ok(Connection {
+        Ok(ReceiverConnection {
             sender,
             meter,
             kept: false,
@@ -103,14 +103,14 @@ impl Connector {
     async fn speak<Stream>(
         &self,
         stream: Stream,
-        watcher: Watcher,
+        watcher: ConnectionWatcher,
     ) -> Result<SendRequest<Full<Bytes>>, hyper::Error>
     where
         Stream: Read + Write + Send + Unpin + 'static,
     {
         let (sender, connection) = self.http.handshake(stream).await?;
         tokio::spawn(async move {
-            // The call over it has been told of the error.
+            // The call over it has got the error.
             let _ = connection.await;
             watcher.ended();
         });
@@ -119,9 +119,9 @@ impl Connector {
 }
 
 /// The name that the receiver's certificate must be for.
-fn server_name(url: &Uri) -> Result<ServerName<'static>, NotOpened> {
+fn server_name(url: &Uri) -> Result<ServerName<'static>, ConnectError> {
     let host = url.host().unwrap_or_default();
-    // An IPv6 address stands in brackets.
+    // An IPv6 address is in brackets.
     let host = host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))

@@ -1,10 +1,10 @@
 //! The loop that claims what is due and has it run.
 //!
-//! Sleeps until the next due time, or until somebody registers something earlier; a slow poll is
+//! Sleeps until the next due time, or until something earlier is registered; a slow poll is
 //! only the safety net. A permit is taken before a lease is claimed and goes back when the worker
 //! is over, so attempts in flight are bounded and nothing is claimed that cannot start at once.
 
-use super::bodies::{Bodies, BodyRoom};
+use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use super::worker::Worker;
@@ -68,11 +68,11 @@ impl Dispatcher {
     ) -> Self {
         let clock = schedule.clock();
         let (interrupt, abandon) = (CancellationToken::new(), CancellationToken::new());
-        let bodies = Bodies {
+        let bodies = BodyReader {
             recorder: recorder.clone(),
             clock: clock.clone(),
             health: health.clone(),
-            room: BodyRoom::default(),
+            memory: BodyMemory::default(),
             interrupt: interrupt.clone(),
             abandon: abandon.clone(),
         };
@@ -99,7 +99,7 @@ impl Dispatcher {
         }
     }
 
-    /// What runs a lease, for whoever claims by other means than [`Dispatcher::run`].
+    /// What runs a lease, for callers that claim by other means than [`Dispatcher::run`].
     #[must_use]
     pub fn worker(&self) -> Arc<Worker> {
         self.worker.clone()
@@ -112,7 +112,7 @@ impl Dispatcher {
     #[must_use]
     pub fn with_body_memory(mut self, bytes: usize) -> Self {
         let worker = Arc::get_mut(&mut self.worker);
-        worker.expect("invariant: nothing runs yet").bodies.room = BodyRoom::of(bytes);
+        worker.expect("invariant: nothing runs yet").bodies.memory = BodyMemory::of(bytes);
         self
     }
 
@@ -147,7 +147,7 @@ impl Dispatcher {
     }
 
     /// Claims once, as much as there are permits, and starts a worker for each lease. Not cut short
-    /// but at the very end: a claim whose reply is thrown away leaves leases that nobody works on.
+    /// but at the very end: a claim whose reply is thrown away leaves leases without a worker.
     async fn claim(
         &self,
         permit: OwnedSemaphorePermit,
@@ -189,7 +189,7 @@ impl Dispatcher {
 
     async fn until_due(&self) {
         let wake = self.schedule.wake();
-        // However often somebody registers something that is due earlier.
+        // However often something that is due earlier is registered.
         let mut poll = pin!(tokio::time::sleep(POLL));
         loop {
             let at_ms = wake.at_ms();

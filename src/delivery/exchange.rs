@@ -1,7 +1,7 @@
 //! One request over one connection, and its answer.
 
 use super::failure::{closed_after_keeping, is_broken_off, not_answered};
-use super::pool::{Connection, Pool};
+use super::pool::{Pool, ReceiverConnection};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use std::time::Instant;
 
 /// How it went.
-pub enum Exchanged {
+pub enum ExchangeResult {
     /// An answer came, or it is known why none did.
     Answered(Answer),
     /// A kept connection was closed before a byte of the request was written to it: the receiver
@@ -25,26 +25,26 @@ pub enum Exchanged {
 /// Sends a request, unless it has not begun to by `until`, and reads its answer. Gives the connection
 /// back if it can be used again.
 pub async fn exchange(
-    mut connection: Connection,
+    mut connection: ReceiverConnection,
     request: Request<Full<Bytes>>,
     ack: AckRule,
     origin: &str,
     pool: &Pool,
     until: Instant,
-) -> Exchanged {
+) -> ExchangeResult {
     let kept = connection.kept;
     connection.meter.begin(kept, until);
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
-        Err(_) if connection.meter.is_too_late() => return Exchanged::TooLate,
+        Err(_) if connection.meter.is_too_late() => return ExchangeResult::TooLate,
         // What the library hands back, it has not begun to write; but a write that it has begun
-        // may have been of no byte, and that is for the socket to say.
+        // may have been of no byte, and only the socket knows.
         Err(error) if kept && (error.message().is_some() || connection.meter.nothing_written()) => {
-            return Exchanged::Unsent;
+            return ExchangeResult::Unsent;
         }
         Err(error) => {
             let error = error.into_error();
-            return Exchanged::Answered(if kept && is_broken_off(&error) {
+            return ExchangeResult::Answered(if kept && is_broken_off(&error) {
                 pool.failed(origin, Instant::now());
                 closed_after_keeping()
             } else {
@@ -56,7 +56,7 @@ pub async fn exchange(
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
     let read = read(response).await;
-    Exchanged::Answered(match read {
+    ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
@@ -74,8 +74,8 @@ pub async fn exchange(
     })
 }
 
-/// Whether the receiver says that it closes the connection after this answer. That it then does so
-/// says nothing about the others.
+/// Whether the receiver announces that it closes the connection after this answer. That it then does so
+/// does not count against its other connections.
 fn says_it_closes(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| {
         let mut options = value.as_bytes().split(|byte| *byte == b',');
@@ -96,7 +96,7 @@ async fn read(response: Response<Incoming>) -> Result<(Vec<u8>, bool), (Vec<u8>,
                     return Ok((body, false));
                 }
             }
-            // Trailers say nothing that is asked for.
+            // Trailers are not used.
             Ok(Err(_)) => {}
             Err(error) => return Err((body, error)),
         }
@@ -119,7 +119,7 @@ mod tests {
     const LEFT_OPEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
 
     /// A new connection, its end at the receiver, and what completes when it has ended.
-    async fn connect(pool: &Pool) -> (Connection, TcpStream, JoinHandle<()>) {
+    async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let stream = TcpStream::connect(address).await.expect("connects");
@@ -134,7 +134,7 @@ mod tests {
             watcher.ended();
         });
         sender.ready().await.expect("open");
-        let connection = Connection {
+        let connection = ReceiverConnection {
             sender,
             meter,
             kept: false,
@@ -143,7 +143,12 @@ mod tests {
         (connection, receiver, ended)
     }
 
-    async fn deliver(pool: &Pool, connection: Connection, receiver: &mut TcpStream, answer: &str) {
+    async fn deliver(
+        pool: &Pool,
+        connection: ReceiverConnection,
+        receiver: &mut TcpStream,
+        answer: &str,
+    ) {
         let body = Full::new(Bytes::from_static(b"!"));
         let request = Request::post("/").header("Host", "shop.example").body(body);
         let answering = async {
@@ -157,7 +162,9 @@ mod tests {
         let until = Instant::now() + TRIAL;
         let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool, until);
         let (exchanged, ()) = tokio::join!(calling, answering);
-        assert!(matches!(exchanged, Exchanged::Answered(answer) if answer.status == Some(200)));
+        assert!(
+            matches!(exchanged, ExchangeResult::Answered(answer) if answer.status == Some(200))
+        );
     }
 
     #[tokio::test]
@@ -193,7 +200,7 @@ mod tests {
             let (request, until) = (request.expect("a request"), Instant::now());
             let ack = AckRule::Success;
             let exchanged = exchange(connection, request, ack, ORIGIN, &pool, until).await;
-            assert!(matches!(exchanged, Exchanged::TooLate));
+            assert!(matches!(exchanged, ExchangeResult::TooLate));
         }
         ended.await.expect("no panic");
         other_ended.await.expect("no panic");

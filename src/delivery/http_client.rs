@@ -6,8 +6,8 @@
 //! one only if no byte of it was written.
 
 use super::address_filter::{AddressFilter, Scheme};
-use super::connector::Connector;
-use super::exchange::{Exchanged, exchange};
+use super::connector::ReceiverConnector;
+use super::exchange::{ExchangeResult, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
 use crate::domain::attempt::{Answer, Outcome};
@@ -39,15 +39,15 @@ pub struct HttpClientSettings {
     pub secret: SigningSecret,
     /// The limit of one attempt.
     pub timeout: Duration,
-    /// What receivers are told of who calls.
+    /// The `User-Agent` of calls to receivers.
     pub user_agent: String,
 }
 
 /// Makes HTTP calls.
 pub struct HttpClient {
     /// By scheme, because a resolver does not learn which scheme it resolves for.
-    https: Connector,
-    http: Connector,
+    https: ReceiverConnector,
+    http: ReceiverConnector,
     pool: Pool,
     filter: Arc<AddressFilter>,
     secret: SigningSecret,
@@ -61,7 +61,7 @@ impl HttpClient {
     pub fn new(settings: HttpClientSettings) -> Self {
         let filter = Arc::new(settings.filter);
         let tls = tls_roots::client_config();
-        let connector = |scheme| Connector::new(filter.clone(), scheme, tls.clone());
+        let connector = |scheme| ReceiverConnector::new(filter.clone(), scheme, tls.clone());
         Self {
             https: connector(Scheme::Https),
             http: connector(Scheme::Http),
@@ -130,7 +130,7 @@ impl HttpClient {
                 without_answer(Outcome::Blocked, format!("it cannot be sent: {error}"))
             })
         };
-        let sent = async |connection| -> Result<Exchanged, Answer> {
+        let sent = async |connection| -> Result<ExchangeResult, Answer> {
             let ack = notification.ack;
             Ok(exchange(connection, request()?, ack, origin, &self.pool, until).await)
         };
@@ -145,9 +145,9 @@ impl HttpClient {
                 },
             };
             match sent(connection).await {
-                Ok(Exchanged::Answered(answer)) | Err(answer) => return Some(answer),
-                Ok(Exchanged::TooLate) => return None,
-                Ok(Exchanged::Unsent) => {}
+                Ok(ExchangeResult::Answered(answer)) | Err(answer) => return Some(answer),
+                Ok(ExchangeResult::TooLate) => return None,
+                Ok(ExchangeResult::Unsent) => {}
             }
         }
     }

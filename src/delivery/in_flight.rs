@@ -17,7 +17,7 @@ pub struct InFlight {
 
 /// One notification in flight.
 #[derive(Debug)]
-pub struct Entered<'a> {
+pub struct InFlightEntry<'a> {
     among: &'a InFlight,
     key: Key,
     left: bool,
@@ -26,7 +26,7 @@ pub struct Entered<'a> {
 impl InFlight {
     /// Begins a worker with a lease. If one is in flight, the lease waits for it, and there is
     /// nothing to begin.
-    pub fn enter(&self, lease: Lease) -> Option<(Entered<'_>, Lease)> {
+    pub fn enter(&self, lease: Lease) -> Option<(InFlightEntry<'_>, Lease)> {
         let key = lease.entry.notification.key.clone();
         let mut waiting = self.waiting();
         if let Some(slot) = waiting.get_mut(&key) {
@@ -34,7 +34,7 @@ impl InFlight {
             return None;
         }
         waiting.insert(key.clone(), None);
-        let entered = Entered {
+        let entered = InFlightEntry {
             among: self,
             key,
             left: false,
@@ -53,7 +53,7 @@ impl InFlight {
     }
 }
 
-impl Entered<'_> {
+impl InFlightEntry<'_> {
     /// Ends the worker, unless a newer lease was waiting for it and has not been taken: then the
     /// notification was settled and claimed again, and that lease is to be worked on.
     pub fn leave(&mut self) -> Option<Lease> {
@@ -67,7 +67,7 @@ impl Entered<'_> {
     }
 }
 
-impl Drop for Entered<'_> {
+impl Drop for InFlightEntry<'_> {
     /// After a panic too, or the notification could never be worked on again.
     fn drop(&mut self) {
         if !self.left {

@@ -1,7 +1,7 @@
 //! Idle connections, kept for the next call to the same origin.
 //!
-//! Which of them may be used is the matter of `delivery::reuse`; this file holds them, and tells the
-//! rules what becomes of them. Everything is bounded: the connections of an origin, those of all
+//! `delivery::reuse` has the rules for which of them may be used; this file holds them, and reports to the
+//! rules when one is seen open or closed. Everything is bounded: the connections of an origin, those of all
 //! together, the origins that something is remembered of, and the time that a connection is kept.
 
 use super::reuse::{IDLE, Reuse};
@@ -23,7 +23,7 @@ const MOST_ORIGINS: usize = 16_384;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An open connection to a receiver. Dropping it closes it.
-pub struct Connection {
+pub struct ReceiverConnection {
     /// Where requests are handed in.
     pub sender: SendRequest<Full<Bytes>>,
     /// What passes over its socket.
@@ -36,37 +36,37 @@ pub struct Connection {
 
 /// The idle connections. Clones share them.
 #[derive(Clone, Default)]
-pub struct Pool(Arc<Mutex<Shared>>);
+pub struct Pool(Arc<Mutex<PoolState>>);
 
-/// Tells a pool that a connection has ended.
-pub struct Watcher {
-    pool: Weak<Mutex<Shared>>,
+/// Reports to a pool that a connection has ended.
+pub struct ConnectionWatcher {
+    pool: Weak<Mutex<PoolState>>,
     origin: Box<str>,
     id: u64,
 }
 
 #[derive(Default)]
-struct Shared {
-    origins: HashMap<Box<str>, Origin>,
+struct PoolState {
+    origins: HashMap<Box<str>, OriginConnections>,
     idle: usize,
     opened: u64,
     sweeping: bool,
 }
 
-struct Origin {
+struct OriginConnections {
     reuse: Reuse,
     /// The one that was used last is at the back.
-    idle: VecDeque<Idle>,
+    idle: VecDeque<IdleConnection>,
 }
 
-struct Idle {
-    connection: Connection,
+struct IdleConnection {
+    connection: ReceiverConnection,
     since: Instant,
 }
 
 impl Pool {
     /// A connection to use again, if there is one that may be.
-    pub fn take(&self, origin: &str, now: Instant) -> Option<Connection> {
+    pub fn take(&self, origin: &str, now: Instant) -> Option<ReceiverConnection> {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let known = shared.origins.get_mut(origin)?;
@@ -77,7 +77,7 @@ impl Pool {
     }
 
     /// Keeps a connection whose answer was read to its end.
-    pub fn put(&self, origin: &str, mut connection: Connection, now: Instant) {
+    pub fn put(&self, origin: &str, mut connection: ReceiverConnection, now: Instant) {
         let mut guard = self.lock();
         let shared = &mut *guard;
         let room = shared.idle < MOST_IDLE;
@@ -93,7 +93,7 @@ impl Pool {
             return;
         }
         connection.kept = true;
-        known.idle.push_back(Idle {
+        known.idle.push_back(IdleConnection {
             connection,
             since: now,
         });
@@ -115,23 +115,23 @@ impl Pool {
         }
     }
 
-    /// Numbers a connection that is being opened, and gives what must be told of its end.
-    pub fn watcher(&self, origin: &str) -> Watcher {
+    /// Numbers a connection that is being opened, and returns the watcher that reports its end.
+    pub fn watcher(&self, origin: &str) -> ConnectionWatcher {
         let mut shared = self.lock();
         shared.opened += 1;
-        Watcher {
+        ConnectionWatcher {
             pool: Arc::downgrade(&self.0),
             origin: origin.into(),
             id: shared.opened,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
         lock(&self.0)
     }
 }
 
-impl Watcher {
+impl ConnectionWatcher {
     /// The connection's number.
     pub fn id(&self) -> u64 {
         self.id
@@ -158,7 +158,7 @@ impl Watcher {
     }
 }
 
-impl Origin {
+impl OriginConnections {
     fn unknown(now: Instant) -> Self {
         Self {
             reuse: Reuse::unknown(now),
@@ -167,7 +167,7 @@ impl Origin {
     }
 
     /// The connection that was used last, if it may be used.
-    fn take(&mut self, now: Instant) -> Option<Connection> {
+    fn take(&mut self, now: Instant) -> Option<ReceiverConnection> {
         self.look(now);
         for place in (0..self.idle.len()).rev() {
             let idle = &self.idle[place];
@@ -205,9 +205,9 @@ impl Origin {
     }
 }
 
-impl Shared {
+impl PoolState {
     /// What is known of an origin; `None` if there are too many to remember one more.
-    fn known(&mut self, origin: &str, now: Instant) -> Option<&mut Origin> {
+    fn known(&mut self, origin: &str, now: Instant) -> Option<&mut OriginConnections> {
         if !self.origins.contains_key(origin) {
             if self.origins.len() >= MOST_ORIGINS {
                 self.sweep(now);
@@ -215,7 +215,8 @@ impl Shared {
             if self.origins.len() >= MOST_ORIGINS {
                 return None;
             }
-            self.origins.insert(origin.into(), Origin::unknown(now));
+            self.origins
+                .insert(origin.into(), OriginConnections::unknown(now));
         }
         self.origins.get_mut(origin)
     }
@@ -230,7 +231,7 @@ impl Shared {
 }
 
 /// Closes connections that are idle for too long, as long as there are any.
-async fn sweep(pool: Weak<Mutex<Shared>>) {
+async fn sweep(pool: Weak<Mutex<PoolState>>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL.min(IDLE)).await;
         let Some(pool) = pool.upgrade() else {
@@ -246,7 +247,7 @@ async fn sweep(pool: Weak<Mutex<Shared>>) {
 }
 
 /// A panic while it was held leaves nothing half done that matters: connections are only kept.
-fn lock(pool: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+fn lock(pool: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
     pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -262,7 +263,7 @@ mod tests {
     const ORIGIN: &str = "https://shop.example";
 
     /// A connection that waits for a request, and the receiver's end of it.
-    async fn connect(pool: &Pool) -> (Connection, TcpStream) {
+    async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let stream = TcpStream::connect(address).await.expect("connects");
@@ -277,7 +278,7 @@ mod tests {
             watcher.ended();
         });
         sender.ready().await.expect("open");
-        let connection = Connection {
+        let connection = ReceiverConnection {
             sender,
             meter,
             kept: false,

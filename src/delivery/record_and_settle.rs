@@ -3,7 +3,7 @@
 //! A journal that is away is waited for. One that is there and refuses this outcome (a constraint is
 //! violated, a row or a page of it is damaged) would refuse it again, and the notification would stay
 //! pending in it: reconciling would put it back, and it would be sent again and again. So it is set
-//! aside in the journal and leaves the schedule; nobody sends it until somebody releases it by hand. If
+//! aside in the journal and leaves the schedule; it is not sent until it is released by hand. If
 //! the journal refuses even to set it aside, the lease is kept for as long as this process lives. Once it
 //! has died, the attempt is made once more.
 
@@ -36,8 +36,8 @@ impl Worker {
     }
 
     /// Writes an outcome to the journal, however long that takes: the outcome of a call that was
-    /// made must not be forgotten while we live. The lease is renewed meanwhile, so that nobody
-    /// makes the attempt again. Says how to settle; `None` if we are to end first.
+    /// made must not be forgotten while we live. The lease is renewed meanwhile, so that the
+    /// attempt is not made again. Says how to settle; `None` if we are to end first.
     pub(super) async fn record(
         &self,
         lease: &mut Lease,
@@ -67,7 +67,7 @@ impl Worker {
     }
 
     /// Writes what is leased into the journal, which does not know it. `false` if the journal refuses it,
-    /// or nobody has its body; `None` if we are to end first.
+    /// or its body is lost; `None` if we are to end first.
     pub(super) async fn write_down_again(
         &self,
         recorder: &Recorder,
@@ -135,9 +135,9 @@ impl Worker {
                     lease.renewed(expiry);
                     renew_at_ms = expiry.at_ms - RENEW_BEFORE_MS;
                 }
-                // Somebody else has it; the journal will say which outcome counts.
+                // Another worker has it; the journal decides which outcome counts.
                 Ok(None) => return work.await,
-                // Out of reach, so nobody can claim it either.
+                // Out of reach, so it cannot be claimed either.
                 Err(_) => tokio::select! {
                     biased;
                     done = &mut work => return done,
@@ -256,11 +256,11 @@ impl Worker {
         }
     }
 
-    /// Settles a lease, trying again while that may help: repeating is safe, since the expiry says which lease it is.
+    /// Settles a lease, trying again while that may help: repeating is safe, since the expiry identifies the lease.
     ///
     /// A lease that is lost may have been claimed again by this very process: then that one is settled
-    /// instead. An outcome that the journal holds is applied whoever has the lease, and if nobody has
-    /// one: Redis may have been set back to before it was given.
+    /// instead. An outcome that the journal holds is applied whichever worker has the lease, and also if
+    /// there is none: Redis may have been set back to before it was given.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
@@ -305,7 +305,7 @@ impl Worker {
                 && let Some(recorder) = &self.recorder
             {
                 let request = LeaseRequest::for_repair(lost.entry.notification.key_in_lane());
-                // Where somebody has it, the journal is asked when that lease expires.
+                // If another worker has it, the journal is asked when that lease expires.
                 if let Ok(LeasedOne::Leased(newest)) = self.schedule.lease_one(&request).await {
                     self.bring_to_the_journal(recorder, *newest).await;
                 }
@@ -314,12 +314,12 @@ impl Worker {
         };
         let (here, there) = (lost.entry.progress, newest.entry.progress);
         let instead = if here.series != there.series {
-            // It was replayed meanwhile: that is none of ours.
+            // It was replayed meanwhile: that series is not ours.
             Settlement::Release
         } else if !matches!(settlement, Settlement::End { .. })
             && (here.attempts != there.attempts || newest.entry.raise_fence)
         {
-            // Somebody else has come further or less far, or may change it yet under a lease that has
+            // Another worker has made more attempts or fewer, or may change it yet under a lease that has
             // expired: the journal knows.
             Settlement::Recheck
         } else {
@@ -328,14 +328,14 @@ impl Worker {
         Some((newest, instead))
     }
 
-    /// Ends the lease that took the place of a lost one by what the journal says by now. A failure leaves
+    /// Ends the lease that took the place of a lost one by what the journal has by now. A failure leaves
     /// it to expire; the journal is asked then.
     async fn bring_to_the_journal(&self, recorder: &Recorder, lease: Lease) {
         let key = lease.entry.notification.key.clone();
         let of_expired = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
         let settlement = match recorder.snapshot(key.clone()).await {
-            Ok(Some(stands)) if stands.state != State::Scheduled || !of_expired => {
-                self.conform(&stands)
+            Ok(Some(recorded)) if recorded.state != State::Scheduled || !of_expired => {
+                self.conform(&recorded)
             }
             Ok(_) | Err(_) => Settlement::Recheck,
         };
@@ -354,7 +354,7 @@ impl Worker {
         Settlement::to(state, cause, progress, self.clock.now_ms())
     }
 
-    /// Brings the schedule to where the journal stands.
+    /// The settlement that gives the schedule what the journal has.
     pub(super) fn conform(&self, snapshot: &Snapshot) -> Settlement {
         if snapshot.state == State::Scheduled && snapshot.set_aside.is_some() {
             return self.forget(snapshot.progress);

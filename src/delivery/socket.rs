@@ -1,11 +1,11 @@
 //! A TCP connection to a receiver that counts the bytes that pass over it.
 //!
 //! The counts are taken on the socket itself, below TLS and HTTP, because three decisions need more
-//! than the HTTP library tells:
+//! than the HTTP library reports:
 //!
 //! * A request may be sent again only if no byte of it was written.
-//! * A request may be begun only while its lease is in force. A process that was suspended goes on where
-//!   it stood, and time limits fire only after what has become ready meanwhile.
+//! * A request may be begun only while its lease is in force. A process that was suspended continues at
+//!   that point, and time limits fire only after what has become ready meanwhile.
 //! * An answer may take only so many bytes. The library skips interim answers (`100 Continue`,
 //!   `103 Early Hints`) without a limit and without giving way to other tasks, so a receiver that
 //!   sends nothing else occupies a thread of the runtime, and time limits do not fire.
@@ -45,7 +45,7 @@ pub struct ClosedBefore;
 /// The lease of the call was over before anything of the request was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the lease was over before the request was written")]
-pub struct TooLate;
+pub struct LeaseOver;
 
 /// The counts of one connection, shared between the socket and the call that uses it.
 #[derive(Debug)]
@@ -131,11 +131,11 @@ impl Socket {
         (socket, meter)
     }
 
-    /// Whether there is time to write, and, as the kernel says, a kept connection is still open. The
+    /// Whether there is time to write, and, according to the kernel, a kept connection is still open. The
     /// runtime may not have noticed yet that it is closed.
     fn check(&self) -> io::Result<()> {
         if self.meter.is_too_late() {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, TooLate));
+            return Err(io::Error::new(io::ErrorKind::TimedOut, LeaseOver));
         }
         // A plain load first: writes are many, and most have nothing to check.
         if !self.meter.check.load(Ordering::Acquire)
@@ -146,8 +146,8 @@ impl Socket {
         match SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error),
-            // Between two calls a receiver has nothing to say, except that it closes (TLS says so in
-            // bytes). To treat every word as that costs a new connection at worst.
+            // Between two calls a receiver has nothing to send, except that it closes (in TLS that is a
+            // message). To treat all bytes as that costs a new connection at worst.
             Ok(_) => Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
                 ClosedBefore,

@@ -3,16 +3,15 @@
 //! The order is: ask the journal if the schedule may be behind it, make the attempt, write the
 //! outcome to the journal, settle the lease. Dying
 //!
-//! * before the call: nothing was sent; the lease expires and the attempt is made by whoever claims;
+//! * before the call: nothing was sent; the lease expires and the attempt is made after the next claim;
 //! * between the merchant's answer and the journal: the one case of a repeated delivery;
 //! * between the journal and the settlement: the lease expires, the next claim asks the journal and
 //!   settles without sending.
 //!
-//! A lease that expired may be held by somebody who lives on without knowing it, in the middle of a
-//! change by hand. So whoever gets the notification next raises its fence in the journal first, and that
-//! change is refused.
+//! A server may go on without knowing that its lease has expired, in the middle of a change by hand. So the
+//! next worker of the notification raises its fence in the journal first, and that change is refused.
 
-use super::bodies::{AtHand, Bodies, Found};
+use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -20,6 +19,7 @@ use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
 use crate::domain::notification::Notification;
+use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
@@ -48,7 +48,7 @@ pub struct Worker {
     /// How the stores are doing.
     pub(super) health: Arc<Health>,
     /// Finds what is to be sent.
-    pub(super) bodies: Bodies,
+    pub(super) bodies: BodyReader,
     /// Counts what is done.
     pub(super) metrics: Arc<Metrics>,
 }
@@ -72,12 +72,12 @@ impl Worker {
         };
         let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.bodies.find(&lease, latest_start_ms).await {
-            Found::AtHand(body) => body,
-            Found::NoRoom => {
+            FoundBody::AtHand(body) => body,
+            FoundBody::NoMemory => {
                 self.release(lease).await;
                 return;
             }
-            Found::Unreadable(why) => {
+            FoundBody::Unreadable(why) => {
                 self.set_aside_unsent(lease, why).await;
                 return;
             }
@@ -93,7 +93,7 @@ impl Worker {
             return;
         }
         let Some(answer) = self.call(&lease, body, measured, started_ms).await else {
-            // Most likely somebody else has it by now; to give it back does no harm.
+            // Probably another worker has it by now; to give it back does no harm.
             tracing::info!(
                 notification = %lease.entry.notification.key,
                 "not sent: its lease was over before it was begun"
@@ -109,7 +109,7 @@ impl Worker {
     async fn call(
         &self,
         lease: &Lease,
-        body: AtHand,
+        body: BodyAtHand,
         measured: Instant,
         started_ms: i64,
     ) -> Option<Answer> {
@@ -172,42 +172,14 @@ impl Worker {
         lease.expires_ms() - millis(self.client.timeout())
     }
 
-    /// Asks the journal about a lease whose entry may have missed its own end, shuts out whoever had an
-    /// earlier lease on it, and notes an attempt whose outcome nobody recorded. `None` if nothing is to
+    /// Asks the journal about a lease whose entry may have missed its own end, shuts out whatever had an
+    /// earlier lease on it, and notes an attempt whose outcome was not recorded. `None` if nothing is to
     /// be sent.
-    async fn confirm(&self, mut lease: Lease) -> Option<Lease> {
+    async fn confirm(&self, lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);
         };
-        let key = lease.entry.notification.key.clone();
-        let expired_before = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
-        let mut backoff = Backoff::new(&self.health, Store::Journal);
-        let found = loop {
-            let looked_up = if expired_before {
-                recorder.journal().fence(&key).await
-            } else {
-                recorder.snapshot(key.clone()).await
-            };
-            match looked_up {
-                Ok(found) => break found,
-                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    // What cannot be asked about, or not be fenced, can hardly be recorded either.
-                    let why = format!("whether to send it cannot be asked: {error}");
-                    self.set_aside_unsent(lease, why).await;
-                    return None;
-                }
-                Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
-                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
-                    if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease)
-                    {
-                        // Nothing was sent, and a lease that expires would look as if something was.
-                        self.release(lease).await;
-                        return None;
-                    }
-                }
-            }
-        };
+        let (mut lease, found) = self.look_up(recorder, lease).await?;
         let Some(snapshot) = found else {
             // A journal that was set back has forgotten it. It was accepted: to drop it would lose it.
             // One that cannot be written down comes back when its lease expires.
@@ -217,9 +189,9 @@ impl Worker {
             return None;
         };
         let known = &lease.entry.progress;
-        let stands = &snapshot.progress;
-        let same = (known.series, known.attempts) == (stands.series, stands.attempts)
-            && known.next_due_ms() >= stands.next_due_ms();
+        let recorded = &snapshot.progress;
+        let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
+            && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
             // The outcome is in the journal, or it is set aside; only the settlement was lost.
             let settlement = self.conform(&snapshot);
@@ -235,8 +207,45 @@ impl Worker {
         Some(lease)
     }
 
-    /// Writes down that an attempt began whose outcome nobody recorded. `None` if the notification
-    /// stands elsewhere by now: then it is settled.
+    /// What the journal says of a leased notification, with its fence raised if an earlier lease on it
+    /// has expired. `None` if the journal cannot be asked in time: then nothing is to be sent.
+    async fn look_up(
+        &self,
+        recorder: &Recorder,
+        lease: Lease,
+    ) -> Option<(Lease, Option<Snapshot>)> {
+        let key = lease.entry.notification.key.clone();
+        let expired_before = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
+        loop {
+            let looked_up = if expired_before {
+                recorder.journal().fence(&key).await
+            } else {
+                recorder.snapshot(key.clone()).await
+            };
+            match looked_up {
+                Ok(found) => return Some((lease, found)),
+                Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
+                    // What cannot be asked about, or not be fenced, can hardly be recorded either.
+                    let why = format!("whether to send it cannot be asked: {error}");
+                    self.set_aside_unsent(lease, why).await;
+                    return None;
+                }
+                Err(error @ JournalError::Unavailable(_)) => {
+                    tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
+                }
+            }
+            let waiting = self.abandon.run_until_cancelled(backoff.wait());
+            if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease) {
+                // Nothing was sent, and a lease that expires would look as if something was.
+                self.release(lease).await;
+                return None;
+            }
+        }
+    }
+
+    /// Writes down that an attempt began whose outcome was not recorded. `None` if the journal has another
+    /// progress by now: then the lease is settled.
     async fn note_interruption(&self, mut lease: Lease, started_ms: i64) -> Option<Lease> {
         let before = lease.entry.progress;
         let attempt = Attempt::interrupted(&before, started_ms);

@@ -72,7 +72,7 @@ pub fn decide(
                 deadline_ms: before.deadline_ms,
                 clamped: before.clamped,
             };
-            match ladder.after(failed, draw) {
+            match ladder.next_attempt(failed, draw) {
                 Next::Attempt { due_ms, clamped } => Decision {
                     state: State::Scheduled,
                     cause: None,

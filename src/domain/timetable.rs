@@ -50,7 +50,7 @@ impl Timetable {
                 clamped: next.clamped,
             };
             // Half of the range: a jittered ladder without its jitter.
-            next = match ladder.after(failed, 0.5) {
+            next = match ladder.next_attempt(failed, 0.5) {
                 Next::Attempt { due_ms, clamped } => Planned { due_ms, clamped },
                 Next::End(ends_with) => {
                     return Self {

@@ -2,22 +2,22 @@
 //!
 //! Hundreds of workers may wait for the same store. While it fails, one of them at a time has the
 //! turn: it waits a little and tries. The first call that is answered wakes all the others. The turn
-//! is over when a call that began after it was given has ended, whatever that came to and whoever made
-//! it: the store's state is nobody's own, and a worker may live on for long after its call. A slow
-//! poll of each is the safety net for a turn that hangs in its call.
+//! is over when a call that began after it was given has ended, with any result and from any caller:
+//! the state of the store is the same for all, and a worker may go on for long after its call. If the
+//! call of that worker hangs, the others try after [`POLL_INTERVAL`].
 
-use super::{Health, Store, Watch, lock};
+use super::{Health, Store, StoreWatch, lock};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Every wait lasts this long at least, so that what keeps failing on a store that is there for all
 /// others makes no busy loop.
-const SHORTEST: Duration = Duration::from_millis(50);
-/// Longest wait of the one who has the turn.
-const LONGEST: Duration = Duration::from_millis(400);
-/// The slow poll.
-const POLL: Duration = Duration::from_secs(5);
+const SHORTEST_WAIT: Duration = Duration::from_millis(50);
+/// Longest wait of the worker that has the turn.
+const LONGEST_WAIT: Duration = Duration::from_millis(400);
+/// Longest wait for the turn.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whose turn it is to try a store that fails.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl Turns {
         lock(&self.given).turn.take_if(|turn| turn.since <= begun);
     }
 
-    /// Gives the turn; says which it is.
+    /// Gives the turn; returns its number.
     fn give(&self, permit: OwnedSemaphorePermit) -> u64 {
         let mut given = lock(&self.given);
         given.count += 1;
@@ -91,7 +91,7 @@ impl Backoff {
         Self {
             health: health.clone(),
             store,
-            next: SHORTEST,
+            next: SHORTEST_WAIT,
             turn: None,
         }
     }
@@ -100,34 +100,34 @@ impl Backoff {
     pub async fn wait(&mut self) {
         self.end_turn();
         let pause = self.next;
-        self.next = (pause * 2).min(LONGEST);
+        self.next = (pause * 2).min(LONGEST_WAIT);
         let watch = self.health.watch(self.store);
         let Some(watch) = watch.filter(|watch| watch.store_health().is_failing()) else {
             tokio::time::sleep(pause).await;
             return;
         };
         let mut returned = watch.returned.subscribe();
-        tokio::time::sleep(SHORTEST).await;
+        tokio::time::sleep(SHORTEST_WAIT).await;
         if !watch.store_health().is_failing() {
             return;
         }
         let turn = async {
             let permit = watch.turns.free.clone().acquire_owned().await;
             let permit = permit.expect("invariant: the turns are never closed");
-            tokio::time::sleep(pause.saturating_sub(SHORTEST)).await;
+            tokio::time::sleep(pause.saturating_sub(SHORTEST_WAIT)).await;
             watch.turns.give(permit)
         };
         tokio::select! {
             // Fails only when the sender is gone, and the watch holds it.
             _ = returned.changed() => {}
             turn = turn => self.turn = Some(turn),
-            () = tokio::time::sleep(POLL) => {}
+            () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 
-    /// Whoever goes away before its call leaves the turn to the next.
+    /// A worker that goes away before its call leaves the turn to the next one.
     fn end_turn(&mut self) {
-        let watch: Option<&Watch> = self.health.watch(self.store);
+        let watch: Option<&StoreWatch> = self.health.watch(self.store);
         if let (Some(turn), Some(watch)) = (self.turn.take(), watch) {
             watch.turns.end(turn);
         }
@@ -142,7 +142,7 @@ impl Drop for Backoff {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Ended, Work};
+    use super::super::{CallResult, Work};
     use super::*;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::sync::Barrier;
@@ -153,12 +153,12 @@ mod tests {
     /// The store is back at the eleventh call that comes after all have failed once.
     const TRIES: usize = 10;
 
-    fn call(health: &Health, ended: Ended) {
+    fn call(health: &Health, ended: CallResult) {
         health.begin(Store::Schedule, Work::Settle).ended(ended);
     }
 
     fn fail(health: &Health) {
-        call(health, Ended::Failed("refused".to_string()));
+        call(health, CallResult::Failed("refused".to_string()));
     }
 
     #[tokio::test]
@@ -177,7 +177,7 @@ mod tests {
                     backoff.wait().await;
                     let before = tries.fetch_add(1, Ordering::Relaxed);
                     if before >= TRIES {
-                        call(&health, Ended::Answered);
+                        call(&health, CallResult::Answered);
                         return;
                     }
                     fail(&health);
@@ -186,9 +186,9 @@ mod tests {
         }
         let begun = Instant::now();
         workers.join_all().await;
-        // Nobody but those who had the turn tried in vain, and nobody waited for the slow poll.
+        // Only workers with the turn tried in vain, and none waited for as long as the poll.
         assert_eq!(tries.load(Ordering::Relaxed), WORKERS + TRIES);
-        assert!(begun.elapsed() < POLL, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() < POLL_INTERVAL, "{:?}", begun.elapsed());
     }
 
     /// A worker that failed and has waited until it is its turn.
@@ -200,7 +200,7 @@ mod tests {
         backoff
     }
 
-    /// Whether another worker that fails gets its turn, and need not wait for the slow poll.
+    /// Whether another worker that fails gets its turn, and need not wait for as long as the poll.
     async fn others_get_their_turn(health: &Arc<Health>) -> bool {
         fail(health);
         let mut other = Backoff::new(health, Store::Schedule);
@@ -211,7 +211,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_turn_is_over_when_the_call_has_ended() {
         let ends: [fn(&Health); 3] = [
-            |health| call(health, Ended::Answered),
+            |health| call(health, CallResult::Answered),
             fail,
             |health| drop(health.begin(Store::Schedule, Work::Settle)),
         ];
@@ -230,8 +230,8 @@ mod tests {
         let before = health.begin(Store::Schedule, Work::Settle);
         let _trying = with_the_turn(&health).await;
         let call = health.begin(Store::Schedule, Work::Settle);
-        // What was in flight before tells nothing of the try.
-        before.ended(Ended::Failed("refused".to_string()));
+        // A call that was in flight before does not end the turn.
+        before.ended(CallResult::Failed("refused".to_string()));
         let mut other = Backoff::new(&health, Store::Schedule);
         other.wait().await;
         assert!(other.turn.is_none());
@@ -240,11 +240,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_goes_away_before_its_call_leaves_the_turn_to_the_next() {
+    async fn a_worker_that_goes_away_before_its_call_leaves_the_turn_to_the_next() {
         let health = Health::new(false);
         let waiting = with_the_turn(&health).await;
+        // Its call has failed before: no call ends the turn.
+        let mut other = Backoff::new(&health, Store::Schedule);
         drop(waiting);
-        assert!(others_get_their_turn(&health).await);
+        other.wait().await;
+        assert!(other.turn.is_some());
     }
 
     #[tokio::test]
@@ -254,9 +257,9 @@ mod tests {
         let begun = Instant::now();
         for _ in 0..3 {
             fail(&health);
-            call(&health, Ended::Answered);
+            call(&health, CallResult::Answered);
             backoff.wait().await;
         }
-        assert!(begun.elapsed() >= 3 * SHORTEST);
+        assert!(begun.elapsed() >= 3 * SHORTEST_WAIT);
     }
 }

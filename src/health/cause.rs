@@ -1,12 +1,12 @@
 //! A cause in the words that callers outside may read.
 //!
-//! What a store says of itself is for the log. Whoever asks over HTTP without a key gets the words
-//! alone: addresses, names of hosts, users and files, and whatever else is no plain word, are left
+//! The full cause is for the log. Callers over HTTP without a key get the words
+//! alone: addresses, names of hosts, users and files, and everything else that is not a plain word, are left
 //! out.
 
 /// Longest cause that is shown, in characters.
 const LONGEST: usize = 160;
-/// What may stand behind a word.
+/// What may follow a word.
 const MARKS: [char; 5] = [')', ',', ':', ';', '.'];
 /// Longest number or duration, in characters.
 const LONGEST_NUMBER: usize = 10;

@@ -1,17 +1,17 @@
-//! What the log says of an outage: a line when it begins, a line when it is over.
+//! The lines of the log about outages: one when an outage begins, one when it is over.
 
-use super::event::Event;
+use super::event::HealthEvent;
 use super::report::names;
 use super::store_health::shown;
 use super::{Store, StoreState, millis};
 
-/// Under which name it is logged.
+/// The target of these lines.
 const TARGET: &str = "ringback::health";
 
-/// Logs it.
-pub(super) fn say(store: Store, event: Event) {
+/// Logs what happened to a store.
+pub(super) fn write(store: Store, event: HealthEvent) {
     match event {
-        Event::Away(report) => {
+        HealthEvent::Away(report) => {
             let cause = report.cause.unwrap_or_default();
             let failing = names(&report.failing);
             let store_name = store.as_str();
@@ -39,7 +39,7 @@ pub(super) fn say(store: Store, event: Event) {
                 ),
             }
         }
-        Event::Back { away, failed_calls } => {
+        HealthEvent::Back { away, failed_calls } => {
             let away_ms = millis(away);
             tracing::info!(
                 target: TARGET,
@@ -50,7 +50,7 @@ pub(super) fn say(store: Store, event: Event) {
                 shown(away)
             );
         }
-        Event::Brief {
+        HealthEvent::Brief {
             failed_calls,
             cause,
         } => tracing::warn!(

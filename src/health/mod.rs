@@ -1,16 +1,32 @@
 //! How the stores are doing: the one place that knows, and the one that logs it.
 //!
-//! `journal::watched` and `schedule::watched` stand before the stores and tell of every call;
-//! `maintenance::probe` checks a store that is in trouble, and so does whoever asks how it is doing. From
+//! `journal::watched` and `schedule::watched` wrap the stores and report every call;
+//! `maintenance::probe` checks a store that is in trouble, and so does every request for `/readyz`. From
 //! that, `store_health` decides what is an outage. What follows:
 //!
-//! * The log says once that a store is away, and once that it is back. Who meets a failed call
-//!   handles it and logs nothing of its own.
-//! * Workers that wait for a store do not all ask it again and again ([`Backoff`]): one at a time
-//!   tries, and the others are woken when it is back.
+//! * The log has one line when a store is away, and one when it is back. A caller that meets a failed
+//!   call handles it and logs nothing of its own.
+//! * Workers that wait for a store do not all retry at once ([`Backoff`]): one at a time tries, and the
+//!   others are woken when it is back.
 //! * [`Health::report`] says whether registrations can be accepted and work can drain.
 //!
 //! Knows nothing of stores, of what they are asked, and of what they answer.
+//!
+//! Each of the constants is there for one reason:
+//!
+//! | constant | without it |
+//! |---|---|
+//! | `store_health::CONFIRM` | one broken connection would be an outage, and one success in between would end one |
+//! | `store_health::LONG` | calls that hang would never count, or the first slow call would |
+//! | `store_health::OUTAGE_LOG_INTERVAL` | a store that goes away and comes back every second would fill the log |
+//! | `store_health::BRIEF_LOG_INTERVAL` | so would single failures, which are no outage |
+//! | `CHECK_TIMEOUT` | `/readyz` would wait as long as the store |
+//! | `CHECK_SHARED_FOR` | many requests for `/readyz` would each make a check |
+//! | `backoff::SHORTEST_WAIT` | a call that fails while all others succeed would be repeated in a busy loop |
+//! | `backoff::LONGEST_WAIT` | the wait doubles, so work would begin late after the store is back |
+//! | `backoff::POLL_INTERVAL` | one worker whose call hangs would keep all others waiting |
+//! | `cause::LONGEST` | `/readyz` would show causes of any length |
+//! | `cause::LONGEST_NUMBER` | it would show keys and passwords that begin with a digit |
 
 mod backoff;
 mod cause;
@@ -22,32 +38,32 @@ mod work;
 
 pub use backoff::Backoff;
 pub use cause::words_of;
-pub use report::{Report, StoreReport, StoreState, names};
-pub use work::{Ended, Store, Work};
+pub use report::{HealthReport, StoreReport, StoreState, names};
+pub use work::{CallResult, Store, Work};
 
 use backoff::Turns;
-use log::say;
+use log::write;
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use store_health::{Change, StoreHealth};
+use store_health::{HealthChange, StoreHealth};
 use tokio::sync::{Notify, watch};
 
 /// Longest check of a store; one that takes longer has failed.
-const LONGEST_CHECK: Duration = Duration::from_millis(1_500);
-/// A check of a moment ago is good enough for the next who asks.
-const FRESH: Duration = Duration::from_millis(100);
+const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// For how long the result of a check serves all who ask.
+const CHECK_SHARED_FOR: Duration = Duration::from_millis(100);
 
 /// How the stores of one server are doing.
 #[derive(Debug)]
 pub struct Health {
-    journal: Option<Watch>,
-    schedule: Watch,
+    journal: Option<StoreWatch>,
+    schedule: StoreWatch,
     dispatching: Mutex<Option<Dispatching>>,
 }
 
 #[derive(Debug)]
-struct Watch {
+struct StoreWatch {
     store_health: Mutex<StoreHealth>,
     /// Changes whenever work that failed is done again.
     returned: watch::Sender<()>,
@@ -62,12 +78,13 @@ struct Watch {
 struct Dispatching {
     since: Instant,
     within: Duration,
-    said: bool,
+    /// The log says that it has stalled.
+    logged: bool,
 }
 
-/// A call in flight. To be ended; dropped, it was given up by its caller.
+/// A call in flight. Dropped without [`WatchedCall::ended`], it was given up by its caller.
 #[derive(Debug)]
-pub struct Call<'health> {
+pub struct WatchedCall<'health> {
     health: &'health Health,
     store: Store,
     work: Work,
@@ -80,20 +97,20 @@ impl Health {
     #[must_use]
     pub fn new(journal: bool) -> Arc<Self> {
         Arc::new(Self {
-            journal: journal.then(Watch::new),
-            schedule: Watch::new(),
+            journal: journal.then(StoreWatch::new),
+            schedule: StoreWatch::new(),
             dispatching: Mutex::new(None),
         })
     }
 
     /// A call to a store begins.
     #[must_use]
-    pub fn begin(&self, store: Store, work: Work) -> Call<'_> {
+    pub fn begin(&self, store: Store, work: Work) -> WatchedCall<'_> {
         let begun = Instant::now();
         if let Some(watch) = self.watch(store) {
             watch.store_health().begin(work, begun);
         }
-        Call {
+        WatchedCall {
             health: self,
             store,
             work,
@@ -104,45 +121,45 @@ impl Health {
 
     /// Checks a store by a call made for that purpose. Bounded; those who ask at the same time share
     /// one check.
-    pub async fn check(&self, store: Store, check: impl Future<Output = Ended>) {
+    pub async fn check(&self, store: Store, check: impl Future<Output = CallResult>) {
         let Some(watch) = self.watch(store) else {
             return;
         };
         let mut checked = watch.checked.lock().await;
-        if checked.is_some_and(|checked| checked.elapsed() < FRESH) {
+        if checked.is_some_and(|checked| checked.elapsed() < CHECK_SHARED_FOR) {
             return;
         }
         let begun = Instant::now();
-        let ended = tokio::time::timeout(LONGEST_CHECK, check).await.ok();
+        let ended = tokio::time::timeout(CHECK_TIMEOUT, check).await.ok();
         *checked = Some(Instant::now());
         self.change(store, |store_health, now| {
             store_health.checked(begun, now, ended)
         });
     }
 
-    /// From now on something is claimed at least this often, or an attempt has gone astray; `None`
+    /// From now on something is claimed at least this often, or attempts are stuck; `None`
     /// when the dispatcher is about to stop.
     pub fn expect_claims(&self, within: Option<Duration>) {
         *lock(&self.dispatching) = within.map(|within| Dispatching {
             since: Instant::now(),
             within,
-            said: false,
+            logged: false,
         });
     }
 
     /// Looks at what only time changes. To be called now and then.
     pub fn review(&self) {
         for store in [Store::Journal, Store::Schedule] {
-            self.change(store, |store_health, now| Change {
+            self.change(store, |store_health, now| HealthChange {
                 event: store_health.review(now),
-                ..Change::default()
+                ..HealthChange::default()
             });
         }
         let stalled = self.report().stalled;
         if let Some(dispatching) = lock(&self.dispatching).as_mut() {
             match stalled {
-                Some(stalled) if !dispatching.said => {
-                    dispatching.said = true;
+                Some(stalled) if !dispatching.logged => {
+                    dispatching.logged = true;
                     let stalled_ms = millis(stalled);
                     tracing::error!(
                         stalled_ms,
@@ -150,14 +167,14 @@ impl Health {
                     );
                 }
                 Some(_) => {}
-                None => dispatching.said = false,
+                None => dispatching.logged = false,
             }
         }
     }
 
     /// How everything is doing.
     #[must_use]
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> HealthReport {
         let now = Instant::now();
         let mut stores = Vec::new();
         for store in [Store::Journal, Store::Schedule] {
@@ -165,7 +182,7 @@ impl Health {
                 stores.push((store, watch.store_health().report(now)));
             }
         }
-        let mut report = Report {
+        let mut report = HealthReport {
             stores,
             stalled: None,
         };
@@ -204,11 +221,11 @@ impl Health {
         Some(now.saturating_duration_since(last)).filter(|stalled| *stalled > dispatching.within)
     }
 
-    fn change(&self, store: Store, change: impl FnOnce(&mut StoreHealth, Instant) -> Change) {
+    fn change(&self, store: Store, change: impl FnOnce(&mut StoreHealth, Instant) -> HealthChange) {
         let Some(watch) = self.watch(store) else {
             return;
         };
-        let Change {
+        let HealthChange {
             event,
             failing,
             returned,
@@ -220,11 +237,11 @@ impl Health {
             watch.returned.send_replace(());
         }
         if let Some(event) = event {
-            say(store, event);
+            write(store, event);
         }
     }
 
-    fn watch(&self, store: Store) -> Option<&Watch> {
+    fn watch(&self, store: Store) -> Option<&StoreWatch> {
         match store {
             Store::Journal => self.journal.as_ref(),
             Store::Schedule => Some(&self.schedule),
@@ -232,7 +249,7 @@ impl Health {
     }
 }
 
-impl Watch {
+impl StoreWatch {
     fn new() -> Self {
         Self {
             store_health: Mutex::default(),
@@ -248,13 +265,13 @@ impl Watch {
     }
 }
 
-impl Call<'_> {
+impl WatchedCall<'_> {
     /// The call has come back.
-    pub fn ended(mut self, ended: Ended) {
+    pub fn ended(mut self, ended: CallResult) {
         self.over(Some(ended));
     }
 
-    fn over(&mut self, ended: Option<Ended>) {
+    fn over(&mut self, ended: Option<CallResult>) {
         self.ended = true;
         let (work, begun) = (self.work, self.begun);
         self.health
@@ -268,7 +285,7 @@ impl Call<'_> {
     }
 }
 
-impl Drop for Call<'_> {
+impl Drop for WatchedCall<'_> {
     fn drop(&mut self) {
         if !self.ended {
             self.over(None);
@@ -301,14 +318,14 @@ mod tests {
         assert!(!stalled());
         health.expect_claims(Some(Duration::ZERO));
         let journal = health.journal.as_ref().expect("there is one");
-        let refused = Some(Ended::Failed("refused".to_string()));
+        let refused = Some(CallResult::Failed("refused".to_string()));
         let now = Instant::now();
         journal.store_health().checked(now, now, refused);
         assert!(!stalled() && !health.report().is_ready());
         health.expect_claims(None);
         journal
             .store_health()
-            .checked(now, now, Some(Ended::Answered));
+            .checked(now, now, Some(CallResult::Answered));
         assert!(health.report().is_ready());
     }
 
@@ -320,12 +337,12 @@ mod tests {
             health.check(Store::Schedule, async {
                 checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 tokio::task::yield_now().await;
-                Ended::Answered
+                CallResult::Answered
             })
         };
         tokio::join!(ask(), ask(), ask());
         assert_eq!(checks.into_inner(), 1);
-        // A store that there is not is not asked.
+        // There is no journal to check.
         let never = std::future::pending();
         health.check(Store::Journal, never).await;
     }

@@ -1,9 +1,9 @@
-//! How the stores are doing, for whoever asks.
+//! How the stores are doing, for callers.
 
 use super::{Store, Work};
 use std::time::Duration;
 
-/// How a store stands.
+/// The state of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreState {
     /// It does all that is asked of it.
@@ -58,7 +58,7 @@ impl StoreReport {
 
 /// How everything is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
+pub struct HealthReport {
     /// The stores that there are.
     pub stores: Vec<(Store, StoreReport)>,
     /// For how long nothing could be claimed although the stores are well. A bug, or attempts that
@@ -66,7 +66,7 @@ pub struct Report {
     pub stalled: Option<Duration>,
 }
 
-impl Report {
+impl HealthReport {
     /// Whether registrations can be accepted and work can drain.
     #[must_use]
     pub fn is_ready(&self) -> bool {

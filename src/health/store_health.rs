@@ -1,20 +1,20 @@
-//! How one store is doing, judged by what its calls come to.
+//! How one store is doing, judged by the results of its calls.
 //!
-//! Pure: takes the time as a value, and says what should be logged instead of logging it. The rules:
+//! Pure: takes the time as a value, and returns what should be logged instead of logging it. The rules:
 //!
 //! * A kind of work *fails* from the start of its first failed call until a call of that kind is
 //!   answered. A check that succeeds ends it only while that kind of work is idle: none of its calls
-//!   is in flight, and none has failed for [`LONG`]. As long as somebody tries, the work itself tells.
+//!   is in flight, and none has failed for [`LONG`]. As long as calls are made, they count more.
 //! * A failure *counts* once more than one call has failed over [`CONFIRM`], or one over [`LONG`], or
 //!   a check of the store has failed. So a single broken connection is no outage. Calls in flight of
 //!   which none has come back for [`LONG`] count as well.
 //! * An outage is over when nothing has failed for [`CONFIRM`]. It is logged when it begins and when
-//!   it is over, but no more than one in [`QUIET`]; one that lasts is logged in the end. Failures
-//!   that did not count are logged together, [`LONG`] after the last and at most once in
-//!   [`BRIEFLY`].
+//!   it is over, but at most one in [`OUTAGE_LOG_INTERVAL`]; one that lasts longer is logged then.
+//!   Failures that did not count are logged together, [`LONG`] after the last and at most once in
+//!   [`BRIEF_LOG_INTERVAL`].
 
-use super::event::Event;
-use super::{Ended, StoreReport, StoreState, Work};
+use super::event::HealthEvent;
+use super::{CallResult, StoreReport, StoreState, Work};
 use crate::domain::duration;
 use std::time::{Duration, Instant};
 
@@ -22,32 +22,33 @@ use std::time::{Duration, Instant};
 /// outage is over. A call that its caller gave up earlier says nothing about the store.
 const CONFIRM: Duration = Duration::from_millis(500);
 /// For how long calls may be in flight without any of them coming back, and for how long no call of
-/// a kind may have failed until that kind of work is idle. Longer than callers are told to wait
-/// before they try again.
+/// a kind may have failed until that kind of work is idle. Longer than `Retry-After` makes callers wait.
 const LONG: Duration = Duration::from_secs(3);
 /// Shortest time between the beginnings of two outages that are logged.
-const QUIET: Duration = Duration::from_secs(10);
+const OUTAGE_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// Shortest time between two lines about failures that were no outage.
-const BRIEFLY: Duration = Duration::from_secs(60);
+const BRIEF_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The health of one store.
 #[derive(Debug, Default)]
 pub(super) struct StoreHealth {
-    works: [Tally; Work::ALL.len()],
+    works: [WorkTally; Work::ALL.len()],
     outage: Option<Outage>,
     /// Calls that have failed since all was well.
     failed: u64,
     /// All calls that have ever failed.
     failed_ever: u64,
     last_failed: Option<Instant>,
-    brief_said: Option<Instant>,
-    outage_said: Option<Instant>,
+    /// When an outage was last logged.
+    outage_logged: Option<Instant>,
+    /// When failures that were no outage were last logged.
+    brief_logged: Option<Instant>,
     last_cause: String,
 }
 
 /// What is known of one kind of work.
 #[derive(Debug, Default)]
-struct Tally {
+struct WorkTally {
     in_flight: usize,
     /// When a call last came back, or when the first of those in flight began.
     moved: Option<Instant>,
@@ -61,7 +62,8 @@ struct Failing {
     /// When a call, not a check, last failed.
     last: Option<Instant>,
     calls: u64,
-    checked: bool,
+    /// A check has failed too.
+    seen_by_check: bool,
     rebuilding: bool,
     cause: String,
 }
@@ -70,8 +72,8 @@ struct Failing {
 struct Outage {
     since: Instant,
     /// Since when nothing has failed.
-    calm: Option<Instant>,
-    said: bool,
+    quiet_since: Option<Instant>,
+    logged: bool,
 }
 
 /// A failure that counts.
@@ -84,9 +86,9 @@ struct Trouble {
 
 /// What one observation changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Change {
+pub(super) struct HealthChange {
     /// What is to be logged.
-    pub(super) event: Option<Event>,
+    pub(super) event: Option<HealthEvent>,
     /// Work that was well until now fails.
     pub(super) failing: bool,
     /// Work that failed until now is done again.
@@ -96,15 +98,15 @@ pub(super) struct Change {
 impl Failing {
     fn counts(&self) -> bool {
         let lasted = self.last.map_or(Duration::ZERO, |last| last - self.since);
-        self.checked || lasted >= LONG || (self.calls > 1 && lasted >= CONFIRM)
+        self.seen_by_check || lasted >= LONG || (self.calls > 1 && lasted >= CONFIRM)
     }
 }
 
-impl Tally {
-    /// Whether nobody asks for this kind of work, so that only a check can tell whether it is done.
+impl WorkTally {
+    /// Whether no calls are made for this kind of work, so that only a check can find out whether it works.
     fn is_idle(&self, now: Instant) -> bool {
         let last = self.failing.as_ref().and_then(|failing| failing.last);
-        self.in_flight == 0 && last.is_none_or(|last| now.saturating_duration_since(last) >= LONG)
+        self.in_flight == 0 && has_passed(LONG, last, now)
     }
 }
 
@@ -119,24 +121,27 @@ impl StoreHealth {
     }
 
     /// A call has come back.
-    pub(super) fn end(&mut self, work: Work, begun: Instant, now: Instant, ended: Ended) -> Change {
+    pub(super) fn end(
+        &mut self,
+        work: Work,
+        begun: Instant,
+        now: Instant,
+        ended: CallResult,
+    ) -> HealthChange {
         let tally = &mut self.works[work as usize];
         tally.in_flight = tally.in_flight.saturating_sub(1);
         tally.moved = Some(now);
-        let mut change = Change::default();
+        let mut change = HealthChange::default();
         let (rebuilding, cause) = match ended {
-            Ended::Answered => {
+            CallResult::Answered => {
                 tally.answered = Some(now);
                 change.returned = tally.failing.take().is_some();
-                if self.failed == 0 && self.outage.is_none() {
-                    return change;
-                }
                 change.event = self.review(now);
                 return change;
             }
-            Ended::Unreadable => return change,
-            Ended::Failed(cause) => (false, cause),
-            Ended::Rebuilding(cause) => (true, cause),
+            CallResult::Unreadable => return change,
+            CallResult::Failed(cause) => (false, cause),
+            CallResult::Rebuilding(cause) => (true, cause),
         };
         change.failing = tally.failing.is_none();
         let failing = tally.failing.get_or_insert_with(|| Failing::from(begun));
@@ -153,21 +158,26 @@ impl StoreHealth {
     }
 
     /// A call was given up by its caller.
-    pub(super) fn abandoned(&mut self, work: Work, begun: Instant, now: Instant) -> Change {
+    pub(super) fn abandoned(&mut self, work: Work, begun: Instant, now: Instant) -> HealthChange {
         let lasted = now - begun;
         if lasted >= CONFIRM {
             let cause = format!("no answer within {}", shown(lasted));
-            return self.end(work, begun, now, Ended::Failed(cause));
+            return self.end(work, begun, now, CallResult::Failed(cause));
         }
         let tally = &mut self.works[work as usize];
         tally.in_flight = tally.in_flight.saturating_sub(1);
-        Change::default()
+        HealthChange::default()
     }
 
     /// The store was checked; `None` if no answer came in time. While registrations are taken it may
-    /// be slow to answer, and while anything is done it may be busy: then work says more than a check.
-    pub(super) fn checked(&mut self, begun: Instant, now: Instant, ended: Option<Ended>) -> Change {
-        let mut change = Change::default();
+    /// be slow to answer, and while anything is done it may be busy: then work counts more than a check.
+    pub(super) fn checked(
+        &mut self,
+        begun: Instant,
+        now: Instant,
+        ended: Option<CallResult>,
+    ) -> HealthChange {
+        let mut change = HealthChange::default();
         let since = |work: &Work| self.works[*work as usize].answered >= Some(begun);
         let (accepts, works) = (
             since(&Work::Accept),
@@ -175,24 +185,24 @@ impl StoreHealth {
         );
         let (rebuilding, cause) = match ended {
             None if works => return change,
-            Some(Ended::Failed(_)) if accepts => return change,
+            Some(CallResult::Failed(_)) if accepts => return change,
             None => (false, format!("no answer within {}", shown(now - begun))),
-            Some(Ended::Answered) => {
+            Some(CallResult::Answered) => {
                 for tally in self.works.iter_mut().filter(|tally| tally.is_idle(now)) {
                     change.returned |= tally.failing.take().is_some();
                 }
                 change.event = self.review(now);
                 return change;
             }
-            Some(Ended::Unreadable) => return change,
-            Some(Ended::Failed(cause)) => (false, cause),
-            Some(Ended::Rebuilding(cause)) => (true, cause),
+            Some(CallResult::Unreadable) => return change,
+            Some(CallResult::Failed(cause)) => (false, cause),
+            Some(CallResult::Rebuilding(cause)) => (true, cause),
         };
         change.failing = !self.is_failing();
         let accepting = &mut self.works[Work::Accept as usize].failing;
         accepting.get_or_insert_with(|| Failing::from(begun));
         for failing in self.works.iter_mut().filter_map(|it| it.failing.as_mut()) {
-            failing.checked = true;
+            failing.seen_by_check = true;
             if failing.calls == 0 {
                 failing.rebuilding = rebuilding;
                 failing.cause.clone_from(&cause);
@@ -204,42 +214,43 @@ impl StoreHealth {
     }
 
     /// Looks at what only time changes. To be called now and then.
-    pub(super) fn review(&mut self, now: Instant) -> Option<Event> {
+    pub(super) fn review(&mut self, now: Instant) -> Option<HealthEvent> {
         let troubles = self.troubles(now);
         let begun = troubles.iter().map(|trouble| trouble.since).min();
-        let doubtful = begun.is_some() || self.is_failing();
+        let fails = begun.is_some() || self.is_failing();
         match (&mut self.outage, begun) {
-            (None, None) => return self.brief(now, doubtful),
+            (None, None) => return self.brief(now),
             (None, Some(since)) => {
                 self.outage = Some(Outage {
                     since,
-                    calm: None,
-                    said: false,
+                    quiet_since: None,
+                    logged: false,
                 });
             }
-            (Some(outage), _) if doubtful => outage.calm = None,
+            (Some(outage), _) if fails => outage.quiet_since = None,
             (Some(outage), _) => {
-                let calm = *outage.calm.get_or_insert(now);
-                if now.saturating_duration_since(calm) < CONFIRM {
+                let quiet_since = *outage.quiet_since.get_or_insert(now);
+                if now.saturating_duration_since(quiet_since) < CONFIRM {
                     return None;
                 }
-                let (said, away) = (outage.said, calm.saturating_duration_since(outage.since));
+                let away = quiet_since.saturating_duration_since(outage.since);
+                let was_logged = outage.logged;
                 self.outage = None;
-                if !said {
-                    return self.brief(now, false);
+                if !was_logged {
+                    return None;
                 }
                 let failed_calls = std::mem::take(&mut self.failed);
-                return Some(Event::Back { away, failed_calls });
+                return Some(HealthEvent::Back { away, failed_calls });
             }
         }
         let outage = self.outage.as_mut()?;
-        let silent = |said| now.saturating_duration_since(said) >= QUIET;
-        if outage.said || troubles.is_empty() || !self.outage_said.is_none_or(silent) {
+        let may_log = has_passed(OUTAGE_LOG_INTERVAL, self.outage_logged, now);
+        if outage.logged || troubles.is_empty() || !may_log {
             return None;
         }
-        outage.said = true;
-        self.outage_said = Some(now);
-        Some(Event::Away(self.describe(now, &troubles)))
+        outage.logged = true;
+        self.outage_logged = Some(now);
+        Some(HealthEvent::Away(self.describe(now, &troubles)))
     }
 
     /// How it is doing.
@@ -300,7 +311,8 @@ impl StoreHealth {
         let Some(first) = troubles.iter().min_by_key(|trouble| trouble.since) else {
             return StoreReport::up();
         };
-        // Something that was asked after the trouble had begun, and was answered.
+        // Other work was answered after the trouble had begun. Calls that were answered at about the same
+        // time may have been before it.
         let answers = Work::ALL.iter().any(|work| {
             let well = troubles.iter().all(|trouble| trouble.work != *work);
             let answered = self.works[*work as usize].answered;
@@ -313,29 +325,24 @@ impl StoreHealth {
         } else {
             StoreState::Away
         };
-        let since = self.outage.as_ref().map_or(first.since, |outage| {
-            // An outage that flaps is one outage.
-            outage.since.min(first.since)
-        });
         StoreReport {
             state,
             failing: troubles.iter().map(|trouble| trouble.work).collect(),
-            lasted: Some(now.saturating_duration_since(since)),
+            lasted: Some(now.saturating_duration_since(first.since)),
             cause: Some(first.cause.clone()),
             failed_calls: self.failed,
         }
     }
 
     /// Takes the failures that were no outage together.
-    fn brief(&mut self, now: Instant, doubtful: bool) -> Option<Event> {
-        let passed = |limit| move |then| now.saturating_duration_since(then) >= limit;
-        let settled = self.last_failed.is_some_and(passed(LONG));
-        if doubtful || self.failed == 0 || !settled || !self.brief_said.is_none_or(passed(BRIEFLY))
-        {
+    fn brief(&mut self, now: Instant) -> Option<HealthEvent> {
+        let is_over = has_passed(LONG, self.last_failed, now);
+        let may_log = has_passed(BRIEF_LOG_INTERVAL, self.brief_logged, now);
+        if self.failed == 0 || !is_over || !may_log {
             return None;
         }
-        self.brief_said = Some(now);
-        Some(Event::Brief {
+        self.brief_logged = Some(now);
+        Some(HealthEvent::Brief {
             failed_calls: std::mem::take(&mut self.failed),
             cause: self.last_cause.clone(),
         })
@@ -348,11 +355,16 @@ impl Failing {
             since,
             last: None,
             calls: 0,
-            checked: false,
+            seen_by_check: false,
             rebuilding: false,
             cause: String::new(),
         }
     }
+}
+
+/// Whether so much time has passed since something happened, if it ever did.
+fn has_passed(limit: Duration, since: Option<Instant>, now: Instant) -> bool {
+    since.is_none_or(|since| now.saturating_duration_since(since) >= limit)
 }
 
 /// A duration for people: to a tenth of a second, or to the second where that says enough.

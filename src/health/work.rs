@@ -1,4 +1,4 @@
-//! What a store is asked for, and how a call ended: what whoever watches the calls tells health.
+//! What a store is asked for, and how a call ended: what the watched stores report to health.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub enum Work {
     Claim,
     /// Recording and settling what was done.
     Settle,
-    /// Lists, counts and maintenance: what may take long, and holds nobody up.
+    /// Lists, counts and maintenance: what may take long, and delays no other work.
     Browse,
 }
 
@@ -75,9 +75,9 @@ impl Work {
     }
 }
 
-/// How a call ended, as far as it says something of the store.
+/// How a call ended, as far as that is about the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
+pub enum CallResult {
     /// The store did its work, or would have: what it answered may be an error of another kind.
     Answered,
     /// It answered, but with something that cannot be read. Whether it does its work for others is not

@@ -3,7 +3,7 @@
 
 use super::decorator::{JournalCall, JournalDecorator};
 use super::{Journal, JournalError};
-use crate::health::{Ended, Health, Store, Work};
+use crate::health::{CallResult, Health, Store, Work};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -23,23 +23,23 @@ impl WatchedJournal {
 
 /// What a check of a journal says. Whatever is wrong with it, it cannot be worked with.
 #[must_use]
-pub fn checked(result: &Result<(), JournalError>) -> Ended {
+pub fn checked(result: &Result<(), JournalError>) -> CallResult {
     match result {
-        Ok(()) => Ended::Answered,
+        Ok(()) => CallResult::Answered,
         Err(
             JournalError::Unavailable(cause)
             | JournalError::Corrupt(cause)
             | JournalError::Refused(cause),
-        ) => Ended::Failed(cause.clone()),
+        ) => CallResult::Failed(cause.clone()),
     }
 }
 
 /// What a call says of the journal.
-fn ended(error: &JournalError) -> Ended {
+fn ended(error: &JournalError) -> CallResult {
     match error {
         // It may be this one notification that is damaged, or a table that all need.
-        JournalError::Corrupt(_) | JournalError::Refused(_) => Ended::Unreadable,
-        JournalError::Unavailable(cause) => Ended::Failed(cause.clone()),
+        JournalError::Corrupt(_) | JournalError::Refused(_) => CallResult::Unreadable,
+        JournalError::Unavailable(cause) => CallResult::Failed(cause.clone()),
     }
 }
 
@@ -84,7 +84,7 @@ impl JournalDecorator for WatchedJournal {
         let watched = self.health.begin(Store::Journal, work);
         let result = calling.await;
         watched.ended(match &result {
-            Ok(_) => Ended::Answered,
+            Ok(_) => CallResult::Answered,
             Err(error) => ended(error),
         });
         result

@@ -4,7 +4,7 @@
 //! stay away from a server that is not ready, this finds out that the store is back. A store that is
 //! well is left alone.
 
-use crate::health::{Ended, Health, Store};
+use crate::health::{CallResult, Health, Store};
 use crate::journal::{self, JournalMaintenance};
 use crate::schedule::{self, Schedule};
 use std::future::Future;
@@ -41,7 +41,7 @@ pub async fn watch_schedule(
 
 async fn watch<Checking>(health: &Health, store: Store, check: impl Fn() -> Checking)
 where
-    Checking: Future<Output = Ended>,
+    Checking: Future<Output = CallResult>,
 {
     loop {
         if health.is_troubled(store) {

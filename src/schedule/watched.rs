@@ -5,7 +5,7 @@ use super::decorator::{ScheduleCall, ScheduleDecorator};
 use super::room::{Full, Room};
 use super::{Schedule, ScheduleError};
 use crate::domain::notification::Notification;
-use crate::health::{Ended, Health, Store, Work};
+use crate::health::{CallResult, Health, Store, Work};
 use std::future::Future;
 use std::sync::Arc;
 
@@ -25,27 +25,29 @@ impl WatchedSchedule {
 
 /// What a check of a schedule says. Whatever is wrong with it, it cannot be worked with.
 #[must_use]
-pub fn checked(result: &Result<(), ScheduleError>) -> Ended {
-    result.as_ref().map_or_else(failed, |()| Ended::Answered)
+pub fn checked(result: &Result<(), ScheduleError>) -> CallResult {
+    result
+        .as_ref()
+        .map_or_else(failed, |()| CallResult::Answered)
 }
 
-fn failed(error: &ScheduleError) -> Ended {
+fn failed(error: &ScheduleError) -> CallResult {
     match error {
         ScheduleError::Unavailable(cause)
         | ScheduleError::Corrupt(cause)
-        | ScheduleError::Foreign(cause) => Ended::Failed(cause.clone()),
-        ScheduleError::Rebuilding => Ended::Rebuilding(error.to_string()),
-        ScheduleError::BadCursor => Ended::Failed(error.to_string()),
+        | ScheduleError::Foreign(cause) => CallResult::Failed(cause.clone()),
+        ScheduleError::Rebuilding => CallResult::Rebuilding(error.to_string()),
+        ScheduleError::BadCursor => CallResult::Failed(error.to_string()),
     }
 }
 
 /// What a call says of the schedule.
-fn ended(work: Work, error: &ScheduleError) -> Ended {
+fn ended(work: Work, error: &ScheduleError) -> CallResult {
     match error {
         // Whatever the error, nothing drains: it is no single notification's.
         _ if work == Work::Claim => failed(error),
-        ScheduleError::BadCursor => Ended::Answered,
-        ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) => Ended::Unreadable,
+        ScheduleError::BadCursor => CallResult::Answered,
+        ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) => CallResult::Unreadable,
         ScheduleError::Unavailable(_) | ScheduleError::Rebuilding => failed(error),
     }
 }
@@ -85,7 +87,7 @@ impl ScheduleDecorator for WatchedSchedule {
         let watched = self.health.begin(Store::Schedule, work);
         let result = calling.await;
         watched.ended(match &result {
-            Ok(_) => Ended::Answered,
+            Ok(_) => CallResult::Answered,
             Err(error) => ended(work, error),
         });
         result
@@ -95,7 +97,7 @@ impl ScheduleDecorator for WatchedSchedule {
         let admitted = self.schedule.admit(notification);
         if let Err(full) = &admitted {
             let call = self.health.begin(Store::Schedule, Work::Accept);
-            call.ended(Ended::Failed(full.to_string()));
+            call.ended(CallResult::Failed(full.to_string()));
         }
         admitted
     }

@@ -2,7 +2,9 @@
 
 use super::Service;
 use crate::health::StoreState;
-use crate::telemetry::metrics::{JournalReading, Reading, ScheduleMemory, Scheduled, StoreReading};
+use crate::telemetry::store_readings::{
+    HealthReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
+};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -40,7 +42,7 @@ impl Service {
         };
         let schedule = async {
             let counts = in_short(self.schedule.counts()).await?;
-            Some(Scheduled {
+            Some(ScheduleReading {
                 pending: counts.pending,
                 in_flight: counts.in_flight,
             })
@@ -49,22 +51,22 @@ impl Service {
         let report = self.health.report();
         let up = report.stores.iter().map(|(store, report)| {
             let up = report.state == StoreState::Up;
-            StoreReading {
-                name: store.as_str(),
+            HealthReading {
+                store: store.as_str(),
                 up,
                 failed_calls: self.health.failed_calls(*store),
             }
         });
-        let memory = self.schedule.memory().map(|memory| ScheduleMemory {
+        let memory = self.schedule.memory().map(|memory| MemoryReading {
             taken: memory.taken,
             bodies: memory.bodies,
             limit: memory.limit,
         });
-        let reading = Reading {
+        let reading = StoreReadings {
             journal,
             schedule,
             memory,
-            stores: up.collect(),
+            health: up.collect(),
         };
         let text: Arc<str> = self.metrics.text(reading).into();
         *last = Some((Instant::now(), text.clone()));

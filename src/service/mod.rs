@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
-use crate::health::{Health, Report, Store};
+use crate::health::{Health, HealthReport, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
 use crate::schedule::room::Full;
@@ -136,7 +136,7 @@ impl Service {
 
     /// How the stores are doing, checked at this moment and judged by the work they did before.
     /// Takes a bounded time, whatever the stores do.
-    pub async fn check(&self) -> Report {
+    pub async fn check(&self) -> HealthReport {
         let journal = async {
             if let Some(journal) = self.journal() {
                 let check = async { journal::watched::checked(&journal.check().await) };

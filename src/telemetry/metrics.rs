@@ -1,26 +1,24 @@
-//! The metrics: their names, and what is counted where it happens.
+//! The metrics: what this process counts, and the text of everything.
 //!
 //! A registry of its own for every server, not one for the process: tests run several servers side
-//! by side. Every metric takes a fixed amount of memory, whether somebody reads it or not, and no
-//! label comes from outside: destinations and topics would grow without a bound.
+//! by side. Every metric takes a fixed amount of memory, whether it is read or not, and no label
+//! comes from outside: destinations and topics would grow without a bound.
 //!
-//! Counters are of this process; gauges of the stores are read when somebody asks.
+//! What the stores hold is not counted here but read from them when the metrics are asked for:
+//! [`store_readings`](super::store_readings).
 
+use super::store_readings::{StoreCollector, StoreReadings};
 use crate::domain::attempt::{Attempt, Outcome};
-use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// How the text is to be declared.
+/// The content type of the text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Upper bounds of the durations of attempts, in seconds.
@@ -32,84 +30,19 @@ const LATENESSES_S: [f64; 13] = [
     0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0,
 ];
 
-/// One label and its value.
-type Label = [(&'static str, &'static str); 1];
-
-/// How many notifications the journal holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JournalReading {
-    /// All.
-    pub registered: u64,
-    /// Neither delivered nor dead nor cancelled.
-    pub pending: u64,
-    /// Acknowledged.
-    pub delivered: u64,
-    /// Parked.
-    pub dead: u64,
-    /// Called off or discarded.
-    pub cancelled: u64,
-    /// Pending, and not sent until somebody releases it.
-    pub set_aside: u64,
-}
-
-/// How many entries the schedule holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scheduled {
-    /// Those that wait or are in flight.
-    pub pending: u64,
-    /// Those that are in flight, in all servers.
-    pub in_flight: u64,
-}
-
-/// How much memory the schedule takes, where it is in memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScheduleMemory {
-    /// All its entries with the bodies held, in bytes.
-    pub taken: usize,
-    /// Of these, the bodies.
-    pub bodies: usize,
-    /// What registrations may bring it to, in bytes.
-    pub limit: usize,
-}
-
-/// What is read from the stores when somebody asks. What could not be read is left out.
-#[derive(Debug, Clone, Default)]
-pub struct Reading {
-    /// From the journal.
-    pub journal: Option<JournalReading>,
-    /// From the schedule.
-    pub schedule: Option<Scheduled>,
-    /// What the schedule takes of this process's memory.
-    pub memory: Option<ScheduleMemory>,
-    /// How each store is doing.
-    pub stores: Vec<StoreReading>,
-}
-
-/// How a store is doing.
-#[derive(Debug, Clone, Copy)]
-pub struct StoreReading {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it does all that is asked of it.
-    pub up: bool,
-    /// How many calls of this process have failed.
-    pub failed_calls: u64,
-}
+/// The one label of a sample, and its value.
+type Labels = [(&'static str, &'static str); 1];
 
 /// The metrics of one server.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    attempts: Family<Label, Counter>,
+    attempts: Family<Labels, Counter>,
     durations: Histogram,
     latenesses: Histogram,
     in_flight: Gauge,
-    reading: LastReading,
+    stores: StoreCollector,
 }
-
-/// The last reading, written out beside what is counted.
-#[derive(Debug, Clone, Default)]
-struct LastReading(Arc<Mutex<Reading>>);
 
 /// A worker at work; dropped, it is done.
 #[derive(Debug)]
@@ -122,54 +55,55 @@ impl Drop for ActiveWorker {
 }
 
 impl Metrics {
-    /// Metrics that stand at zero.
+    /// All counters are zero, and nothing was read from the stores.
     #[must_use]
     pub fn new() -> Arc<Self> {
-        let mut registry = Registry::with_prefix("ringback");
-        let info = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
-        registry.register("build", "Which version this is", info);
-        let metrics = Self {
-            attempts: Family::default(),
-            durations: Histogram::new(DURATIONS_S),
-            latenesses: Histogram::new(LATENESSES_S),
-            in_flight: Gauge::default(),
-            reading: LastReading::default(),
-            registry: Registry::default(),
-        };
+        let attempts = Family::<Labels, Counter>::default();
         for outcome in Outcome::ALL {
             // Shown from the start, so that the first one counts as an increase.
-            drop(
-                metrics
-                    .attempts
-                    .get_or_create(&[("outcome", outcome.as_str())]),
-            );
+            drop(attempts.get_or_create(&[("outcome", outcome.as_str())]));
         }
+        let durations = Histogram::new(DURATIONS_S);
+        let latenesses = Histogram::new(LATENESSES_S);
+        let in_flight = Gauge::default();
+        let stores = StoreCollector::default();
+
+        let mut registry = Registry::with_prefix("ringback");
+        registry.register(
+            "build",
+            "Which version this is",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
         registry.register(
             "attempts",
             "Attempts that ended in this process, by outcome",
-            metrics.attempts.clone(),
+            attempts.clone(),
         );
         registry.register_with_unit(
             "attempt_duration",
             "How long attempts took in this process, from connecting to the end of the answer",
             Unit::Seconds,
-            metrics.durations.clone(),
+            durations.clone(),
         );
         registry.register_with_unit(
             "attempt_lateness",
             "How long after they were due attempts started in this process",
             Unit::Seconds,
-            metrics.latenesses.clone(),
+            latenesses.clone(),
         );
         registry.register(
             "leases_in_flight",
             "Leases that this process works on, at most --concurrency",
-            metrics.in_flight.clone(),
+            in_flight.clone(),
         );
-        registry.register_collector(Box::new(metrics.reading.clone()));
+        registry.register_collector(Box::new(stores.clone()));
         Arc::new(Self {
             registry,
-            ..metrics
+            attempts,
+            durations,
+            latenesses,
+            in_flight,
+            stores,
         })
     }
 
@@ -195,118 +129,14 @@ impl Metrics {
         self.latenesses.observe(seconds(late_ms));
     }
 
-    /// Everything as text, with what was just read.
+    /// Everything as text, with what was just read from the stores.
     #[must_use]
-    pub fn text(&self, reading: Reading) -> String {
-        *self
-            .reading
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = reading;
+    pub fn text(&self, readings: StoreReadings) -> String {
+        self.stores.set(readings);
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("invariant: a string takes everything");
         text
     }
-}
-
-impl Collector for LastReading {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let reading = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(journal) = &reading.journal {
-            let help =
-                "Notifications in the journal: pending, delivered, dead and cancelled together";
-            let metric = encoder.encode_descriptor("registered", help, None, MetricType::Gauge)?;
-            gauge(journal.registered).encode(metric)?;
-            let help = "Notifications in the journal, by state";
-            let states = [
-                (("state", "pending"), journal.pending),
-                (("state", "delivered"), journal.delivered),
-                (("state", "dead"), journal.dead),
-                (("state", "cancelled"), journal.cancelled),
-            ];
-            gauges(&mut encoder, "notifications", help, states)?;
-            let help = "Pending notifications that are not sent until somebody releases them, since \
-                        the journal refuses them";
-            let metric = encoder.encode_descriptor("set_aside", help, None, MetricType::Gauge)?;
-            gauge(journal.set_aside).encode(metric)?;
-        }
-        if let Some(schedule) = &reading.schedule {
-            let help = "Entries of the schedule: pending, and of these in flight";
-            let states = [
-                (("state", "pending"), schedule.pending),
-                (("state", "in_flight"), schedule.in_flight),
-            ];
-            gauges(&mut encoder, "schedule_entries", help, states)?;
-        }
-        if let Some(memory) = &reading.memory {
-            let taken = [
-                (
-                    ("of", "entries"),
-                    memory.taken.saturating_sub(memory.bodies),
-                ),
-                (("of", "bodies"), memory.bodies),
-            ];
-            let help =
-                "Memory that the schedule takes in this process, about: entries, bodies held";
-            byte_gauges(&mut encoder, "schedule_memory", help, &taken)?;
-            let help = "Memory that the schedule may take in this process before registrations are refused";
-            let unit = Unit::Bytes;
-            let metric = encoder.encode_descriptor(
-                "schedule_memory_limit",
-                help,
-                Some(&unit),
-                MetricType::Gauge,
-            )?;
-            gauge(memory.limit as u64).encode(metric)?;
-        }
-        let help = "Whether a store does all that is asked of it (1) or not (0)";
-        let up = |store: &StoreReading| (("store", store.name), u64::from(store.up));
-        gauges(
-            &mut encoder,
-            "store_up",
-            help,
-            reading.stores.iter().map(up),
-        )?;
-        let help = "Calls of this process that failed because the store was out of reach";
-        let mut metric =
-            encoder.encode_descriptor("store_failed_calls", help, None, MetricType::Counter)?;
-        for store in &reading.stores {
-            let label = [("store", store.name)];
-            ConstCounter::new(store.failed_calls).encode(metric.encode_family(&label)?)?;
-        }
-        Ok(())
-    }
-}
-
-fn gauges(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: impl IntoIterator<Item = ((&'static str, &'static str), u64)>,
-) -> fmt::Result {
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (label, many) in samples {
-        gauge(many).encode(metric.encode_family(&[label])?)?;
-    }
-    Ok(())
-}
-
-fn byte_gauges(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    samples: &[((&'static str, &'static str), usize)],
-) -> fmt::Result {
-    let mut metric =
-        encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?;
-    for (label, bytes) in samples {
-        gauge(*bytes as u64).encode(metric.encode_family(&[*label])?)?;
-    }
-    Ok(())
-}
-
-fn gauge(many: u64) -> ConstGauge<i64> {
-    ConstGauge::new(i64::try_from(many).unwrap_or(i64::MAX))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 285,000 years")]
@@ -318,6 +148,7 @@ fn seconds(ms: i64) -> f64 {
 mod tests {
     use super::*;
     use crate::domain::attempt::Answer;
+    use crate::telemetry::store_readings::{HealthReading, JournalReading, MemoryReading};
 
     fn attempt(outcome: Outcome, late_ms: i64, duration_ms: i64) -> Attempt {
         Attempt {
@@ -335,15 +166,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_was_counted_and_read_is_shown() {
-        let metrics = Metrics::new();
-        metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
-        metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));
-        metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
-        let in_flight = metrics.begin();
-        drop(metrics.begin());
-        let text = metrics.text(Reading {
+    fn readings() -> StoreReadings {
+        StoreReadings {
             journal: Some(JournalReading {
                 registered: 10,
                 pending: 4,
@@ -353,24 +177,35 @@ mod tests {
                 set_aside: 2,
             }),
             schedule: None,
-            memory: Some(ScheduleMemory {
+            memory: Some(MemoryReading {
                 taken: 1_500,
                 bodies: 500,
                 limit: 4_000,
             }),
-            stores: vec![
-                StoreReading {
-                    name: "journal",
+            health: vec![
+                HealthReading {
+                    store: "journal",
                     up: true,
                     failed_calls: 0,
                 },
-                StoreReading {
-                    name: "schedule",
+                HealthReading {
+                    store: "schedule",
                     up: false,
                     failed_calls: 7,
                 },
             ],
-        });
+        }
+    }
+
+    #[test]
+    fn what_was_counted_and_read_is_shown() {
+        let metrics = Metrics::new();
+        metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
+        metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));
+        metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
+        let in_flight = metrics.begin();
+        drop(metrics.begin());
+        let text = metrics.text(readings());
         for line in [
             r#"ringback_attempts_total{outcome="acknowledged"} 1"#,
             r#"ringback_attempts_total{outcome="interrupted"} 1"#,
@@ -397,7 +232,7 @@ mod tests {
         }
         assert!(!text.contains("ringback_schedule_entries{"), "{text}");
         drop(in_flight);
-        let text = metrics.text(Reading::default());
+        let text = metrics.text(StoreReadings::default());
         assert!(!text.contains("ringback_registered "), "{text}");
         assert!(text.contains("ringback_leases_in_flight 0\n"), "{text}");
     }

@@ -1,4 +1,5 @@
-//! The log: where it goes, and how its fields are named. The metrics: [`metrics`].
+//! The log: where it goes, and how its fields are named. The metrics: [`metrics`] and
+//! [`store_readings`].
 //!
 //! Lines go to standard error, so that standard output stays what a command was asked for. A
 //! message reads alone; the fields answer queries. Secrets, signatures and bodies are never logged.
@@ -7,6 +8,7 @@
 //! `webhook_id`, `lane`, `series`, `attempt` (its number), `outcome`, `duration_ms`, `error`.
 
 pub mod metrics;
+pub mod store_readings;
 
 use crate::config::{LogConfig, LogFormat};
 use anyhow::Context as _;
@@ -26,8 +28,8 @@ pub fn init(config: &LogConfig) -> anyhow::Result<()> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        // It would say on standard error that standard error cannot be written to, and panic. Whoever
-        // read it may have gone, as a terminal does that was closed: the work goes on without a log.
+        // It would report on standard error that standard error cannot be written to, and panic. The
+        // reader may have gone, such as a closed terminal: the work goes on without a log.
         .log_internal_errors(false)
         .with_ansi(colours);
     match config.format {

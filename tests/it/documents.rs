@@ -1,6 +1,12 @@
 //! What the documents show is what there is.
 
 use ringback::config::settings::ALL;
+use ringback::config::{Flags, ServeConfig};
+use ringback::telemetry::metrics::Metrics;
+use ringback::telemetry::store_readings::{
+    HealthReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
+};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 fn read(path: &str) -> String {
@@ -39,7 +45,7 @@ fn the_settings_in_the_readme_are_those_in_the_code() {
     let readme = read("README.md");
     for setting in ALL {
         let variable = setting.name.to_uppercase().replace('-', "_");
-        // What is no single value is said in words.
+        // What is not a single value is described in words.
         let default = match setting.default {
             "" => String::new(),
             words if words.contains(' ') => words.to_string(),
@@ -49,6 +55,151 @@ fn the_settings_in_the_readme_are_those_in_the_code() {
         let row = format!("| `--{name}` | `RINGBACK_{variable}` | {default} | {help} |\n");
         assert!(readme.contains(&row), "README.md lacks: {row}");
     }
+    let is_setting = |row: &Vec<&str>| row.len() == 4 && row[1].starts_with("`RINGBACK_");
+    assert_eq!(rows(&readme).filter(is_setting).count(), ALL.len());
+}
+
+/// The cells of the tables of a document, row by row, without headings and rulers.
+fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
+    text.lines().filter_map(|line| {
+        let row = line.strip_prefix("| ")?.strip_suffix(" |")?;
+        Some(row.split(" | ").map(str::trim).collect())
+    })
+}
+
+/// What stands between backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+/// Loads settings as `serve` does, without making files.
+fn load(name: &'static str, value: &str) -> Result<ServeConfig, String> {
+    let defaults = [
+        ("signing-secret", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"),
+        ("journal", "sqlite://never-opened.db"),
+    ];
+    let given = defaults.into_iter().chain([(name, value)]);
+    let given = given.map(|(name, value)| (name, vec![value.to_string()]));
+    let flags = Flags(BTreeMap::from_iter(given));
+    ServeConfig::load(&flags, |_| None).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_setting_is_explained_and_takes_the_bounds_that_are_documented() {
+    let document = read("docs/configuration.md");
+    let explained: BTreeSet<&str> = rows(&document).flat_map(|row| quoted(row[0])).collect();
+    for setting in ALL {
+        let name = setting.name;
+        let as_flag = format!("`--{name}");
+        assert!(
+            explained.contains(name) || document.contains(&as_flag),
+            "docs/configuration.md does not explain {name}"
+        );
+    }
+    let mut bounded = 0;
+    for row in rows(&document) {
+        let Some((lowest, highest)) = row.get(1).and_then(|takes| bounds(takes)) else {
+            continue;
+        };
+        for name in quoted(row[0]) {
+            let setting = ALL.iter().find(|setting| setting.name == name);
+            let name = setting.expect("a setting").name;
+            for value in [lowest, highest] {
+                assert_eq!(load(name, value).map(drop), Ok(()), "{name} {value}");
+            }
+            let below = beyond(lowest, |number| number.checked_sub(1));
+            let above = beyond(highest, |number| number.checked_add(1));
+            for value in below.into_iter().chain(above) {
+                assert!(load(name, &value).is_err(), "{name} {value}");
+            }
+            bounded += 1;
+        }
+    }
+    assert_eq!(bounded, 11, "the settings with bounds are found");
+}
+
+/// The lowest and the highest value, as in "`100ms` to `5m`". Not the bounds of a length, as in "1 to
+/// 256 printable ASCII characters".
+fn bounds(text: &str) -> Option<(&str, &str)> {
+    let (lowest, rest) = text.split_once(" to ")?;
+    let end = rest.find([' ', ',', ';', '.']).unwrap_or(rest.len());
+    let (highest, rest) = rest.split_at(end);
+    let lowest = lowest.strip_suffix(" byte").unwrap_or(lowest);
+    let (lowest, highest) = (lowest.trim_matches('`'), highest.trim_matches('`'));
+    let is_value = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
+    let is_length = rest.starts_with(" printable");
+    (is_value(lowest) && is_value(highest) && !is_length).then_some((lowest, highest))
+}
+
+/// The next value beyond a bound, in the same unit.
+fn beyond(bound: &str, next: impl Fn(u64) -> Option<u64>) -> Option<String> {
+    let end = bound.find(|letter: char| !letter.is_ascii_digit());
+    let (number, unit) = bound.split_at(end.unwrap_or(bound.len()));
+    Some(format!("{}{unit}", next(number.parse().ok()?)?))
+}
+
+#[test]
+fn the_documented_refusals_are_those_of_the_program() {
+    let document = read("docs/configuration.md");
+    for (value, origin) in [("4", "--timeout"), ("1h", "RINGBACK_TIMEOUT")] {
+        let error = load("timeout", value).expect_err(value);
+        let error = error.replacen("--timeout", origin, 1);
+        let line = format!("\nringback: {error}\n");
+        assert!(document.contains(&line), "the document lacks: {line}");
+    }
+}
+
+/// A name with its label, and the type, of every metric in an exported text.
+fn exported(text: &str) -> BTreeSet<(String, String)> {
+    let mut metrics = BTreeSet::new();
+    let declared = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for (name, kind) in declared.filter_map(|line| line.split_once(' ')) {
+        let name = match kind {
+            "counter" => format!("{name}_total"),
+            "info" => format!("{name}_info"),
+            _ => name.to_string(),
+        };
+        let with_label = format!("{name}{{");
+        let sample = text.lines().find_map(|line| line.strip_prefix(&with_label));
+        let label = sample.and_then(|labels| labels.split_once('='));
+        let shown = label.map_or(name.clone(), |(label, _)| format!("{name}{{{label}}}"));
+        metrics.insert((shown, kind.to_string()));
+    }
+    metrics
+}
+
+#[test]
+fn the_documented_metrics_are_those_that_are_exported() {
+    let readings = StoreReadings {
+        journal: Some(JournalReading {
+            registered: 0,
+            pending: 0,
+            delivered: 0,
+            dead: 0,
+            cancelled: 0,
+            set_aside: 0,
+        }),
+        schedule: Some(ScheduleReading {
+            pending: 0,
+            in_flight: 0,
+        }),
+        memory: Some(MemoryReading {
+            taken: 0,
+            bodies: 0,
+            limit: 0,
+        }),
+        health: vec![HealthReading {
+            store: "journal",
+            up: true,
+            failed_calls: 0,
+        }],
+    };
+    let document = read("docs/operations.md");
+    let documented: BTreeSet<(String, String)> = rows(&document)
+        .filter(|row| row.len() == 3 && row[0].starts_with("`ringback_"))
+        .map(|row| (row[0].trim_matches('`').to_string(), row[1].to_string()))
+        .collect();
+    assert_eq!(documented, exported(&Metrics::new().text(readings)));
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn walk(ladder: &Ladder, late_ms: i64) -> (Vec<i64>, Cause) {
             clamped,
         };
         // The draw must not matter: named ladders have no jitter.
-        match ladder.after(failed, f64::from(step % 2)) {
+        match ladder.next_attempt(failed, f64::from(step % 2)) {
             Next::Attempt {
                 due_ms: next_ms,
                 clamped: next_clamped,

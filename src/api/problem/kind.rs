@@ -4,7 +4,7 @@ use http::StatusCode;
 
 /// A kind of problem. The name of each is part of its `type` and never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProblemKind {
     /// The body is not JSON, or not a whole body.
     Malformed,
     /// The query or the path cannot be read.
@@ -43,7 +43,7 @@ pub enum Kind {
     Unavailable,
 }
 
-impl Kind {
+impl ProblemKind {
     /// The HTTP status.
     #[must_use]
     pub fn status(self) -> StatusCode {
@@ -62,98 +62,29 @@ impl Kind {
         self.row().2
     }
 
+    /// The status, the `type` and the title of each kind.
+    #[rustfmt::skip]
     fn row(self) -> (StatusCode, &'static str, &'static str) {
+        use StatusCode as Status;
         match self {
-            Self::Malformed => (
-                StatusCode::BAD_REQUEST,
-                "urn:ringback:problem:malformed",
-                "The request cannot be read",
-            ),
-            Self::Parameters => (
-                StatusCode::BAD_REQUEST,
-                "urn:ringback:problem:parameters",
-                "The query or the path is wrong",
-            ),
-            Self::Unauthorized => (
-                StatusCode::UNAUTHORIZED,
-                "urn:ringback:problem:unauthorized",
-                "An API key is needed",
-            ),
-            Self::CrossSite => (
-                StatusCode::FORBIDDEN,
-                "urn:ringback:problem:cross-site",
-                "Pages of other sites may not ask",
-            ),
-            Self::Route => (
-                StatusCode::NOT_FOUND,
-                "urn:ringback:problem:route",
-                "There is nothing at this path",
-            ),
-            Self::Missing => (
-                StatusCode::NOT_FOUND,
-                "urn:ringback:problem:missing",
-                "No such notification",
-            ),
-            Self::Method => (
-                StatusCode::METHOD_NOT_ALLOWED,
-                "urn:ringback:problem:method",
-                "Not with this method",
-            ),
-            Self::Timeout => (
-                StatusCode::REQUEST_TIMEOUT,
-                "urn:ringback:problem:timeout",
-                "The request came too slowly",
-            ),
-            Self::Mismatch => (
-                StatusCode::CONFLICT,
-                "urn:ringback:problem:mismatch",
-                "The id is taken by other content",
-            ),
-            Self::State => (
-                StatusCode::CONFLICT,
-                "urn:ringback:problem:state",
-                "The notification's state does not allow this",
-            ),
-            Self::TooLarge => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                "urn:ringback:problem:too-large",
-                "Too large",
-            ),
-            Self::MediaType => (
-                StatusCode::UNSUPPORTED_MEDIA_TYPE,
-                "urn:ringback:problem:media-type",
-                "Not JSON in UTF-8",
-            ),
-            Self::Fields => (
-                StatusCode::UNPROCESSABLE_ENTITY,
-                "urn:ringback:problem:fields",
-                "Some fields are wrong",
-            ),
-            Self::Internal => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "urn:ringback:problem:internal",
-                "The server made a mistake",
-            ),
-            Self::NoJournal => (
-                StatusCode::NOT_IMPLEMENTED,
-                "urn:ringback:problem:no-journal",
-                "This needs a journal",
-            ),
-            Self::Busy => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "urn:ringback:problem:busy",
-                "Too many requests are in flight",
-            ),
-            Self::Full => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "urn:ringback:problem:full",
-                "Too much is pending",
-            ),
-            Self::Unavailable => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                "urn:ringback:problem:unavailable",
-                "A store is out of reach",
-            ),
+            Self::Malformed => (Status::BAD_REQUEST, "urn:ringback:problem:malformed", "The request cannot be read"),
+            Self::Parameters => (Status::BAD_REQUEST, "urn:ringback:problem:parameters", "The query or the path is wrong"),
+            Self::Unauthorized => (Status::UNAUTHORIZED, "urn:ringback:problem:unauthorized", "An API key is needed"),
+            Self::CrossSite => (Status::FORBIDDEN, "urn:ringback:problem:cross-site", "Pages of other sites may not ask"),
+            Self::Route => (Status::NOT_FOUND, "urn:ringback:problem:route", "There is nothing at this path"),
+            Self::Missing => (Status::NOT_FOUND, "urn:ringback:problem:missing", "No such notification"),
+            Self::Method => (Status::METHOD_NOT_ALLOWED, "urn:ringback:problem:method", "Not with this method"),
+            Self::Timeout => (Status::REQUEST_TIMEOUT, "urn:ringback:problem:timeout", "The request came too slowly"),
+            Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),
+            Self::State => (Status::CONFLICT, "urn:ringback:problem:state", "The notification's state does not allow this"),
+            Self::TooLarge => (Status::PAYLOAD_TOO_LARGE, "urn:ringback:problem:too-large", "Too large"),
+            Self::MediaType => (Status::UNSUPPORTED_MEDIA_TYPE, "urn:ringback:problem:media-type", "Not JSON in UTF-8"),
+            Self::Fields => (Status::UNPROCESSABLE_ENTITY, "urn:ringback:problem:fields", "Some fields are wrong"),
+            Self::Internal => (Status::INTERNAL_SERVER_ERROR, "urn:ringback:problem:internal", "The server made a mistake"),
+            Self::NoJournal => (Status::NOT_IMPLEMENTED, "urn:ringback:problem:no-journal", "This needs a journal"),
+            Self::Busy => (Status::SERVICE_UNAVAILABLE, "urn:ringback:problem:busy", "Too many requests are in flight"),
+            Self::Full => (Status::SERVICE_UNAVAILABLE, "urn:ringback:problem:full", "Too much is pending"),
+            Self::Unavailable => (Status::SERVICE_UNAVAILABLE, "urn:ringback:problem:unavailable", "A store is out of reach"),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::domain::ack::AckRule;
 
 /// 2026-11-20T08:30:00Z.
 const NOW_MS: i64 = 1_795_163_400_000;
-const MEASURE: Measure = Measure {
+const MEASURE: RegistrationContext = RegistrationContext {
     largest_body_bytes: 20,
     now_ms: NOW_MS,
 };
@@ -373,7 +373,7 @@ proptest::proptest! {
     #[test]
     fn any_string_body_arrives_byte_for_byte(body in ".{0,30}") {
         let text = with(&format!("\"body\":{}", serde_json::to_string(&body).expect("JSON")));
-        let measure = Measure { largest_body_bytes: 1_000, ..MEASURE };
+        let measure = RegistrationContext { largest_body_bytes: 1_000, ..MEASURE };
         let registration = parse(&text, measure).expect("valid");
         proptest::prop_assert_eq!(&registration.body[..], body.as_bytes());
     }

@@ -7,8 +7,8 @@
 mod report;
 
 use super::setting_flags::StoreArguments;
-use super::terminal::{Colours, Progress};
-use super::{Failure, block_on};
+use super::terminal::{Colours, ProgressDisplay};
+use super::{CommandFailure, block_on};
 use crate::app::stores::{open_journal_beside, open_redis};
 use crate::clock::SystemClock;
 use crate::config::StoresConfig;
@@ -19,7 +19,7 @@ use crate::schedule::redis::{RedisSchedule, Time};
 use crate::schedule::{Schedule, ScheduleCounts, ScheduleReads as _};
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use report::Report;
+use report::AuditReport;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
@@ -39,13 +39,13 @@ pub struct AuditArguments {
 }
 
 /// What was found in Redis.
-struct Held {
+struct ScheduleTotals {
     counts: ScheduleCounts,
     peeked: ScheduleStatus,
 }
 
 /// Counts, compares and reports.
-pub fn run(arguments: &AuditArguments) -> Result<(), Failure> {
+pub fn run(arguments: &AuditArguments) -> Result<(), CommandFailure> {
     let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
     let report = block_on(audit(&config, arguments.deep))?;
     let text = if arguments.json {
@@ -57,11 +57,13 @@ pub fn run(arguments: &AuditArguments) -> Result<(), Failure> {
     if report.is_sound() {
         Ok(())
     } else {
-        Err(Failure::Failed(anyhow!("not everything is accounted for")))
+        Err(CommandFailure::Failed(anyhow!(
+            "not everything is accounted for"
+        )))
     }
 }
 
-async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
+async fn audit(config: &StoresConfig, deep: bool) -> Result<AuditReport, CommandFailure> {
     let journal = open_journal_beside(&config.journal, INSTANCE).await?;
     let schedule = open_redis(
         config,
@@ -71,7 +73,7 @@ async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
         None,
     )?;
     let deep = deep || schedule.is_none();
-    let mut report = Report::new(config);
+    let mut report = AuditReport::new(config);
     if let Some(schedule) = &schedule {
         let held = look(schedule.as_ref()).await;
         report.held = Some(held.with_context(|| report.schedule.clone().unwrap_or_default())?);
@@ -88,8 +90,8 @@ async fn audit(config: &StoresConfig, deep: bool) -> Result<Report, Failure> {
     Ok(report)
 }
 
-async fn look(schedule: &RedisSchedule) -> anyhow::Result<Held> {
-    Ok(Held {
+async fn look(schedule: &RedisSchedule) -> anyhow::Result<ScheduleTotals> {
+    Ok(ScheduleTotals {
         peeked: schedule.status().await?,
         counts: schedule.counts().await?,
     })
@@ -98,10 +100,10 @@ async fn look(schedule: &RedisSchedule) -> anyhow::Result<Held> {
 async fn compare(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
-    report: &Report,
-) -> Result<Compared, Failure> {
+    report: &AuditReport,
+) -> Result<Compared, CommandFailure> {
     let mut comparison = Comparison::new(journal, schedule, MOMENT);
-    let progress = Progress::of("notifications compared", report.to_compare());
+    let progress = ProgressDisplay::of("notifications compared", report.to_compare());
     while comparison.step().await.context("comparing the stores")? {
         let compared = comparison.compared();
         progress.at(compared.journal + compared.schedule);

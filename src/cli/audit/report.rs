@@ -1,6 +1,6 @@
 //! What an audit found, for people and for programs.
 
-use super::Held;
+use super::ScheduleTotals;
 use crate::cli::terminal::{Colours, table};
 use crate::config::StoresConfig;
 use crate::domain::key::Key;
@@ -15,20 +15,20 @@ use owo_colors::Style;
 use serde_json::{Value, json};
 
 /// Everything that was found.
-pub struct Report {
-    /// Which journal.
+pub struct AuditReport {
+    /// The URL of the journal, without secrets.
     pub journal: String,
-    /// Which Redis.
+    /// The URL of Redis, without secrets.
     pub schedule: Option<String>,
-    /// What the journal says of itself, if there is one.
+    /// The totals of the journal, if there is one.
     pub totals: Option<JournalTotals>,
-    /// What the schedule says of itself, if it is in Redis.
-    pub held: Option<Held>,
+    /// The totals of the schedule, if it is in Redis.
+    pub held: Option<ScheduleTotals>,
     /// What comparing both found.
     pub compared: Option<Compared>,
 }
 
-impl Report {
+impl AuditReport {
     /// Nothing was found yet.
     pub fn new(config: &StoresConfig) -> Self {
         Self {
@@ -170,7 +170,7 @@ fn say_set_aside(set_aside: &AllSetAside, colours: Colours, line: &mut impl FnMu
     say_more(*total, named.len(), line);
 }
 
-fn say_held(held: &Held, line: &mut impl FnMut(String)) {
+fn say_held(held: &ScheduleTotals, line: &mut impl FnMut(String)) {
     let counts = &held.counts;
     line(format!(
         "  pending {}, of these in flight {}{}",
@@ -234,9 +234,11 @@ fn say_more(all: u64, named: usize, line: &mut impl FnMut(String)) {
 }
 
 fn row(difference: &Difference) -> Vec<String> {
-    let journal = difference.journal.map_or("unknown".to_string(), |stands| {
-        format!("{}, {}", stands.state, step(&stands.progress))
-    });
+    let journal = difference
+        .journal
+        .map_or("unknown".to_string(), |recorded| {
+            format!("{}, {}", recorded.state, step(&recorded.progress))
+        });
     let schedule = difference.schedule.map_or("not held".to_string(), |held| {
         format!("held, {}", step(&held.progress))
     });
@@ -335,10 +337,10 @@ fn difference_as_json(difference: &Difference) -> Value {
         "topic": difference.entry.key.topic(),
         "id": difference.entry.key.id(),
         "difference": kind,
-        "journal": difference.journal.map(|stands| {
-            let mut stood = step(&stands.progress);
-            stood["state"] = stands.state.as_str().into();
-            stood
+        "journal": difference.journal.map(|recorded| {
+            let mut shown = step(&recorded.progress);
+            shown["state"] = recorded.state.as_str().into();
+            shown
         }),
         "schedule": difference.schedule.map(|held| step(&held.progress)),
     })

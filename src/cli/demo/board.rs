@@ -1,10 +1,10 @@
-//! What is seen of the demonstration: on a terminal a board that is drawn anew, elsewhere a line
+//! What is seen of the demonstration: on a terminal a board that is redrawn, elsewhere a line
 //! for everything that happens.
 
-use super::merchant::Arrived;
+use super::merchant::ArrivedCall;
 use super::stories::Story;
-use super::telling::Telling;
-use crate::cli::Failure;
+use super::story_progress::StoryProgress;
+use crate::cli::CommandFailure;
 use crate::cli::terminal::{Colours, clean, start_of};
 use owo_colors::Style;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -46,13 +46,13 @@ impl Board {
     }
 
     /// Says what is going to happen.
-    pub fn open(&mut self, stories: &'static [Story]) -> Result<(), Failure> {
+    pub fn open(&mut self, stories: &'static [Story]) -> Result<(), CommandFailure> {
         self.started = Instant::now();
         self.rows = stories.iter().map(Row::new).collect();
         let mut out = io::stdout().lock();
         writeln!(
             out,
-            "{} notifications to a pretend merchant; the ladders are shortened: 1s 1s 2s stands for \
+            "{} notifications to a pretend merchant; the ladders are shortened: 1s 1s 2s is short for \
              4m 10m 10m",
             stories.len()
         )?;
@@ -71,9 +71,9 @@ impl Board {
     pub fn attempted(
         &mut self,
         story: &'static Story,
-        call: &Arrived,
+        call: &ArrivedCall,
         late_ms: Option<i64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let answered = start_of(call.answered, 24);
         let signed = if call.verified { "" } else { ", NOT SIGNED" };
         let late = late_ms.map_or(String::new(), |late_ms| format!(", {late_ms} ms after due"));
@@ -88,26 +88,26 @@ impl Board {
     }
 
     /// The state or the number of attempts ahead has changed.
-    pub fn saw(&mut self, telling: &Telling) -> Result<(), Failure> {
-        let Some(row) = self.row(telling.story) else {
+    pub fn saw(&mut self, progress: &StoryProgress) -> Result<(), CommandFailure> {
+        let Some(row) = self.row(progress.story) else {
             return Ok(());
         };
-        row.attempts_left = telling.attempts_left;
-        if row.state == telling.state {
+        row.attempts_left = progress.attempts_left;
+        if row.state == progress.state {
             return Ok(());
         }
-        row.state.clone_from(&telling.state);
+        row.state.clone_from(&progress.state);
         if self.live {
             return self.draw();
         }
-        let cause = telling.cause.as_deref();
+        let cause = progress.cause.as_deref();
         let cause = cause.map_or(String::new(), |cause| format!(" ({})", clean(cause)));
-        let state = self.colours.state(&telling.state);
-        self.line(telling.story, &format!("{state}{cause}"))
+        let state = self.colours.state(&progress.state);
+        self.line(progress.story, &format!("{state}{cause}"))
     }
 
     /// Something worth a line has happened.
-    pub fn note(&mut self, story: &'static Story, note: &str) -> Result<(), Failure> {
+    pub fn note(&mut self, story: &'static Story, note: &str) -> Result<(), CommandFailure> {
         if let Some(row) = self.row(story) {
             note.clone_into(&mut row.note);
         }
@@ -118,8 +118,8 @@ impl Board {
         }
     }
 
-    /// Draws the board anew, on a terminal.
-    pub fn draw(&mut self) -> Result<(), Failure> {
+    /// Redraws the board, on a terminal.
+    pub fn draw(&mut self) -> Result<(), CommandFailure> {
         if !self.live {
             return Ok(());
         }
@@ -140,24 +140,24 @@ impl Board {
     }
 
     /// The sum, and what to try next.
-    pub fn close(&mut self, tellings: &[Telling], well: bool) -> Result<(), Failure> {
+    pub fn close(&mut self, progress: &[StoryProgress], well: bool) -> Result<(), CommandFailure> {
         self.draw()?;
         self.restore();
         let count = |states: &[&str]| {
-            let among = |telling: &&Telling| states.contains(&telling.state.as_str());
-            tellings.iter().filter(among).count()
+            let among = |progress: &&StoryProgress| states.contains(&progress.state.as_str());
+            progress.iter().filter(among).count()
         };
         let mut out = io::stdout().lock();
         writeln!(
             out,
             "\nregistered {} = delivered {} + dead {} + cancelled {} + pending {}",
-            tellings.len(),
+            progress.len(),
             count(&["delivered"]),
             count(&["dead"]),
             count(&["cancelled"]),
             count(&["scheduled", "in_flight"]),
         )?;
-        let late = tellings.iter().flat_map(|telling| &telling.late_ms);
+        let late = progress.iter().flat_map(|progress| &progress.late_ms);
         if let Some(latest_ms) = late.max().filter(|_| well) {
             writeln!(
                 out,
@@ -179,7 +179,7 @@ impl Board {
         Ok(())
     }
 
-    fn line(&self, story: &Story, text: &str) -> Result<(), Failure> {
+    fn line(&self, story: &Story, text: &str) -> Result<(), CommandFailure> {
         let elapsed = self.started.elapsed().as_secs_f64();
         let mut out = io::stdout().lock();
         writeln!(out, "{elapsed:7.3} s  {}  {text}", story.id)?;

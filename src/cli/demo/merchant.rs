@@ -1,4 +1,4 @@
-//! The pretend merchant: answers by its script, and tells what arrived.
+//! The pretend merchant: answers by its script, and reports what arrived.
 
 use super::stories::STORIES;
 use crate::cli::terminal::now_ms;
@@ -21,7 +21,7 @@ const QUEUE: usize = 64;
 
 /// One call that arrived.
 #[derive(Debug, Clone)]
-pub struct Arrived {
+pub struct ArrivedCall {
     /// The index of its story.
     pub story: usize,
     /// Its `Webhook-Id`.
@@ -37,20 +37,20 @@ pub struct Arrived {
 }
 
 /// The merchant; it closes when dropped.
-pub struct Merchant {
+pub struct DemoMerchant {
     address: SocketAddr,
-    calls: mpsc::Receiver<Arrived>,
+    calls: mpsc::Receiver<ArrivedCall>,
     serving: AbortHandle,
 }
 
-struct Script {
+struct MerchantScript {
     secret: SigningSecret,
-    calls: mpsc::Sender<Arrived>,
+    calls: mpsc::Sender<ArrivedCall>,
     /// How many calls each story has had.
     made: Vec<AtomicUsize>,
 }
 
-impl Merchant {
+impl DemoMerchant {
     /// Opens a merchant on a free port that knows the secret.
     pub async fn open(secret: SigningSecret) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
@@ -58,7 +58,7 @@ impl Merchant {
             .context("the pretend merchant")?;
         let address = listener.local_addr().context("the pretend merchant")?;
         let (sender, calls) = mpsc::channel(QUEUE);
-        let script = Arc::new(Script {
+        let script = Arc::new(MerchantScript {
             secret,
             calls: sender,
             made: STORIES.iter().map(|_| AtomicUsize::new(0)).collect(),
@@ -80,7 +80,7 @@ impl Merchant {
     }
 
     /// The next call. Waits for ever if none comes.
-    pub async fn called(&mut self) -> Arrived {
+    pub async fn called(&mut self) -> ArrivedCall {
         match self.calls.recv().await {
             Some(call) => call,
             None => std::future::pending().await,
@@ -88,24 +88,24 @@ impl Merchant {
     }
 
     /// A call that has come already.
-    pub fn called_meanwhile(&mut self) -> Option<Arrived> {
+    pub fn called_meanwhile(&mut self) -> Option<ArrivedCall> {
         self.calls.try_recv().ok()
     }
 }
 
-impl Drop for Merchant {
+impl Drop for DemoMerchant {
     fn drop(&mut self) {
         self.serving.abort();
     }
 }
 
 async fn answer(
-    State(script): State<Arc<Script>>,
+    State(script): State<Arc<MerchantScript>>,
     Path(story): Path<usize>,
     headers: HeaderMap,
     body: Bytes,
 ) -> (StatusCode, &'static str) {
-    let (Some(told), Some(made)) = (STORIES.get(story), script.made.get(story)) else {
+    let (Some(played), Some(made)) = (STORIES.get(story), script.made.get(story)) else {
         return (StatusCode::NOT_FOUND, "");
     };
     let header = |name: &str| {
@@ -124,8 +124,8 @@ async fn answer(
         )
         .is_ok();
     let call = made.fetch_add(1, Ordering::Relaxed);
-    let (status, answered) = told.replies[call.min(told.replies.len() - 1)];
-    let arrived = Arrived {
+    let (status, answered) = played.replies[call.min(played.replies.len() - 1)];
+    let arrived = ArrivedCall {
         story,
         webhook_id: header("webhook-id"),
         attempt: header("ringback-attempt"),

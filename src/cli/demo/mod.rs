@@ -7,18 +7,18 @@
 mod board;
 mod merchant;
 mod stories;
-mod telling;
+mod story_progress;
 
 use super::client::Client;
 use super::terminal::now_ms;
-use super::{Failure, block_on};
+use super::{CommandFailure, block_on};
 use crate::app::App;
 use crate::config::ServeConfig;
 use crate::domain::signature::SigningSecret;
 use anyhow::{Context as _, anyhow};
 use board::Board;
 use ipnet::{IpNet, Ipv4Net};
-use merchant::{Arrived, Merchant};
+use merchant::{ArrivedCall, DemoMerchant};
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fs::DirBuilder;
@@ -27,7 +27,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 use stories::{STORIES, TOPIC, Twist};
-use telling::Telling;
+use story_progress::StoryProgress;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
@@ -39,20 +39,20 @@ const TICK: Duration = Duration::from_millis(100);
 /// When the notification that is to be cancelled is cancelled.
 const CANCEL_AFTER: Duration = Duration::from_secs(2);
 
-/// Plays all stories and says how they ended.
-pub fn run() -> Result<(), Failure> {
+/// Plays all stories and prints how they ended.
+pub fn run() -> Result<(), CommandFailure> {
     block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
         let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
         tokio::select! {
             done = demonstrate() => done,
-            _ = terminate.recv() => Err(Failure::Interrupted),
-            _ = interrupt.recv() => Err(Failure::Interrupted),
+            _ = terminate.recv() => Err(CommandFailure::Interrupted),
+            _ = interrupt.recv() => Err(CommandFailure::Interrupted),
         }
     })
 }
 
-async fn demonstrate() -> Result<(), Failure> {
+async fn demonstrate() -> Result<(), CommandFailure> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| anyhow!("cannot read random bytes: {error}"))?;
     let secret = SigningSecret::from_random(&random);
@@ -62,7 +62,7 @@ async fn demonstrate() -> Result<(), Failure> {
     let loopback = Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8);
     config.delivery.allow_destinations = vec![IpNet::V4(loopback)];
 
-    let merchant = Merchant::open(secret).await?;
+    let merchant = DemoMerchant::open(secret).await?;
     let app = App::start(config).await?;
     let played = match Client::local(app.address()) {
         Ok(client) => Demonstration::new(client, merchant).play().await,
@@ -73,7 +73,7 @@ async fn demonstrate() -> Result<(), Failure> {
     if problems.is_empty() {
         return Ok(());
     }
-    Err(Failure::Failed(anyhow!(
+    Err(CommandFailure::Failed(anyhow!(
         "not as it should be: {}",
         problems.join("; ")
     )))
@@ -81,25 +81,25 @@ async fn demonstrate() -> Result<(), Failure> {
 
 struct Demonstration {
     client: Client,
-    merchant: Merchant,
+    merchant: DemoMerchant,
     board: Board,
-    tellings: Vec<Telling>,
+    progress: Vec<StoryProgress>,
     started: Instant,
 }
 
 impl Demonstration {
-    fn new(client: Client, merchant: Merchant) -> Self {
+    fn new(client: Client, merchant: DemoMerchant) -> Self {
         Self {
             client,
             merchant,
             board: Board::new(),
-            tellings: STORIES.iter().map(Telling::new).collect(),
+            progress: STORIES.iter().map(StoryProgress::new).collect(),
             started: Instant::now(),
         }
     }
 
     /// Registers, watches, steps in where a story asks for it. Gives what went wrong.
-    async fn play(mut self) -> Result<Vec<String>, Failure> {
+    async fn play(mut self) -> Result<Vec<String>, CommandFailure> {
         self.board.open(STORIES)?;
         self.started = Instant::now();
         for index in 0..STORIES.len() {
@@ -123,7 +123,7 @@ impl Demonstration {
         self.close()
     }
 
-    async fn register(&mut self, index: usize) -> Result<(), Failure> {
+    async fn register(&mut self, index: usize) -> Result<(), CommandFailure> {
         let story = &STORIES[index];
         let registration = json!({
             "topic": TOPIC,
@@ -136,45 +136,45 @@ impl Demonstration {
         });
         let url = self.client.url(&["notifications"]);
         let answer = self.ask(Method::POST, url, Some(&registration)).await?;
-        self.tellings[index].see(&answer);
-        self.board.saw(&self.tellings[index])
+        self.progress[index].see(&answer);
+        self.board.saw(&self.progress[index])
     }
 
     /// A call has arrived at the merchant.
-    fn hear(&mut self, call: &Arrived) -> Result<(), Failure> {
-        let Some(telling) = self.tellings.get_mut(call.story) else {
+    fn hear(&mut self, call: &ArrivedCall) -> Result<(), CommandFailure> {
+        let Some(progress) = self.progress.get_mut(call.story) else {
             return Ok(());
         };
-        let late_ms = telling.hear(call);
-        self.board.attempted(telling.story, call, late_ms)
+        let late_ms = progress.hear(call);
+        self.board.attempted(progress.story, call, late_ms)
     }
 
-    /// Asks how a notification stands.
-    async fn look(&mut self, index: usize) -> Result<(), Failure> {
+    /// Asks for the state of a notification.
+    async fn look(&mut self, index: usize) -> Result<(), CommandFailure> {
         let answer = self.ask(Method::GET, self.url(index, ""), None).await?;
         // The calls that led to this state were made before it.
         while let Some(call) = self.merchant.called_meanwhile() {
             self.hear(&call)?;
         }
-        if self.tellings[index].see(&answer) {
-            self.board.saw(&self.tellings[index])?;
+        if self.progress[index].see(&answer) {
+            self.board.saw(&self.progress[index])?;
         }
         Ok(())
     }
 
     /// Does what people do in this story: replays a dead letter, cancels before it is due.
-    async fn step_in(&mut self, index: usize) -> Result<(), Failure> {
-        let telling = &self.tellings[index];
-        let (method, url, body, said) = match telling.story.twist {
-            Twist::Replayed if telling.state == "dead" && !telling.stepped_in => (
+    async fn step_in(&mut self, index: usize) -> Result<(), CommandFailure> {
+        let progress = &self.progress[index];
+        let (method, url, body, note) = match progress.story.twist {
+            Twist::Replayed if progress.state == "dead" && !progress.stepped_in => (
                 Method::POST,
                 self.url(index, "replay"),
                 Some(json!({ "reason": "the merchant has repaired its page" })),
                 "replayed by hand",
             ),
             Twist::Cancelled
-                if telling.state == "scheduled"
-                    && !telling.stepped_in
+                if progress.state == "scheduled"
+                    && !progress.stepped_in
                     && self.started.elapsed() >= CANCEL_AFTER =>
             {
                 (
@@ -186,20 +186,24 @@ impl Demonstration {
             }
             Twist::None | Twist::Replayed | Twist::Cancelled => return Ok(()),
         };
-        self.tellings[index].stepped_in = true;
-        self.board.note(&STORIES[index], said)?;
+        self.progress[index].stepped_in = true;
+        self.board.note(&STORIES[index], note)?;
         let answer = self.ask(method, url, body.as_ref()).await?;
-        self.tellings[index].see(&answer);
-        self.board.saw(&self.tellings[index])
+        self.progress[index].see(&answer);
+        self.board.saw(&self.progress[index])
     }
 
     fn over(&self) -> bool {
-        self.tellings.iter().all(|telling| telling.over(now_ms()))
+        self.progress.iter().all(|progress| progress.over(now_ms()))
     }
 
-    fn close(mut self) -> Result<Vec<String>, Failure> {
-        let problems: Vec<String> = self.tellings.iter().flat_map(Telling::problems).collect();
-        self.board.close(&self.tellings, problems.is_empty())?;
+    fn close(mut self) -> Result<Vec<String>, CommandFailure> {
+        let problems: Vec<String> = self
+            .progress
+            .iter()
+            .flat_map(StoryProgress::problems)
+            .collect();
+        self.board.close(&self.progress, problems.is_empty())?;
         Ok(problems)
     }
 
@@ -220,7 +224,7 @@ impl Demonstration {
         method: Method,
         url: url::Url,
         body: Option<&Value>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, CommandFailure> {
         let answer = self.client.call(method, url, body).await?;
         Ok(serde_json::from_slice(&answer).context("the answer is no JSON")?)
     }
@@ -230,10 +234,10 @@ impl Demonstration {
 struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
-    fn make() -> Result<Self, Failure> {
+    fn make() -> Result<Self, CommandFailure> {
         let name = format!("ringback-demo-{}", Uuid::now_v7().simple());
         let path = std::env::temp_dir().join(name);
-        // Not recursive: a directory that is there already belongs to somebody else.
+        // Not recursive: a directory that exists already is not ours.
         DirBuilder::new()
             .mode(0o700)
             .create(&path)

@@ -1,14 +1,14 @@
-//! The stories of the demonstration: what is registered, what the merchant says, how it must end.
+//! The stories of the demonstration: what is registered, what the merchant answers, how it must end.
 
 /// The topic of all notifications.
 pub const TOPIC: &str = "payment.succeeded";
 
 /// What the merchant answers: a status and a body.
-pub type Reply = (u16, &'static str);
+pub type ScriptedReply = (u16, &'static str);
 
-const SUCCESS: Reply = (200, "success");
-const FAIL: Reply = (200, "fail");
-pub const PAGE: Reply = (200, "<html><body>Please log in</body></html>");
+const SUCCESS: ScriptedReply = (200, "success");
+const FAIL: ScriptedReply = (200, "fail");
+pub const PAGE: ScriptedReply = (200, "<html><body>Please log in</body></html>");
 
 /// What people do to a notification while its story runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Story {
     /// Its delay.
     pub delay: &'static str,
     /// What the merchant answers, call by call; the last answer is repeated.
-    pub replies: &'static [Reply],
+    pub replies: &'static [ScriptedReply],
     /// What people do to it.
     pub twist: Twist,
     /// In which state it must end.

@@ -28,8 +28,8 @@ const SHOWN_BYTES: usize = 1_024;
 /// Longest header value that is kept, in characters.
 const LONGEST_HEADER: usize = 200;
 
-/// What the merchant knows and how it was told to answer.
-pub struct Merchant {
+/// What the merchant knows and how it answers.
+pub struct ListenMerchant {
     /// What calls must be signed with, if it is known.
     pub secret: Option<SigningSecret>,
     /// The body of the answer.
@@ -40,13 +40,13 @@ pub struct Merchant {
     pub fail_first: u32,
     /// How long an answer takes.
     pub delay: Duration,
-    /// Where calls are told.
-    pub calls: mpsc::Sender<Call>,
+    /// Where calls are reported.
+    pub calls: mpsc::Sender<ReceivedCall>,
 }
 
 /// One call, as it arrived and was answered.
 #[derive(Debug)]
-pub struct Call {
+pub struct ReceivedCall {
     /// When it had arrived whole, in milliseconds since 1970.
     pub at_ms: i64,
     /// The HTTP method.
@@ -59,26 +59,26 @@ pub struct Call {
     pub topic: Option<String>,
     /// The `Ringback-Attempt`.
     pub attempt: Option<String>,
-    /// What the signature is worth.
-    pub verdict: Verdict,
+    /// Whether the signature is right.
+    pub signature: SignatureCheck,
     /// The body; `None` if it was too large or did not arrive.
-    pub body: Option<Received>,
+    pub body: Option<ReceivedBody>,
     /// The status and the body of the answer.
     pub answered: (u16, String),
 }
 
 /// A body that has arrived, as far as it is shown.
 #[derive(Debug)]
-pub struct Received {
+pub struct ReceivedBody {
     /// Its size.
     pub bytes: usize,
     /// Its beginning.
     pub beginning: Vec<u8>,
 }
 
-/// What a signature is worth.
+/// The result of verifying a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verdict {
+pub enum SignatureCheck {
     /// It matches.
     Verified,
     /// It does not, and why.
@@ -87,18 +87,18 @@ pub enum Verdict {
     Unverified,
 }
 
-struct Shared {
-    merchant: Merchant,
-    counts: Mutex<Counts>,
+struct ListenState {
+    merchant: ListenMerchant,
+    counts: Mutex<CallCounts>,
     reading: Semaphore,
 }
 
-impl Merchant {
+impl ListenMerchant {
     /// Answers calls until the task is dropped.
     pub async fn serve(self, listener: TcpListener) {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ListenState {
             merchant: self,
-            counts: Mutex::new(Counts::default()),
+            counts: Mutex::new(CallCounts::default()),
             reading: Semaphore::new(MOST_AT_ONCE),
         });
         let router = Router::new().fallback(answer).with_state(shared);
@@ -106,9 +106,9 @@ impl Merchant {
         let _ = axum::serve(listener, router).await;
     }
 
-    fn judge(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Verdict {
+    fn judge(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> SignatureCheck {
         let Some(secret) = &self.secret else {
-            return Verdict::Unverified;
+            return SignatureCheck::Unverified;
         };
         let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let (Some(id), Some(timestamp), Some(signatures)) = (
@@ -116,16 +116,16 @@ impl Merchant {
             value("webhook-timestamp"),
             value("webhook-signature"),
         ) else {
-            return Verdict::Bad("a header is missing".to_string());
+            return SignatureCheck::Bad("a header is missing".to_string());
         };
         match secret.verify(id, timestamp, signatures, body, now_ms / 1_000) {
-            Ok(()) => Verdict::Verified,
-            Err(error) => Verdict::Bad(error.to_string()),
+            Ok(()) => SignatureCheck::Verified,
+            Err(error) => SignatureCheck::Bad(error.to_string()),
         }
     }
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+async fn answer(State(shared): State<Arc<ListenState>>, request: Request) -> Response {
     let merchant = &shared.merchant;
     let (parts, body) = request.into_parts();
     let header = |name: &str| {
@@ -135,9 +135,9 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let body = read(&shared.reading, body).await;
     let now_ms = now_ms();
     let webhook_id = header("webhook-id");
-    let verdict = match &body {
+    let signature = match &body {
         Ok(body) => merchant.judge(&parts.headers, body, now_ms),
-        Err(_) => Verdict::Unverified,
+        Err(_) => SignatureCheck::Unverified,
     };
     let (status, text) = match &body {
         Err(status) => (*status, String::new()),
@@ -152,21 +152,21 @@ async fn answer(State(shared): State<Arc<Shared>>, request: Request) -> Response
         }
     };
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-    let call = Call {
+    let call = ReceivedCall {
         at_ms: now_ms,
         method: parts.method.to_string(),
         path: path.chars().take(LONGEST_HEADER).collect(),
         webhook_id,
         topic: header("ringback-topic"),
         attempt: header("ringback-attempt"),
-        verdict,
-        body: body.ok().map(|body| Received {
+        signature,
+        body: body.ok().map(|body| ReceivedBody {
             bytes: body.len(),
             beginning: body[..body.len().min(SHOWN_BYTES)].to_vec(),
         }),
         answered: (status.as_u16(), text.clone()),
     };
-    // Told before the wait: a caller that gives up takes this task with it. Fails only when
+    // Reported before the wait: a caller that gives up takes this task with it. Fails only when
     // we are stopping.
     let _ = merchant.calls.send(call).await;
     tokio::time::sleep(merchant.delay).await;
@@ -186,12 +186,12 @@ async fn read(reading: &Semaphore, body: Body) -> Result<Vec<u8>, StatusCode> {
 
 /// How often each notification was called.
 #[derive(Debug, Default)]
-struct Counts {
+struct CallCounts {
     calls: HashMap<String, u32>,
     oldest_first: VecDeque<String>,
 }
 
-impl Counts {
+impl CallCounts {
     /// Counts a call; 1 for the first.
     fn call(&mut self, webhook_id: &str) -> u32 {
         if let Some(calls) = self.calls.get_mut(webhook_id) {
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_notification_and_the_table_is_bounded() {
-        let mut counts = Counts::default();
+        let mut counts = CallCounts::default();
         assert_eq!((counts.call("a"), counts.call("a")), (1, 2));
         assert_eq!(counts.call("b"), 1);
         for number in 0..MOST_COUNTED {

@@ -1,19 +1,19 @@
 //! `ringback listen`: a merchant on this machine, to see what deliveries look like.
 //!
-//! Verifies every call by Standard Webhooks, prints it, and answers as told. Listens on the
+//! Verifies every call by Standard Webhooks, prints it, and answers as the flags say. Listens on the
 //! loopback address alone. The first line printed is the address; each call is a line after it.
 
 mod merchant;
 
 use super::terminal::{self, Colours, clean, start_of};
-use super::{Failure, block_on};
+use super::{CommandFailure, block_on};
 use crate::config::{SECRET_FILE, parse_duration, read_secret};
 use crate::domain::attempt::escape;
 use crate::domain::signature::SigningSecret;
 use crate::domain::timestamp::display_ms;
 use anyhow::Context as _;
 use clap::Args;
-use merchant::{Call, Merchant, Verdict};
+use merchant::{ListenMerchant, ReceivedCall, SignatureCheck};
 use owo_colors::Style;
 use serde_json::json;
 use std::io::{self, Write as _};
@@ -28,7 +28,7 @@ use tokio::sync::mpsc;
 const PRINT_QUEUE: usize = 256;
 /// Characters of a body in a line for people.
 const SHOWN_CHARACTERS: usize = 80;
-/// Where `serve` keeps its secret unless told otherwise.
+/// Where `serve` keeps its secret by default.
 const DEFAULT_DATA_DIR: &str = "./ringback-data";
 
 #[derive(Args)]
@@ -61,27 +61,28 @@ pub struct ListenArguments {
 }
 
 /// Answers until it is stopped.
-pub fn run(arguments: ListenArguments) -> Result<(), Failure> {
+pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     let secret = find_secret(&arguments)?;
     block_on(listen(arguments, secret))
 }
 
-async fn listen(arguments: ListenArguments, secret: Option<SigningSecret>) -> Result<(), Failure> {
+async fn listen(
+    arguments: ListenArguments,
+    secret: Option<SigningSecret>,
+) -> Result<(), CommandFailure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", arguments.port))?;
     let port = listener.local_addr().context("the address")?.port();
-    let mut stop = signal(SignalKind::terminate()).context("SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
-
+    let stop = stop_signal()?;
     print(&format!("listening on http://127.0.0.1:{port}/"))?;
     if secret.is_none() {
         terminal::complain(
             "no signing secret given, so nothing can be verified; use --secret or --data-dir",
         );
     }
-    let (calls, mut called) = mpsc::channel(PRINT_QUEUE);
-    let merchant = Merchant {
+    let (calls, called) = mpsc::channel(PRINT_QUEUE);
+    let merchant = ListenMerchant {
         secret,
         answer: arguments.answer,
         status: arguments.status,
@@ -90,28 +91,44 @@ async fn listen(arguments: ListenArguments, secret: Option<SigningSecret>) -> Re
         calls,
     };
     let serving = tokio::spawn(merchant.serve(listener));
-    let colours = Colours::of_stdout();
-    loop {
-        tokio::select! {
-            _ = stop.recv() => break,
-            _ = interrupt.recv() => break,
-            call = called.recv() => match call {
-                Some(call) if arguments.json => print(&as_json(&call))?,
-                Some(call) => print(&as_text(&call, colours))?,
-                None => break,
-            },
-        }
-    }
+    let printed = tokio::select! {
+        () = stop => Ok(()),
+        printed = print_calls(called, arguments.json) => printed,
+    };
     serving.abort();
+    Ok(printed?)
+}
+
+/// Completes at SIGTERM or SIGINT.
+fn stop_signal() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Prints calls until printing fails.
+async fn print_calls(mut called: mpsc::Receiver<ReceivedCall>, json: bool) -> io::Result<()> {
+    let colours = Colours::of_stdout();
+    while let Some(call) = called.recv().await {
+        print(&match json {
+            true => as_json(&call),
+            false => as_text(&call, colours),
+        })?;
+    }
     Ok(())
 }
 
 /// The secret that the flag, the variable or the data directory gives.
-fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Failure> {
+fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, CommandFailure> {
     let parse = |origin: &str, text: &str| {
         SigningSecret::parse(text)
             .map(Some)
-            .map_err(|error| Failure::Usage(format!("{origin}: {error}")))
+            .map_err(|error| CommandFailure::Usage(format!("{origin}: {error}")))
     };
     if let Some(text) = &arguments.secret {
         return parse("--secret", text);
@@ -120,7 +137,7 @@ fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Fai
         let found = read_secret(dir)?;
         return match found {
             Some(secret) => Ok(Some(secret)),
-            None => Err(Failure::Usage(format!(
+            None => Err(CommandFailure::Usage(format!(
                 "--data-dir: there is no {SECRET_FILE} in {}",
                 dir.display()
             ))),
@@ -136,19 +153,19 @@ fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Fai
     }
 }
 
-/// Prints a line at once: whoever reads it may be waiting for it.
+/// Prints a line and flushes it: a program that reads it may be waiting for it.
 fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
     out.flush()
 }
 
-fn as_text(call: &Call, colours: Colours) -> String {
+fn as_text(call: &ReceivedCall, colours: Colours) -> String {
     let or_dash = |text: &Option<String>| text.as_deref().map_or("-".to_string(), clean);
-    let (verdict, style) = match &call.verdict {
-        Verdict::Verified => ("verified".to_string(), Style::new().green()),
-        Verdict::Bad(error) => (format!("bad signature ({error})"), Style::new().red()),
-        Verdict::Unverified => ("unverified".to_string(), Style::new().yellow()),
+    let (verdict, style) = match &call.signature {
+        SignatureCheck::Verified => ("verified".to_string(), Style::new().green()),
+        SignatureCheck::Bad(error) => (format!("bad signature ({error})"), Style::new().red()),
+        SignatureCheck::Unverified => ("unverified".to_string(), Style::new().yellow()),
     };
     let body = match &call.body {
         Some(body) => format!(
@@ -170,11 +187,11 @@ fn as_text(call: &Call, colours: Colours) -> String {
     )
 }
 
-fn as_json(call: &Call) -> String {
-    let (signature, problem) = match &call.verdict {
-        Verdict::Verified => ("verified", None),
-        Verdict::Bad(error) => ("bad signature", Some(error.clone())),
-        Verdict::Unverified => ("unverified", None),
+fn as_json(call: &ReceivedCall) -> String {
+    let (signature, problem) = match &call.signature {
+        SignatureCheck::Verified => ("verified", None),
+        SignatureCheck::Bad(error) => ("bad signature", Some(error.clone())),
+        SignatureCheck::Unverified => ("unverified", None),
     };
     let body = call.body.as_ref();
     json!({

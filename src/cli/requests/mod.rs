@@ -5,7 +5,7 @@ mod send;
 use super::client::{Client, ServerArguments};
 use super::show;
 use super::terminal::{Colours, now_ms};
-use super::{Failure, block_on};
+use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
@@ -106,7 +106,7 @@ struct FilterArguments {
 }
 
 /// Sends the request and prints the answer.
-pub fn run(request: Request) -> Result<(), Failure> {
+pub fn run(request: Request) -> Result<(), CommandFailure> {
     let all_under_key = |one: &OneArguments, method, collection, below: &[&str], all| {
         let key = key(&one.topic, &one.id)?;
         let client = Client::new(&one.server)?;
@@ -138,11 +138,11 @@ pub fn run(request: Request) -> Result<(), Failure> {
     }
 }
 
-fn key(topic: &str, id: &str) -> Result<Key, Failure> {
-    Key::new(topic, id).map_err(|error| Failure::Usage(error.to_string()))
+fn key(topic: &str, id: &str) -> Result<Key, CommandFailure> {
+    Key::new(topic, id).map_err(|error| CommandFailure::Usage(error.to_string()))
 }
 
-fn send(arguments: &SendArguments) -> Result<(), Failure> {
+fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
     let registration = arguments.registration()?;
     let client = Client::new(&arguments.server)?;
     let url = client.url(&["notifications"]);
@@ -150,7 +150,7 @@ fn send(arguments: &SendArguments) -> Result<(), Failure> {
     print_one(answer, &arguments.server, false)
 }
 
-fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), Failure> {
+fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), CommandFailure> {
     let text = if server.json {
         as_it_is(answer)
     } else {
@@ -165,7 +165,7 @@ fn print_list(
     collection: &str,
     (name, value): (&str, Option<String>),
     filter: &FilterArguments,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let client = Client::new(&filter.server)?;
     let mut url = client.url(&[collection]);
     let limit = filter.limit.map(|limit| limit.to_string());
@@ -196,7 +196,7 @@ fn print_list(
 
 const NOT_OURS: &str = "the answer is not one of a Ringback server";
 
-/// The server's JSON, and a newline so that the shell's prompt stands on its own line.
+/// The server's JSON, and a newline so that the shell's prompt is on its own line.
 fn as_it_is(mut answer: Vec<u8>) -> Vec<u8> {
     if !answer.ends_with(b"\n") {
         answer.push(b'\n');

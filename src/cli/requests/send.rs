@@ -2,7 +2,7 @@
 //!
 //! Leaves the checking to the server, except for what could not be written as JSON at all.
 
-use crate::cli::Failure;
+use crate::cli::CommandFailure;
 use crate::cli::client::ServerArguments;
 use crate::domain::key::{check_id, check_topic};
 use base64::Engine as _;
@@ -55,15 +55,15 @@ pub struct SendArguments {
 }
 
 impl SendArguments {
-    /// The JSON that registers what the arguments say.
-    pub fn registration(&self) -> Result<Value, Failure> {
-        check_topic(&self.topic).map_err(|error| Failure::Usage(error.to_string()))?;
+    /// The JSON of the registration that the arguments describe.
+    pub fn registration(&self) -> Result<Value, CommandFailure> {
+        check_topic(&self.topic).map_err(|error| CommandFailure::Usage(error.to_string()))?;
         let mut members = Map::new();
         let mut put = |name: &str, value: Value| members.insert(name.to_string(), value);
         put("topic", json!(self.topic));
         put("url", json!(self.url));
         if let Some(id) = &self.id {
-            check_id(id).map_err(|error| Failure::Usage(format!("--id: {error}")))?;
+            check_id(id).map_err(|error| CommandFailure::Usage(format!("--id: {error}")))?;
             put("id", json!(id));
         }
         // As a string or as base64, so that the bytes arrive as they are.
@@ -86,7 +86,7 @@ impl SendArguments {
         let mut headers = Map::new();
         for header in &self.headers {
             let (name, value) = header.split_once('=').ok_or_else(|| {
-                Failure::Usage("--header: a header is written NAME=VALUE".to_string())
+                CommandFailure::Usage("--header: a header is written NAME=VALUE".to_string())
             })?;
             headers.insert(name.to_string(), json!(value));
         }
@@ -108,12 +108,12 @@ impl SendArguments {
         Ok(Value::Object(members))
     }
 
-    fn body(&self) -> Result<Vec<u8>, Failure> {
+    fn body(&self) -> Result<Vec<u8>, CommandFailure> {
         let name = match (&self.body, &self.body_file) {
             (Some(body), _) => return Ok(body.clone().into_bytes()),
             (None, Some(name)) => name,
             // A body that was forgotten would be delivered as an empty one.
-            (None, None) => return Err(Failure::Usage(NO_BODY.to_string())),
+            (None, None) => return Err(CommandFailure::Usage(NO_BODY.to_string())),
         };
         let mut body = Vec::new();
         let read = if name == "-" {
@@ -124,9 +124,9 @@ impl SendArguments {
         } else {
             File::open(name).and_then(|file| file.take(LARGEST_BODY + 1).read_to_end(&mut body))
         };
-        read.map_err(|error| Failure::Usage(format!("--body-file: {name}: {error}")))?;
+        read.map_err(|error| CommandFailure::Usage(format!("--body-file: {name}: {error}")))?;
         if body.len() as u64 > LARGEST_BODY {
-            return Err(Failure::Usage(
+            return Err(CommandFailure::Usage(
                 "--body-file: a body is at most 8 MiB".to_string(),
             ));
         }
@@ -134,9 +134,9 @@ impl SendArguments {
     }
 }
 
-fn name_or_json(flag: &str, text: &str) -> Result<Value, Failure> {
+fn name_or_json(flag: &str, text: &str) -> Result<Value, CommandFailure> {
     if !text.trim_start().starts_with('{') {
         return Ok(json!(text));
     }
-    serde_json::from_str(text).map_err(|error| Failure::Usage(format!("{flag}: {error}")))
+    serde_json::from_str(text).map_err(|error| CommandFailure::Usage(format!("{flag}: {error}")))
 }

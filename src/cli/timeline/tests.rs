@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 const NOW_MS: i64 = 1_795_163_400_000;
 
 fn shown(one: Value, colours: Colours, all: bool) -> String {
-    let one: One = serde_json::from_value(one).expect("a notification");
+    let one: NotificationDetails = serde_json::from_value(one).expect("a notification");
     timeline(&one, colours, NOW_MS, all)
 }
 

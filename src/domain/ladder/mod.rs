@@ -103,10 +103,10 @@ impl Ladder {
         self.0.window_ms
     }
 
-    /// The rule: what follows a failed attempt. `draw` is a random number from 0 up to 1; only a
-    /// jittered ladder looks at it.
+    /// What follows a failed attempt. `draw` is a random number from 0 up to 1; only a jittered ladder
+    /// uses it.
     #[must_use]
-    pub fn after(&self, failed: Failed, draw: f64) -> Next {
+    pub fn next_attempt(&self, failed: Failed, draw: f64) -> Next {
         let Some(interval_ms) = self.interval_ms(failed.step) else {
             return Next::End(if failed.clamped {
                 Cause::WindowClosed
@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn the_next_attempt_counts_from_when_the_last_was_due() {
         let ladder = ladder(&["10s", "20s"], Some("1h"));
-        let next = |started_ms| ladder.after(failed(1, 1_000, started_ms, 3_600_000), 0.0);
+        let next = |started_ms| ladder.next_attempt(failed(1, 1_000, started_ms, 3_600_000), 0.0);
         let due = |due_ms| Next::Attempt {
             due_ms,
             clamped: false,
@@ -211,14 +211,14 @@ mod tests {
     fn the_window_includes_its_last_instant() {
         let ladder = ladder(&["10s", "10s"], Some("10s"));
         assert_eq!(
-            ladder.after(failed(1, 0, 0, 10_000), 0.0),
+            ladder.next_attempt(failed(1, 0, 0, 10_000), 0.0),
             Next::Attempt {
                 due_ms: 10_000,
                 clamped: false
             }
         );
         assert_eq!(
-            ladder.after(failed(2, 10_000, 10_000, 10_000), 0.0),
+            ladder.next_attempt(failed(2, 10_000, 10_000, 10_000), 0.0),
             Next::End(Cause::WindowClosed)
         );
     }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_step_beyond_the_window_becomes_one_attempt_at_the_deadline() {
         let ladder = ladder(&["10s", "10s"], Some("15s"));
-        let last = ladder.after(failed(2, 10_000, 10_003, 15_000), 0.0);
+        let last = ladder.next_attempt(failed(2, 10_000, 10_003, 15_000), 0.0);
         assert_eq!(
             last,
             Next::Attempt {
@@ -238,21 +238,24 @@ mod tests {
             clamped: true,
             ..failed(3, 15_000, 15_002, 15_000)
         };
-        assert_eq!(ladder.after(over, 0.0), Next::End(Cause::WindowClosed));
+        assert_eq!(
+            ladder.next_attempt(over, 0.0),
+            Next::End(Cause::WindowClosed)
+        );
     }
 
     #[test]
     fn a_little_lateness_costs_no_step() {
         let ladder = ladder(&["20ms", "20ms"], None);
         assert_eq!(
-            ladder.after(failed(1, 0, 4_000, 40), 0.0),
+            ladder.next_attempt(failed(1, 0, 4_000, 40), 0.0),
             Next::Attempt {
                 due_ms: 20,
                 clamped: false
             }
         );
         assert_eq!(
-            ladder.after(failed(2, 20, 4_100, 40), 0.0),
+            ladder.next_attempt(failed(2, 20, 4_100, 40), 0.0),
             Next::Attempt {
                 due_ms: 40,
                 clamped: false
@@ -264,11 +267,11 @@ mod tests {
     fn an_attempt_after_the_deadline_is_the_last() {
         let ladder = ladder(&["10s", "10s", "10s"], None);
         assert_eq!(
-            ladder.after(failed(1, 0, 40_000, 30_000), 0.0),
+            ladder.next_attempt(failed(1, 0, 40_000, 30_000), 0.0),
             Next::End(Cause::WindowClosed)
         );
         assert_eq!(
-            ladder.after(failed(4, 30_000, 30_000, 30_000), 0.0),
+            ladder.next_attempt(failed(4, 30_000, 30_000, 30_000), 0.0),
             Next::End(Cause::LadderExhausted)
         );
     }
@@ -277,7 +280,7 @@ mod tests {
     fn no_intervals_is_one_attempt() {
         let ladder = ladder(&[], None);
         assert_eq!(
-            ladder.after(failed(1, 0, 1, 0), 0.0),
+            ladder.next_attempt(failed(1, 0, 1, 0), 0.0),
             Next::End(Cause::LadderExhausted)
         );
     }
@@ -291,7 +294,7 @@ mod tests {
             jitter: 0.1,
         })
         .expect("valid");
-        let due = |ladder: &Ladder, draw| match ladder.after(failed(1, 0, 0, 60_000), draw) {
+        let due = |ladder: &Ladder, draw| match ladder.next_attempt(failed(1, 0, 0, 60_000), draw) {
             Next::Attempt { due_ms, .. } => due_ms,
             Next::End(cause) => panic!("ended: {cause}"),
         };

@@ -7,7 +7,7 @@ mod faulty;
 mod journaled;
 mod lookups;
 mod registrations;
-mod room;
+mod request_memory;
 
 mod unread;
 

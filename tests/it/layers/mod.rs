@@ -1,10 +1,11 @@
 //! Who may know whom. The rooms of `src/` and what each may name; the rest is forbidden. No files name
-//! each other in a circle.
+//! each other in a circle, and no two types have the same name.
 //!
 //! Reads the sources themselves: comments, strings and unit tests do not count, grouped imports do.
 //! A new room is a line in [`ROOMS`], and the test fails until it is there.
 
 mod circles;
+mod names;
 mod paths;
 
 use circles::{Graph, Source};

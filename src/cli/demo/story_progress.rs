@@ -1,7 +1,7 @@
-//! A story as it is told: what the API and the merchant have said of it so far, and what of that is
+//! A story as far as it has come: what the API and the merchant have answered so far, and what of that is
 //! not as it should be.
 
-use super::merchant::Arrived;
+use super::merchant::ArrivedCall;
 use super::stories::{PAGE, Story, TOPIC, Twist};
 use crate::domain::timestamp::parse_ms;
 use serde_json::Value;
@@ -11,8 +11,8 @@ const SILENCE_MS: i64 = 500;
 
 /// A story as far as it has come.
 #[derive(Debug)]
-pub struct Telling {
-    /// Which.
+pub struct StoryProgress {
+    /// The story that is played.
     pub story: &'static Story,
     /// The state that the API gave last.
     pub state: String,
@@ -29,10 +29,10 @@ pub struct Telling {
     /// By how much each attempt started after it was due, in milliseconds.
     pub late_ms: Vec<i64>,
     /// What arrived at the merchant.
-    pub calls: Vec<Arrived>,
+    pub calls: Vec<ArrivedCall>,
 }
 
-impl Telling {
+impl StoryProgress {
     /// Before it begins.
     pub fn new(story: &'static Story) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Telling {
         }
     }
 
-    /// Takes in what the API says of the notification; whether that changes what is shown.
+    /// Takes over the API's answer about the notification; whether that changes what is shown.
     pub fn see(&mut self, answer: &Value) -> bool {
         let text = |name: &str| answer[name].as_str().map(str::to_string);
         let before = (self.state.clone(), self.attempts_left);
@@ -75,7 +75,7 @@ impl Telling {
 
     /// Takes in what arrived at the merchant; how late it was, if this was its first attempt and
     /// that was registered for later.
-    pub fn hear(&mut self, call: &Arrived) -> Option<i64> {
+    pub fn hear(&mut self, call: &ArrivedCall) -> Option<i64> {
         self.calls.push(call.clone());
         let delayed = self.story.delay != "0s" && self.calls.len() == 1;
         let first_due_ms = self.first_due_ms.filter(|_| delayed)?;
@@ -85,14 +85,14 @@ impl Telling {
     /// Whether nothing more is to come.
     pub fn over(&self, now_ms: i64) -> bool {
         let acted = self.story.twist == Twist::None || self.stepped_in;
-        // Told by both sides: an answer reaches the journal after the merchant has given it.
-        let told = self.outcomes.len() >= self.story.attempts;
+        // Both sides count: an answer reaches the journal after the merchant has given it.
+        let recorded = self.outcomes.len() >= self.story.attempts;
         // A cancelled one must have let its due time pass in silence.
         let silent = self.story.twist != Twist::Cancelled
             || self
                 .first_due_ms
                 .is_none_or(|due_ms| now_ms > due_ms + SILENCE_MS);
-        acted && told && silent && self.state == self.story.ends
+        acted && recorded && silent && self.state == self.story.ends
     }
 
     /// What did not turn out as it should.

@@ -8,19 +8,19 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Room for one large request beside what each may take for itself.
-const ROOM_BYTES: usize = 256 * 1024;
+/// Memory for one large request beside what each may take for itself.
+const MEMORY_BYTES: usize = 256 * 1024;
 
-/// Takes 134 KB of the room.
+/// Takes 134 KB of it.
 fn large(id: &str) -> Value {
     let mut order = order(id);
     order["body"] = json!("x".repeat(200_000));
     order
 }
 
-async fn small_room(longest_wait: Duration) -> Embedded {
+async fn small_memory(longest_wait: Duration) -> Embedded {
     Embedded::with(ApiSettings {
-        room_bytes: ROOM_BYTES,
+        request_memory_bytes: MEMORY_BYTES,
         longest_wait,
         ..ApiSettings::default()
     })
@@ -60,12 +60,12 @@ impl Unfinished {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_there_is_no_room_large_requests_are_refused_and_small_ones_are_not() {
-    let embedded = small_room(Duration::from_millis(50)).await;
+async fn where_there_is_no_memory_large_requests_are_refused_and_small_ones_are_not() {
+    let embedded = small_memory(Duration::from_millis(50)).await;
     let address = embedded.server.address;
     let mut held = Vec::new();
     let refused = 'refused: {
-        // Two have room, and a third goes on without.
+        // Two get memory, and a third goes on without.
         for number in 0..100 {
             let body = large(&format!("held-{number}")).to_string();
             let all_but_one = body.len() - 1;
@@ -81,7 +81,7 @@ async fn where_there_is_no_room_large_requests_are_refused_and_small_ones_are_no
                 reply.is(201);
             }
         }
-        panic!("there was always room");
+        panic!("there was always memory");
     };
     refused.is_problem(503, "busy");
     assert_eq!(refused.header("retry-after"), Some("1"));
@@ -101,8 +101,8 @@ async fn where_there_is_no_room_large_requests_are_refused_and_small_ones_are_no
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_length_that_is_only_declared_takes_no_room() {
-    let embedded = small_room(Duration::ZERO).await;
+async fn a_length_that_is_only_declared_takes_no_memory() {
+    let embedded = small_memory(Duration::ZERO).await;
     let address = embedded.server.address;
     let body = large("claimed").to_string();
     let mut claimed = Vec::new();
@@ -116,9 +116,9 @@ async fn a_length_that_is_only_declared_takes_no_room() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_that_fill_the_room_together_are_all_executed() {
+async fn requests_that_fill_the_memory_together_are_all_executed() {
     const MANY: usize = 60;
-    let embedded = small_room(Duration::from_secs(60)).await;
+    let embedded = small_memory(Duration::from_secs(60)).await;
     let address = embedded.server.address;
     let mut begun = Vec::new();
     for number in 0..MANY {

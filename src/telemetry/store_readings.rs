@@ -1,0 +1,223 @@
+//! The metrics that are read from the stores when the metrics are asked for, as gauges and counters.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What was read from the stores. What could not be read is left out.
+#[derive(Debug, Clone, Default)]
+pub struct StoreReadings {
+    /// From the journal.
+    pub journal: Option<JournalReading>,
+    /// From the schedule.
+    pub schedule: Option<ScheduleReading>,
+    /// What the schedule takes of this process's memory, where it is in memory.
+    pub memory: Option<MemoryReading>,
+    /// Of each store.
+    pub health: Vec<HealthReading>,
+}
+
+/// How many notifications the journal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JournalReading {
+    /// The sum of all states.
+    pub registered: u64,
+    /// Neither delivered nor dead nor cancelled.
+    pub pending: u64,
+    /// Acknowledged.
+    pub delivered: u64,
+    /// Parked.
+    pub dead: u64,
+    /// Called off or discarded.
+    pub cancelled: u64,
+    /// Pending, and not sent until they are released by hand.
+    pub set_aside: u64,
+}
+
+/// How many entries the schedule holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduleReading {
+    /// Those that wait or are in flight.
+    pub pending: u64,
+    /// Those that are in flight, in all servers.
+    pub in_flight: u64,
+}
+
+/// How much memory the schedule takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MemoryReading {
+    /// All its entries with the bodies held, in bytes.
+    pub taken: usize,
+    /// Of these, the bodies.
+    pub bodies: usize,
+    /// What registrations may bring it to, in bytes.
+    pub limit: usize,
+}
+
+/// Whether a store works.
+#[derive(Debug, Clone, Copy)]
+pub struct HealthReading {
+    /// The name of the store.
+    pub store: &'static str,
+    /// Whether it does all that is asked of it.
+    pub up: bool,
+    /// How many calls of this process have failed.
+    pub failed_calls: u64,
+}
+
+/// Writes the last readings out beside what is counted. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct StoreCollector(Arc<Mutex<StoreReadings>>);
+
+impl StoreCollector {
+    /// Replaces the readings.
+    pub(super) fn set(&self, readings: StoreReadings) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = readings;
+    }
+}
+
+impl Collector for StoreCollector {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut samples = Samples(encoder);
+        if let Some(journal) = &readings.journal {
+            encode_journal(&mut samples, journal)?;
+        }
+        if let Some(schedule) = &readings.schedule {
+            encode_schedule(&mut samples, schedule)?;
+        }
+        if let Some(memory) = &readings.memory {
+            encode_memory(&mut samples, memory)?;
+        }
+        encode_health(&mut samples, &readings.health)
+    }
+}
+
+fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::Result {
+    samples.gauge(
+        "registered",
+        "Notifications in the journal: pending, delivered, dead and cancelled together",
+        None,
+        journal.registered,
+    )?;
+    samples.gauges(
+        "notifications",
+        "Notifications in the journal, by state",
+        None,
+        [
+            (("state", "pending"), journal.pending),
+            (("state", "delivered"), journal.delivered),
+            (("state", "dead"), journal.dead),
+            (("state", "cancelled"), journal.cancelled),
+        ],
+    )?;
+    samples.gauge(
+        "set_aside",
+        "Pending notifications that are not sent until they are released by hand, since the journal refuses them",
+        None,
+        journal.set_aside,
+    )
+}
+
+fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt::Result {
+    samples.gauges(
+        "schedule_entries",
+        "Entries of the schedule: pending, and of these in flight",
+        None,
+        [
+            (("state", "pending"), schedule.pending),
+            (("state", "in_flight"), schedule.in_flight),
+        ],
+    )
+}
+
+fn encode_memory(samples: &mut Samples<'_>, memory: &MemoryReading) -> fmt::Result {
+    let MemoryReading {
+        taken,
+        bodies,
+        limit,
+    } = *memory;
+    samples.gauges(
+        "schedule_memory",
+        "Memory that the schedule takes in this process, about: entries, bodies held",
+        Some(Unit::Bytes),
+        [
+            (("of", "entries"), taken.saturating_sub(bodies) as u64),
+            (("of", "bodies"), bodies as u64),
+        ],
+    )?;
+    samples.gauge(
+        "schedule_memory_limit",
+        "Memory that the schedule may take in this process before registrations are refused",
+        Some(Unit::Bytes),
+        limit as u64,
+    )
+}
+
+fn encode_health(samples: &mut Samples<'_>, health: &[HealthReading]) -> fmt::Result {
+    let up = |reading: &HealthReading| (("store", reading.store), u64::from(reading.up));
+    samples.gauges(
+        "store_up",
+        "Whether a store does all that is asked of it (1) or not (0)",
+        None,
+        health.iter().map(up),
+    )?;
+    let failed = |reading: &HealthReading| (("store", reading.store), reading.failed_calls);
+    samples.counters(
+        "store_failed_calls",
+        "Calls of this process that failed because the store was out of reach",
+        health.iter().map(failed),
+    )
+}
+
+/// One label and its value.
+type Label = (&'static str, &'static str);
+
+/// Where the samples are written.
+struct Samples<'a>(DescriptorEncoder<'a>);
+
+impl Samples<'_> {
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<Unit>, value: u64) -> fmt::Result {
+        let kind = MetricType::Gauge;
+        let metric = (self.0).encode_descriptor(name, help, unit.as_ref(), kind)?;
+        gauge(value).encode(metric)
+    }
+
+    fn gauges(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<Unit>,
+        samples: impl IntoIterator<Item = (Label, u64)>,
+    ) -> fmt::Result {
+        let kind = MetricType::Gauge;
+        let mut metric = (self.0).encode_descriptor(name, help, unit.as_ref(), kind)?;
+        for (label, value) in samples {
+            gauge(value).encode(metric.encode_family(&[label])?)?;
+        }
+        Ok(())
+    }
+
+    fn counters(
+        &mut self,
+        name: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (Label, u64)>,
+    ) -> fmt::Result {
+        let kind = MetricType::Counter;
+        let mut metric = (self.0).encode_descriptor(name, help, None, kind)?;
+        for (label, value) in samples {
+            ConstCounter::new(value).encode(metric.encode_family(&[label])?)?;
+        }
+        Ok(())
+    }
+}
+
+fn gauge(value: u64) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
+}
