@@ -136,7 +136,10 @@ impl StoreHealth {
             CallResult::Answered => {
                 tally.answered = Some(now);
                 change.returned = tally.failing.take().is_some();
-                change.event = self.review(now);
+                // On the way of every notification: a store that is well needs no review.
+                if self.failed > 0 || self.outage.is_some() {
+                    change.event = self.review(now);
+                }
                 return change;
             }
             CallResult::Unreadable => return change,
