@@ -1,5 +1,9 @@
 //! The table of settings: one entry each, from which the flags, the environment variables, the keys
 //! of the file and the help text all follow.
+//!
+//! clap's derive and `env` would cover the flags and the variables alone. A value of the file has to be
+//! checked by the same rule, and every error has to name the flag, the variable or the key that it came
+//! from. So clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
 
 use super::error::ConfigError;
 use super::secret;

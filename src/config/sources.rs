@@ -174,50 +174,17 @@ fn file_values(setting: &Setting, value: toml::Value) -> Result<Vec<String>, Str
 }
 
 fn unknown_key(name: &str) -> String {
+    // A key is as long as its author likes; a setting's name is not.
+    let name: String = name.chars().take(64).collect();
     let nearest = ALL
         .iter()
         .filter(|setting| setting.name != CONFIG)
-        .map(|setting| (distance(name, setting.name), setting.name))
+        .map(|setting| (strsim::levenshtein(&name, setting.name), setting.name))
         .min();
     match nearest {
         Some((distance, nearest)) if distance <= nearest.len() / 2 => {
             format!("unknown; did you mean {nearest}?")
         }
         Some(_) | None => "unknown; `ringback serve --help` lists the settings".to_string(),
-    }
-}
-
-/// How many letters must be put in, left out or changed to turn one word into the other.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    // A key is as long as its author likes; a setting's name is not.
-    for (index, letter) in one.chars().take(64).enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for position in 1..row.len() {
-            let change = diagonal + usize::from(letter != other[position - 1]);
-            diagonal = row[position];
-            row[position] = change.min(diagonal + 1).min(row[position - 1] + 1);
-        }
-    }
-    row[other.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_distance_of_words() {
-        for (one, other, expected) in [
-            ("listen", "listen", 0),
-            ("lisen", "listen", 1),
-            ("listten", "listen", 1),
-            ("kitten", "sitting", 3),
-            ("", "log", 3),
-        ] {
-            assert_eq!(distance(one, other), expected, "{one} {other}");
-        }
     }
 }
