@@ -64,7 +64,7 @@ pub const CHANGE_LEASE_MS: i64 = 8_000;
 /// For how long it is remembered of a key that is not here that nobody knows what became of a change of
 /// it, in milliseconds. No call to a journal takes nearly as long, so a change that was not written by
 /// then never is, unless the server that makes it is suspended for so long.
-pub const DOUBT_MS: i64 = 3_600_000;
+pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 
 /// What a registration found.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,12 +12,12 @@
 
 mod bodies;
 mod by_key;
-mod doubts;
 mod ended;
 mod lanes;
 mod state;
 #[cfg(test)]
 mod tests;
+mod unknown_changes;
 
 use crate::clock::Clock;
 use crate::domain::key::Key;

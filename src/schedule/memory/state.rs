@@ -8,9 +8,9 @@ mod reads;
 
 use super::bodies::HeldBodies;
 use super::by_key::{ByKey, Timed};
-use super::doubts::UnknownChanges;
 use super::ended::EndedEntries;
 use super::lanes::Lanes;
+use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
 use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
@@ -76,7 +76,7 @@ pub(super) struct MemoryState {
     reservations: BTreeSet<(i64, Key)>,
     /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
     /// change: it may still be written.
-    in_doubt: UnknownChanges,
+    unknown_changes: UnknownChanges,
     ended: EndedEntries,
     /// The number of the next lease.
     number: u16,
@@ -94,7 +94,7 @@ impl MemoryState {
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservations: BTreeSet::new(),
-            in_doubt: UnknownChanges::default(),
+            unknown_changes: UnknownChanges::default(),
             ended: EndedEntries::default(),
             number: 0,
         }
@@ -113,7 +113,7 @@ impl MemoryState {
     fn put(&mut self, mut entry: Entry, now_ms: i64) {
         let key = &entry.notification.key;
         let reserved = self.reserved.remove_entry(key);
-        if self.in_doubt.remove(key) {
+        if self.unknown_changes.remove(key) {
             entry = to_recheck(entry);
         }
         let Some((key, out)) = reserved else {
@@ -360,7 +360,7 @@ impl MemoryState {
             if let Some(out) = self.reserved.get(key).filter(|out| is_over(out)) {
                 self.reservations.remove(&(out.expiry.at_ms, key.clone()));
                 self.reserved.remove(key);
-                self.in_doubt.add(key.clone(), now_ms);
+                self.unknown_changes.add(key.clone(), now_ms);
             }
             return;
         };

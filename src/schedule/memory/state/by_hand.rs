@@ -76,8 +76,8 @@ impl MemoryState {
             }
             (None, Some(_)) => {}
         }
-        // Whoever ends it in doubt says so again.
-        self.in_doubt.remove(key);
+        // If this change ends unknown too, its end adds the key again.
+        self.unknown_changes.remove(key);
         let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
         self.reservations.insert((expiry.at_ms, key.clone()));
         let out = LeaseInForce {
@@ -125,7 +125,7 @@ impl MemoryState {
             Reservation::Forget => None,
             Reservation::Recheck => {
                 if arrived.is_none() {
-                    self.in_doubt.add(key.clone(), now_ms);
+                    self.unknown_changes.add(key.clone(), now_ms);
                 }
                 arrived.map(|job| to_recheck(job.entry))
             }

@@ -71,8 +71,8 @@ local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
 
--- The same as DOUBT_MS in schedule/mod.rs.
-local DOUBT_MS = 3600000
+-- The same as UNKNOWN_CHANGE_MS in schedule/mod.rs.
+local UNKNOWN_CHANGE_MS = 3600000
 
 -- Whether a lease has expired: with the millisecond that its expiry names, whatever its number.
 local function is_over(expiry)
@@ -191,11 +191,11 @@ local function put_back(key, envelope)
   end
 end
 
--- What an envelope that is put in has to be marked with, besides its own flags. `in_doubt`: CHANGING
+-- What an envelope that is put in has to be marked with, besides its own flags. `change_is_unknown`: CHANGING
 -- names its key, and no lease is out on it. So one ended of which nobody knows what became of its change,
 -- or was lost. `held` is the envelope that it replaces, if there is one.
-local function marked(key, envelope, in_doubt, held)
-  if in_doubt then
+local function marked(key, envelope, change_is_unknown, held)
+  if change_is_unknown then
     call('HDEL', CHANGING, key)
     envelope = with_flags(envelope, VERIFY, FENCE)
   end
@@ -209,14 +209,14 @@ local function marked(key, envelope, in_doubt, held)
 end
 
 -- Notes that nobody knows what became of a change of a key of which nothing is here: it may still be
--- written, so what is put in next has that refused first. After `DOUBT_MS` no call to a journal goes on.
+-- written, so what is put in next has that refused first. After `UNKNOWN_CHANGE_MS` no call to a journal goes on.
 -- Marks as old as that are removed here, a few for each that is added.
-local function doubt(key)
+local function note_unknown_change(key)
   call('HSET', CHANGING, key, NOW_TEXT)
   local some = call('HRANDFIELD', CHANGING, 4, 'WITHVALUES')
   for i = 1, #some, 2 do
     local since = tonumber(some[i + 1])
-    if since and since < NOW - DOUBT_MS then call('HDEL', CHANGING, some[i]) end
+    if since and since < NOW - UNKNOWN_CHANGE_MS then call('HDEL', CHANGING, some[i]) end
   end
 end
 
@@ -226,7 +226,7 @@ local function return_lease(key, expiry, lease_ms)
   local envelope = call('HGET', JOBS, key)
   local by_hand = call('HDEL', CHANGING, key) == 1
   if not readable(envelope) then
-    if by_hand then doubt(key) else damaged() end
+    if by_hand then note_unknown_change(key) else damaged() end
     call('ZREM', LEASES, key)
     return 0
   end

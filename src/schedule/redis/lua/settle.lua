@@ -26,7 +26,7 @@ if lost then return lost end
 
 local before = earliest()
 local reply, back = { NOW, WRITES, 0 }, {}
-local given, gone, written, ended, doubts = {}, {}, {}, {}, {}
+local given, gone, written, ended, unknown = {}, {}, {}, {}, {}
 
 local asked = {}
 for i = 7, #ARGV, 6 do asked[#asked + 1] = ARGV[i] end
@@ -65,7 +65,7 @@ for n = 1, #asked do
         elseif verb == 'defer' then
           damaged()
         else
-          doubts[#doubts + 1] = key
+          unknown[#unknown + 1] = key
         end
       elseif verb == 'release' or verb == 'recheck' then
         if verb == 'recheck' and is_pending(envelope) then
@@ -106,7 +106,7 @@ if given[1] then
   call('ZREM', LEASES, unpack(given))
   call('HDEL', CHANGING, unpack(given))
 end
-for _, key in ipairs(doubts) do doubt(key) end
+for _, key in ipairs(unknown) do note_unknown_change(key) end
 for lane, keys in pairs(back) do
   of_lane('ZREM', LEASED .. lane, unpack(keys))
   place(lane, NOW_US, 'settled')
