@@ -104,9 +104,9 @@ impl Lanes {
         let lane = lane.clone();
         let cap = self.cap;
         let queue = self.queue(&lane);
-        let room = cap.saturating_sub(queue.leases).min(PER_VISIT).min(most);
-        let mut taken = Vec::with_capacity(room);
-        while taken.len() < room
+        let free = cap.saturating_sub(queue.leases).min(PER_VISIT).min(most);
+        let mut taken = Vec::with_capacity(free);
+        while taken.len() < free
             && queue
                 .waiting
                 .first()

@@ -16,7 +16,7 @@ use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
-use crate::schedule::room::Ledger;
+use crate::schedule::memory_budget::MemoryBudget;
 use crate::schedule::{
     Claimed, Entry, Lease, Limits, PROMPT_MS, Registered, Restored, Settled, Settlement,
 };
@@ -64,7 +64,7 @@ enum Holder {
 pub(super) struct MemoryState {
     limits: Limits,
     bodies: HeldBodies,
-    ledger: Arc<Ledger>,
+    budget: Arc<MemoryBudget>,
     jobs: HashMap<ByKey, Job>,
     /// All entries, each in a place that it keeps, for scans.
     places: Slab<ByKey>,
@@ -83,11 +83,11 @@ pub(super) struct MemoryState {
 }
 
 impl MemoryState {
-    pub(super) fn new(limits: Limits, bodies: HeldBodies, ledger: Arc<Ledger>) -> Self {
+    pub(super) fn new(limits: Limits, bodies: HeldBodies, budget: Arc<MemoryBudget>) -> Self {
         Self {
             limits,
             bodies,
-            ledger,
+            budget,
             jobs: HashMap::new(),
             places: Slab::new(),
             lanes: Lanes::new(limits.lane_cap),
@@ -133,8 +133,8 @@ impl MemoryState {
     }
 
     fn keep(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> ByKey {
-        self.bodies.lighten(&self.ledger, &mut entry, now_ms);
-        self.ledger.add(&entry.notification);
+        self.bodies.lighten(&self.budget, &mut entry, now_ms);
+        self.budget.add(&entry.notification);
         let name = ByKey::of(&entry.notification);
         let job = Job {
             entry,
@@ -161,8 +161,8 @@ impl MemoryState {
                     let due_ms = job.entry.progress.next_due_ms();
                     let mut entry = entry.clone();
                     self.bodies.leave(&mut entry.notification);
-                    self.ledger.remove(&job.entry.notification);
-                    self.ledger.add(&entry.notification);
+                    self.budget.remove(&job.entry.notification);
+                    self.budget.add(&entry.notification);
                     let before = std::mem::replace(&mut job.entry, entry.clone());
                     job.entry.verify |= before.verify;
                     job.entry.raise_fence |= before.raise_fence;
@@ -221,9 +221,9 @@ impl MemoryState {
         match settlement {
             Settlement::Again(progress) => {
                 let mut left = notification.clone();
-                self.ledger.remove(&notification);
-                self.bodies.keep_small(&self.ledger, &mut left);
-                self.ledger.add(&left);
+                self.budget.remove(&notification);
+                self.bodies.keep_small(&self.budget, &mut left);
+                self.budget.add(&left);
                 job.entry = Entry::scheduled(left, progress);
                 let entry = job.entry.clone();
                 self.wait(&entry, now_ms);
@@ -393,7 +393,7 @@ impl MemoryState {
                 return;
             };
             if let Some(job) = self.jobs.remove(&key) {
-                self.ledger.remove(&job.entry.notification);
+                self.budget.remove(&job.entry.notification);
                 self.places.remove(job.place);
             }
         }
@@ -404,7 +404,7 @@ impl MemoryState {
         let Some(mut job) = self.jobs.remove(key) else {
             return;
         };
-        self.ledger.remove(&job.entry.notification);
+        self.budget.remove(&job.entry.notification);
         let Some(remember_ms) = self.limits.remember_ms else {
             self.places.remove(job.place);
             return;
@@ -423,7 +423,7 @@ impl MemoryState {
             ended_ms: Some(ended_ms),
             ..Entry::scheduled(notification.clone(), progress)
         };
-        self.ledger.add(&notification);
+        self.budget.add(&notification);
         let name = ByKey::of(&notification);
         self.places[job.place] = name.clone();
         self.jobs.insert(name, job);

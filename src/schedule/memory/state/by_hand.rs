@@ -115,7 +115,7 @@ impl MemoryState {
             let name = ByKey::of(&job.entry.notification);
             self.leases.remove(&Timed { at_ms, name });
             self.places.remove(job.place);
-            self.ledger.remove(&job.entry.notification);
+            self.budget.remove(&job.entry.notification);
         } else {
             self.reserved.remove(key);
             self.reservations.remove(&(at_ms, key.clone()));

@@ -136,10 +136,10 @@ local function visit_lane(lane, tail)
   local out = of_lane('ZCARD', LEASED .. lane)
   local looked = out > 0 and (looks or out + visit > CAP)
   if looked then out = end_expired(lane, out) end
-  local room = math.min(visit, CAP - out, most)
+  local free_leases = math.min(visit, CAP - out, most)
   local keys = {}
-  if room > 0 then
-    keys = of_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, room)
+  if free_leases > 0 then
+    keys = of_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
   end
   if not keys[1] and out > 0 and not looked then out = end_expired(lane, out) end
   local given = 0
