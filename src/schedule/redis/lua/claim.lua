@@ -15,7 +15,7 @@
 -- Keeps  no lane gets more than the cap; an entry that was returned is marked, with the start of its
 --        lease, so that the journal is asked before it is sent again.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
@@ -51,10 +51,10 @@ local function give_again(before)
       else
         -- Fewer are asked for by now: nobody has heard of the others.
         local lane = lane_of(envelope)
-        put_back(key, envelope)
-        of_lane('ZREM', LEASED .. lane, key)
+        return_entry(key, envelope)
+        call_on_lane('ZREM', LEASED .. lane, key)
         call('ZREM', LEASES, key)
-        place(lane, NOW_US)
+        place_lane(lane, NOW_US)
       end
     end
   end
@@ -79,9 +79,9 @@ end
 
 -- Ends the leases of a lane that have expired. They were returned before, unless there were too many or
 -- `leases` has lost them. `out` is how many leases the lane has, and so is what this says.
-local function end_expired(lane, out)
+local function end_expired(lane, lease_count)
   local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
-  if not first[1] or not is_over(first[2]) then return out end
+  if not first[1] or not is_over(first[2]) then return lease_count end
   local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
   for i = 1, #old, 2 do
     local key, expiry = old[i], call('ZSCORE', LEASES, old[i])
@@ -90,8 +90,8 @@ local function end_expired(lane, out)
     else
       local envelope = call('HGET', JOBS, key)
       if readable(envelope) and lane_of(envelope) == lane and is_pending(envelope)
-          and not of_lane('ZSCORE', LANE .. lane, key) then
-        if not expiry then damaged() end
+          and not call_on_lane('ZSCORE', LANE .. lane, key) then
+        if not expiry then note_damage() end
         return_lease(key, tonumber(expiry or old[i + 1]), lease_ms)
       else
         call('ZREM', LEASED .. lane, key)
@@ -119,37 +119,37 @@ local function give(lane, keys)
       given_keys[#given_keys + 1] = keys[i]
       bytes_left = bytes_left - #envelope
     else
-      damaged()
+      note_damage()
     end
   end
-  if leased[1] then of_lane('ZADD', LEASED .. lane, unpack(leased)) end
+  if leased[1] then call_on_lane('ZADD', LEASED .. lane, unpack(leased)) end
   call('ZREM', LANE .. lane, unpack(keys))
   return #leased / 2
 end
 
 -- A lane that has something to give and is not nearly full has its leases looked at now and then only.
-local looks = tonumber(number) % 8 == 0
+local checks_leases = tonumber(number) % 8 == 0
 
 -- Gives what a lane has due, as far as its cap and this claim allow. `tail` is its place in the order after
 -- that.
 local function visit_lane(lane, tail)
-  local out = of_lane('ZCARD', LEASED .. lane)
-  local looked = out > 0 and (looks or out + visit > CAP)
-  if looked then out = end_expired(lane, out) end
-  local free_leases = math.min(visit, CAP - out, most)
+  local lease_count = call_on_lane('ZCARD', LEASED .. lane)
+  local checked = lease_count > 0 and (checks_leases or lease_count + visit > CAP)
+  if checked then lease_count = end_expired(lane, lease_count) end
+  local free_leases = math.min(visit, CAP - lease_count, most)
   local keys = {}
   if free_leases > 0 then
-    keys = of_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
+    keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
   end
-  if not keys[1] and out > 0 and not looked then out = end_expired(lane, out) end
+  if not keys[1] and lease_count > 0 and not checked then lease_count = end_expired(lane, lease_count) end
   local given = 0
   if keys[1] then
     given = give(lane, keys)
     most = most - given
-  elseif out == 0 and call('EXISTS', LANE .. lane) == 0 then
-    damaged() -- it would not be in the order without anything waiting or leased
+  elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
+    note_damage() -- it would not be in the order without anything waiting or leased
   end
-  place(lane, tail, 'served', out + given, out == 0 and tonumber(expiry) or nil)
+  place_lane(lane, tail, 'served', lease_count + given, lease_count == 0 and tonumber(expiry) or nil)
 end
 
 -- Visits the lanes whose turn has come. One that was served goes behind all of them, by a microsecond.
@@ -192,7 +192,7 @@ if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 -- Without a lane, nothing should be pending.
 if not earliest() then
   local elsewhere = call('ZCARD', DEAD) + call('ZCARD', ENDED) + call('ZCARD', LEASES)
-  if call('HLEN', JOBS) > elsewhere then damaged() end
+  if call('HLEN', JOBS) > elsewhere then note_damage() end
 end
 
 if given_keys[1] then

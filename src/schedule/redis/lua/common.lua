@@ -32,13 +32,13 @@
 -- A script is not rolled back when a command in it fails. Two failures are to be expected. A full
 -- server refuses commands that may take memory until the script has written something. So each step
 -- first writes what may be refused and removes last: a refused step has changed nothing. Scripts that
--- only move and remove what is here begin with `go_ahead_when_full`: refusing them would keep a full
--- server full for ever. And a lane's key may hold another type, written by somebody else: `of_lane`
+-- only move and remove what is here begin with `allow_when_full`: refusing them would keep a full
+-- server full for ever. And a lane's key may hold another type, written by somebody else: `call_on_lane`
 -- removes it.
 --
 -- Whole keys or fields may be gone, as with a policy that evicts. What `HGET` did not find is `false`;
 -- an envelope is used only if it is `readable`. A script that finds something missing goes on with the
--- rest, and calls `damaged`: then the schedule is compared with the journal.
+-- rest, and calls `note_damage`: then the schedule is compared with the journal.
 --
 -- Every script that changes something calls `check_in` first, which counts the changes of each
 -- instance. An instance knows how many of its own were answered: a server that counts fewer has
@@ -110,7 +110,7 @@ local function with_flags(envelope, ...)
 end
 
 -- Notes that something is missing here, unless that is known.
-local function damaged()
+local function note_damage()
   local state = call('HGET', META, 'state')
   if state == 'whole' then
     call('HSET', META, 'state', 'damaged', 'lost', NOW_TEXT)
@@ -120,12 +120,12 @@ local function damaged()
 end
 
 -- A command on a lane's own ZSET, which may turn out to be of another type.
-local function of_lane(command, key, ...)
+local function call_on_lane(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) == 'table' and reply.err then
     if string.find(reply.err, 'WRONGTYPE', 1, true) then
       call('UNLINK', key)
-      damaged()
+      note_damage()
     end
     return call(command, key, ...)
   end
@@ -137,21 +137,21 @@ end
 -- before `floor` (in microseconds), or where one of its leases expires, if that is earlier or the lane is
 -- full. `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was
 -- given. Where they are known, `out` is how many leases it has, and `expires` when the first of them ends.
-local function place(lane, floor, how, out, expires)
-  local head = of_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
-  out = out or of_lane('ZCARD', LEASED .. lane)
-  local full = out > 0 and out >= CAP
+local function place_lane(lane, floor, how, lease_count, expires)
+  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  lease_count = lease_count or call_on_lane('ZCARD', LEASED .. lane)
+  local full = lease_count > 0 and lease_count >= CAP
   local at
   if head[1] and not full then
     at = tonumber(head[2]) * 1000
     if how ~= 'served' and at < NEXT_US then
-      local stands = tonumber(call('ZSCORE', LANES, lane) or nil)
-      if stands and stands < NEXT_US then return end
+      local current = tonumber(call('ZSCORE', LANES, lane) or nil)
+      if current and current < NEXT_US then return end
     end
     if at < floor then at = floor end
   end
   -- Where the lane's turn has come, what has become of its leases is looked at then.
-  if out > 0 and not (at and at < NEXT_US) then
+  if lease_count > 0 and not (at and at < NEXT_US) then
     -- It stands no later than where the first of its leases ended, so that needs not be looked up.
     if how == 'settled' and not at and call('ZSCORE', LANES, lane) then return end
     if not expires then
@@ -171,20 +171,20 @@ end
 -- The expiry of the lease in force on an entry, as text, or nil. Where `leases` has lost it, the lane
 -- still has it.
 local function lease_of(key, lane)
-  local expiry = call('ZSCORE', LEASES, key) or of_lane('ZSCORE', LEASED .. lane, key)
+  local expiry = call('ZSCORE', LEASES, key) or call_on_lane('ZSCORE', LEASED .. lane, key)
   if expiry and not is_over(expiry) then return expiry end
 end
 
 -- Whether an entry that waits will be claimed one day: it is in its lane, and the lane in the order.
-local function comes_up(key, lane)
-  return of_lane('ZSCORE', LANE .. lane, key) and call('ZSCORE', LANES, lane)
+local function is_claimable(key, lane)
+  return call_on_lane('ZSCORE', LANE .. lane, key) and call('ZSCORE', LANES, lane)
 end
 
 -- Puts an entry back to where one of its state waits. The lane is not placed yet.
-local function put_back(key, envelope)
+local function return_entry(key, envelope)
   local state = string.byte(envelope, STATE)
   if state == 0 then
-    of_lane('ZADD', LANE .. lane_of(envelope), next_due(envelope), key)
+    call_on_lane('ZADD', LANE .. lane_of(envelope), next_due(envelope), key)
   else
     local ended_at = struct.unpack('>i8', envelope, ENDED_AT)
     call('ZADD', state == 2 and DEAD or ENDED, ended_at, key)
@@ -194,7 +194,7 @@ end
 -- What an envelope that is put in has to be marked with, besides its own flags. `change_is_unknown`: CHANGING
 -- names its key, and no lease is out on it. So one ended of which nobody knows what became of its change,
 -- or was lost. `held` is the envelope that it replaces, if there is one.
-local function marked(key, envelope, change_is_unknown, held)
+local function with_required_checks(key, envelope, change_is_unknown, held)
   if change_is_unknown then
     call('HDEL', CHANGING, key)
     envelope = with_flags(envelope, VERIFY, FENCE)
@@ -226,7 +226,7 @@ local function return_lease(key, expiry, lease_ms)
   local envelope = call('HGET', JOBS, key)
   local by_hand = call('HDEL', CHANGING, key) == 1
   if not readable(envelope) then
-    if by_hand then note_unknown_change(key) else damaged() end
+    if by_hand then note_unknown_change(key) else note_damage() end
     call('ZREM', LEASES, key)
     return 0
   end
@@ -241,14 +241,14 @@ local function return_lease(key, expiry, lease_ms)
     end
     call('HSET', JOBS, key, envelope)
   end
-  put_back(key, envelope)
-  of_lane('ZREM', LEASED .. lane, key)
+  return_entry(key, envelope)
+  call_on_lane('ZREM', LEASED .. lane, key)
   call('ZREM', LEASES, key)
-  place(lane, NOW_US)
+  place_lane(lane, NOW_US)
   return #envelope
 end
 
-local function go_ahead_when_full()
+local function allow_when_full()
   call('ZREM', LEASES, '')
 end
 

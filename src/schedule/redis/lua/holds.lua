@@ -10,7 +10,7 @@ for i = 6, #ARGV do
   local envelope = call('HGET', JOBS, key)
   local lane = readable(envelope) and lane_of(envelope)
   local leased = lane and (call('ZSCORE', LEASES, key) or lease_of(key, lane))
-  if lane and (leased or not is_pending(envelope) or comes_up(key, lane)) then
+  if lane and (leased or not is_pending(envelope) or is_claimable(key, lane)) then
     reply[#reply + 1] = string.sub(envelope, 1, HEADER_BYTES)
     reply[#reply + 1] = leased and 1 or 0
   else

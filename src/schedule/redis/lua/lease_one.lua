@@ -17,7 +17,7 @@
 -- Keeps  a request that has it already gets it again: its reply was lost. What may be in flight has the
 --        journal asked before it is sent: the caller may know that it has ended, and cannot remove it.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
@@ -27,12 +27,12 @@ if NOW > tonumber(ARGV[8]) then return { NOW, WRITES, 'late' } end
 local envelope = call('HGET', JOBS, key)
 if envelope and not readable(envelope) then
   envelope = false
-  damaged()
+  note_damage()
 end
 local expiry = call('ZSCORE', LEASES, key)
 if envelope and not expiry then
-  expiry = of_lane('ZSCORE', LEASED .. lane_of(envelope), key)
-  if expiry then damaged() end
+  expiry = call_on_lane('ZSCORE', LEASED .. lane_of(envelope), key)
+  if expiry then note_damage() end
 end
 if expiry and is_over(expiry) then
   return_lease(key, tonumber(expiry), lease_ms)
@@ -44,8 +44,8 @@ elseif expiry then
 end
 
 if envelope and not expiry and is_pending(envelope)
-    and not of_lane('ZSCORE', LANE .. lane_of(envelope), key) then
-  damaged() -- its lease is gone, or its lane is
+    and not call_on_lane('ZSCORE', LANE .. lane_of(envelope), key) then
+  note_damage() -- its lease is gone, or its lane is
 end
 
 local data_lost = tonumber(call('HGET', META, 'lost') or nil)
@@ -74,9 +74,9 @@ call('ZADD', LEASES, expiry, key)
 if not envelope then return { NOW, WRITES, 'reserved', expiry } end
 local lane = lane_of(envelope)
 if is_pending(envelope) then
-  of_lane('ZADD', LEASED .. lane, expiry, key)
-  of_lane('ZREM', LANE .. lane, key)
-  place(lane, 0)
+  call_on_lane('ZADD', LEASED .. lane, expiry, key)
+  call_on_lane('ZREM', LANE .. lane, key)
+  place_lane(lane, 0)
 else
   call('ZREM', DEAD, key)
   call('ZREM', ENDED, key)

@@ -27,7 +27,7 @@ for n, key in ipairs(keys) do
   if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
   local lease = leases[n]
   if changing[n] and not lease and not readable(call('HGET', JOBS, key)) then
-    envelope = marked(key, envelope, true)
+    envelope = with_required_checks(key, envelope, true)
   end
   local late = arrival and NOW > accepted + arrival
   local added = not late and not lease and call('HSETNX', JOBS, key, envelope) == 1
@@ -37,9 +37,9 @@ for n, key in ipairs(keys) do
   elseif added or (not lease and not readable(here)) then
     if not added then
       call('HSET', JOBS, key, envelope)
-      damaged()
+      note_damage()
     end
-    of_lane('ZADD', LANE .. lane, due, key)
+    call_on_lane('ZADD', LANE .. lane, due, key)
     touched[lane] = true
     reply[#reply + 1] = 0
   elseif readable(here) then
@@ -51,7 +51,7 @@ for n, key in ipairs(keys) do
   end
 end
 for lane in pairs(touched) do
-  place(lane, 0)
+  place_lane(lane, 0)
 end
 publish_if_earlier(before, ARGV[6])
 return reply

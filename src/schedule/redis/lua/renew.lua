@@ -8,7 +8,7 @@
 -- Keeps  a lost lease changes nothing. A lease keeps its number when it is renewed, so one that ends
 --        later and has this number is this one renewed, by a call whose reply got lost.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
@@ -21,5 +21,5 @@ if not same_number or held < wanted or (held > wanted and held - lease_ms * 1000
 end
 local renewed = text_of((NOW + lease_ms) * 1000 + wanted % 1000)
 call('ZADD', LEASES, renewed, key)
-of_lane('ZADD', LEASED .. lane, renewed, key)
+call_on_lane('ZADD', LEASED .. lane, renewed, key)
 return { NOW, WRITES, renewed }

@@ -19,15 +19,15 @@ local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))
 
 local before = earliest()
-local missing, moved, touched, fresh, added, soonest = 0, 0, {}, {}, {}, {}
+local missing, moved, touched, new_jobs, added, soonest = 0, 0, {}, {}, {}, {}
 for n, key in ipairs(keys) do
   local held, i = found[n], 5 * n + 2
   local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   if not readable(held) then
     missing = missing + 1
-    envelope = marked(key, envelope, changing[n] and not leases[n])
+    envelope = with_required_checks(key, envelope, changing[n] and not leases[n])
     if leases[n] then envelope = with_flags(envelope, VERIFY) end
-    fresh[#fresh + 1], fresh[#fresh + 2] = key, envelope
+    new_jobs[#new_jobs + 1], new_jobs[#new_jobs + 2] = key, envelope
     if not leases[n] then
       local list, at = added[lane] or {}, tonumber(due)
       list[#list + 1], list[#list + 2] = due, key
@@ -35,36 +35,36 @@ for n, key in ipairs(keys) do
       if not soonest[lane] or at < soonest[lane] then soonest[lane] = at end
     end
   elseif is_pending(held) and not leases[n] then
-    local stranded = not comes_up(key, lane)
+    local unclaimable = not is_claimable(key, lane)
     local progress = string.sub(held, SERIES, RETRY_AT + 7)
-    if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
-      if not stranded or not lease_of(key, lane) then
-        if stranded then missing = missing + 1 else moved = moved + 1 end
-        call('HSET', JOBS, key, marked(key, envelope, changing[n], held))
-        of_lane('ZADD', LANE .. lane, due, key)
+    if unclaimable or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
+      if not unclaimable or not lease_of(key, lane) then
+        if unclaimable then missing = missing + 1 else moved = moved + 1 end
+        call('HSET', JOBS, key, with_required_checks(key, envelope, changing[n], held))
+        call_on_lane('ZADD', LANE .. lane, due, key)
         touched[lane] = true
       end
     end
   end
 end
 
-if fresh[1] then
-  call('HSET', JOBS, unpack(fresh))
+if new_jobs[1] then
+  call('HSET', JOBS, unpack(new_jobs))
   local lanes = {}
   for lane, list in pairs(added) do
-    of_lane('ZADD', LANE .. lane, unpack(list))
+    call_on_lane('ZADD', LANE .. lane, unpack(list))
     lanes[#lanes + 1] = lane
   end
   if lanes[1] then
     -- A lane that stands no later than what came into it stays where it is.
-    local stands = call('ZMSCORE', LANES, unpack(lanes))
+    local current = call('ZMSCORE', LANES, unpack(lanes))
     for n, lane in ipairs(lanes) do
-      if not stands[n] or tonumber(stands[n]) > soonest[lane] * 1000 then touched[lane] = true end
+      if not current[n] or tonumber(current[n]) > soonest[lane] * 1000 then touched[lane] = true end
     end
   end
 end
 for lane in pairs(touched) do
-  place(lane, 0)
+  place_lane(lane, 0)
 end
 publish_if_earlier(before, ARGV[6])
 return { NOW, WRITES, missing, moved }

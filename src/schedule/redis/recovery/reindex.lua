@@ -17,14 +17,14 @@ for i = 1, #found[2], 2 do
     local lane = lane_of(envelope)
     if not is_pending(envelope) then
       if not call('ZSCORE', DEAD, key) and not call('ZSCORE', ENDED, key) then
-        put_back(key, envelope)
+        return_entry(key, envelope)
         call('HDEL', CHANGING, key)
         many = many + 1
       end
-    elseif not comes_up(key, lane) and not lease_of(key, lane) then
+    elseif not is_claimable(key, lane) and not lease_of(key, lane) then
       call('HSET', JOBS, key, with_flags(envelope, VERIFY, FENCE))
-      put_back(key, envelope)
-      of_lane('ZREM', LEASED .. lane, key)
+      return_entry(key, envelope)
+      call_on_lane('ZREM', LEASED .. lane, key)
       call('HDEL', CHANGING, key)
       touched[lane] = true
       many = many + 1
@@ -32,6 +32,6 @@ for i = 1, #found[2], 2 do
   end
 end
 for lane in pairs(touched) do
-  place(lane, 0)
+  place_lane(lane, 0)
 end
 return { NOW, WRITES, found[1], many }
