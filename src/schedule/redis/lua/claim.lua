@@ -1,19 +1,20 @@
 -- claim: returns expired leases to their lanes, then leases due entries, lane by lane in turn.
 --
--- ARGV   6 most leases to give
+-- ARGV   6 maximum number of leases to give
 --        7 how long a lease lasts, ms
---        8 most entries for one visit of a lane
+--        8 maximum number of entries for one visit of a lane
 --        9 how long ended entries are remembered, ms; '' if they are not
---       10 most bytes of envelopes to give, and to return
---       11 most expired leases to return and ended entries to forget
---       12 where this instance's last claim is written down
---       13 the number of this claim: if its reply got lost, what it gave is given again
+--       10 maximum bytes of envelopes to give, and to return
+--       11 maximum number of expired leases to return, and of ended entries to forget
+--       12 the key that stores this instance's last claim
+--       13 the number of this claim: a claim that is repeated because its reply was lost has the same one,
+--          and gives the same leases
 -- Reply  now, writes, when to claim next (-1: nothing known), whether something is missing here that
---        no instance repairs yet (1 or 0), when something was found to be missing (0: nothing is, and calls whose
---        lease was lost then have ended), the expiry of the leases given, then for each lease: key,
---        envelope
--- Keeps  no lane gets more than the cap; an entry that was returned is marked, with the start of its
---        lease, so that the journal is asked before it is sent again.
+--        no instance repairs yet (1 or 0), when something was found to be missing (0: nothing is missing,
+--        and attempts whose lease was lost have ended), the expiry of the leases given, then for each
+--        lease: key, envelope
+-- Keeps  no lane has more leases than the cap. An entry whose lease expired gets flags and the start
+--        of that lease, so that the journal is asked before it is sent again.
 
 allow_when_full()
 local lost = check_in()
@@ -24,7 +25,7 @@ local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]),
 local RECORD, number = ARGV[12], ARGV[13]
 local reply
 
--- Fills in what every reply begins with.
+-- Fills in the first items of every reply.
 local function finish()
   local known = call('HMGET', META, 'state', 'lost')
   reply[3] = next_claim()
@@ -35,7 +36,7 @@ local function finish()
   return reply
 end
 
--- Gives what this claim gave when it was made for the first time, as far as those leases are in force.
+-- Gives the leases again that this claim gave the first time, if they are still in force.
 local function give_again(before)
   local given_until = tonumber(before.expiry)
   local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
@@ -49,7 +50,7 @@ local function give_again(before)
         reply[#reply + 1] = envelope
         most = most - 1
       else
-        -- Fewer are asked for by now: nobody has heard of the others.
+        -- This call asks for fewer. The others are returned: no instance knows that it has them.
         local lane = lane_of(envelope)
         return_entry(key, envelope)
         call_on_lane('ZREM', LEASED .. lane, key)
@@ -77,8 +78,8 @@ local function forget_ended()
   end
 end
 
--- Ends the leases of a lane that have expired. They were returned before, unless there were too many or
--- `leases` has lost them. `out` is how many leases the lane has, and so is what this says.
+-- Ends the expired leases of a lane that `return_expired` did not return: there were too many, or
+-- `leases` has lost them. `lease_count` is the number of its leases before; the result is that after.
 local function end_expired(lane, lease_count)
   local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
   if not first[1] or not is_over(first[2]) then return lease_count end
@@ -103,7 +104,7 @@ end
 
 local expiry, given_keys, leases
 
--- Leases these entries of a lane, and says how many of them there are.
+-- Leases these entries of a lane. The result is how many were there.
 local function give(lane, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local leased = {}
@@ -127,11 +128,11 @@ local function give(lane, keys)
   return #leased / 2
 end
 
--- A lane that has something to give and is not nearly full has its leases looked at now and then only.
+-- If a lane has due entries and is not nearly full, its leases are checked only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
--- Gives what a lane has due, as far as its cap and this claim allow. `tail` is its place in the order after
--- that.
+-- Gives the due entries of a lane, within its cap and the maximum of this claim. `tail` is the lane's
+-- score in `lanes` after that.
 local function visit_lane(lane, tail)
   local lease_count = call_on_lane('ZCARD', LEASED .. lane)
   local checked = lease_count > 0 and (checks_leases or lease_count + visit > CAP)
@@ -147,12 +148,13 @@ local function visit_lane(lane, tail)
     given = give(lane, keys)
     most = most - given
   elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
-    note_damage() -- it would not be in the order without anything waiting or leased
+    note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
   place_lane(lane, tail, 'served', lease_count + given, lease_count == 0 and tonumber(expiry) or nil)
 end
 
--- Visits the lanes whose turn has come. One that was served goes behind all of them, by a microsecond.
+-- Visits the lanes whose turn has come. A lane that was served gets a score one microsecond after the last
+-- of them.
 local function visit_lanes()
   local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local tail = math.max(NOW_US, tonumber(last[2] or 0))
@@ -189,7 +191,7 @@ reply, given_keys, leases = { NOW, WRITES, 0, 0, 0, expiry }, {}, {}
 visit_lanes()
 if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 
--- Without a lane, nothing should be pending.
+-- If no lane is in `lanes`, no entry may be pending.
 if not earliest() then
   local elsewhere = call('ZCARD', DEAD) + call('ZCARD', ENDED) + call('ZCARD', LEASES)
   if call('HLEN', JOBS) > elsewhere then note_damage() end

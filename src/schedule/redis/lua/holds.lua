@@ -1,8 +1,8 @@
--- holds: what is here of some keys, without their content. Only reads.
+-- holds: the entries of some keys, without their content. Only reads.
 --
 -- ARGV   6 onwards: keys
--- Reply  now, then for each key: 0 missing, or waiting where nothing brings it up | the header of its
---        envelope, then whether a lease on it is out (1 or 0)
+-- Reply  now, then for each key: 0 if it is missing, or waits where no claim finds it | the header of its
+--        envelope, then whether it is leased (1 or 0)
 
 local reply = { NOW }
 for i = 6, #ARGV do

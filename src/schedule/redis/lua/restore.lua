@@ -1,16 +1,16 @@
--- restore: puts entries back that the journal holds pending.
+-- restore: puts entries back that are pending in the journal.
 --
 -- ARGV   6 channel that wakes the other instances
 --        then for each entry: key, lane, due, when it was accepted, envelope; no key twice
--- Reply  now, writes, how many were missing (or waited where nothing brings them up), how many stood
---        elsewhere
--- Keeps  a lease that is out stays out. What stood elsewhere has the journal asked before it is
---        sent, so it does no harm if the journal was read before the entry's latest step.
+-- Reply  now, writes, how many were missing (or waited where no claim finds them), how many had other
+--        progress
+-- Keeps  a leased entry is not changed. An entry that had other progress gets the journal asked before it
+--        is sent, so no harm is done if the journal was read before the entry's latest step.
 
 local lost = check_in()
 if lost then return lost end
 
--- One call for many entries, wherever there can be: a million are put back this way, and each call
+-- One call for many entries where possible: a million entries are put back this way, and a call from Lua
 -- costs more than its work.
 local keys = {}
 for i = 7, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
@@ -56,7 +56,7 @@ if new_jobs[1] then
     lanes[#lanes + 1] = lane
   end
   if lanes[1] then
-    -- A lane that stands no later than what came into it stays where it is.
+    -- A lane whose score is no later than the first entry added to it keeps that score.
     local current = call('ZMSCORE', LANES, unpack(lanes))
     for n, lane in ipairs(lanes) do
       if not current[n] or tonumber(current[n]) > soonest[lane] * 1000 then touched[lane] = true end

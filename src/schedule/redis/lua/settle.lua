@@ -1,24 +1,24 @@
--- settle: what becomes of leased entries, and of leased keys of which nothing was here; each only if
--- its lease is the one in force.
+-- settle: ends leases on entries, and on keys that had no entry; each only if its lease is the one in
+-- force.
 --
 -- ARGV   6 channel that wakes the other instances
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
 --        instant, bytes
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
---        release   back to where it was
---        recheck   likewise, but the journal must be asked, and fenced, before it is sent; where
---                  nothing is here of a key, before what is put in next is sent
+--        release   back to where it was before it was leased
+--        recheck   as release, but the journal must be asked, and fenced, before it is sent; if the key has
+--                  no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: it cannot be read
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
---        park      dead since the instant, kept whole; the bytes are its header
+--        park      dead since the instant, kept with its body; the bytes are its header
 -- Reply  now, writes, when to claim next (-1: nothing known), then for
---        each: 1 done, 0 lost, 2 its entry is not here: it is still leased, and wants a `put`
--- Keeps  a lost lease changes nothing, and one of the batch nothing of the others.
+--        each: 1 done, 0 lease lost, 2 its entry is not here: it is still leased, and the caller must `put` it
+-- Keeps  a lost lease changes nothing, and does not affect the others of the batch.
 --
--- What can be said to Redis at once for the whole batch is: most of the time here is spent between
--- Lua and Redis. No list gets longer than two per item of a batch, far below what unpack can take.
+-- Commands are collected for the whole batch where possible: most of the time here is spent on calls
+-- from Lua to Redis. No list has more than two items per settlement, far below the limit of unpack.
 
 allow_when_full()
 local lost = check_in()

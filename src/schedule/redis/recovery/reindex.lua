@@ -1,10 +1,10 @@
--- reindex: goes through a stretch of all entries, and puts those back that are nowhere.
+-- reindex: reads a part of all entries, and puts those back into their sets that are in none.
 --
--- ARGV   6 where to go on, '0' at first
---        7 about how many
--- Reply  now, writes, where to go on ('0': that was all), how many were put back
--- Keeps  what waits, is leased, or has ended and is remembered stays where it is. What is put back has
---        the journal asked before it is sent.
+-- ARGV   6 the cursor, '0' at first
+--        7 about how many entries to read
+-- Reply  now, writes, the next cursor ('0': that was all), how many were put back
+-- Keeps  an entry that waits, is leased, or has ended and is remembered is not changed. The journal is
+--        asked before an entry that was put back is sent.
 
 local lost = check_in()
 if lost then return lost end
