@@ -163,7 +163,7 @@ impl<'stores> Comparison<'stores> {
                 }
                 tokio::time::sleep(self.moment - age).await;
             }
-            self.confirm().await?;
+            self.compare_again().await?;
         }
         if self.known.len() >= MOST_COUNTED {
             self.compared.cut_short = true;
@@ -186,7 +186,7 @@ impl<'stores> Comparison<'stores> {
     }
 
     /// Compares the oldest suspects again.
-    async fn confirm(&mut self) -> Result<(), MaintenanceError> {
+    async fn compare_again(&mut self) -> Result<(), MaintenanceError> {
         let Some(Suspects { differences, .. }) = self.suspects.pop_front() else {
             return Ok(());
         };

@@ -103,8 +103,8 @@ pub async fn find(
     let keys: Vec<Key> = keys.collect();
     let mut again = journal.snapshots(&keys).await?.into_iter();
     differences.retain(|found| {
-        let stands = again.next().flatten();
-        stands.as_ref().map(JournalEntry::of) == found.journal
+        let recorded = again.next().flatten();
+        recorded.as_ref().map(JournalEntry::of) == found.journal
     });
     Ok(differences)
 }

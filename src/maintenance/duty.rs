@@ -77,14 +77,14 @@ pub(super) async fn run<D: Duty>(
         match held.is_ours(journal.as_ref()).await {
             Ok(true) => {}
             Ok(false) => {
-                held.content();
+                held.note_success();
                 duty.start_over();
                 begun = None;
                 rest(ASK_LATER).await;
                 continue;
             }
             Err(error) => {
-                held.complain(&error.into());
+                held.note_failure(&error.into());
                 rest(AGAIN).await;
                 continue;
             }
@@ -93,13 +93,13 @@ pub(super) async fn run<D: Duty>(
         match duty.step(clock.now_ms()).await {
             Ok(Step::More) => tokio::time::sleep(D::STEP_REST).await,
             Ok(Step::Done(outcome)) => {
-                held.content();
+                held.note_success();
                 D::report(outcome);
                 begun = None;
                 rest(D::rest(started.elapsed())).await;
             }
             Err(error) => {
-                held.complain(&error);
+                held.note_failure(&error);
                 rest(AGAIN).await;
             }
         }
@@ -109,47 +109,50 @@ pub(super) async fn run<D: Duty>(
 /// One duty of this instance.
 struct HeldDuty {
     name: &'static str,
-    had: Option<Instant>,
+    confirmed_at: Option<Instant>,
     /// Whether the log was told that it cannot run.
-    complained: bool,
+    logged: bool,
 }
 
 impl HeldDuty {
     fn new(name: &'static str) -> Self {
         Self {
             name,
-            had: None,
-            complained: false,
+            confirmed_at: None,
+            logged: false,
         }
     }
 
     /// Whether the duty is this instance's at the moment.
     async fn is_ours(&mut self, journal: &dyn JournalMaintenance) -> Result<bool, JournalError> {
-        if self.had.is_some_and(|had| had.elapsed() < ASK_AGAIN) {
+        if self
+            .confirmed_at
+            .is_some_and(|confirmed_at| confirmed_at.elapsed() < ASK_AGAIN)
+        {
             return Ok(true);
         }
         let asked = Instant::now();
         let ours = journal.duty(self.name, DUTY_MS).await?;
-        self.had = ours.then_some(asked);
+        self.confirmed_at = ours.then_some(asked);
         Ok(ours)
     }
 
     /// Says in the log that the duty could not run; once, until it could.
-    fn complain(&mut self, error: &MaintenanceError) {
+    fn note_failure(&mut self, error: &MaintenanceError) {
         let duty = self.name;
-        match (self.complained, error.may_pass()) {
+        match (self.logged, error.may_pass()) {
             // The stores' own outages are told elsewhere.
             (false, true) | (true, _) => tracing::debug!(%error, duty, "maintenance waits"),
             (false, false) => {
                 tracing::error!(%error, duty, "maintenance cannot go on; trying again")
             }
         }
-        self.complained |= !error.may_pass();
+        self.logged |= !error.may_pass();
     }
 
     /// It could run.
-    fn content(&mut self) {
-        self.complained = false;
+    fn note_success(&mut self) {
+        self.logged = false;
     }
 }
 

@@ -102,12 +102,12 @@ pub async fn repair(
         let done = match difference.kind {
             DifferenceKind::Unknown if record == RepairNotes::LeftOut => Ok(Done::default()),
             DifferenceKind::Missing | DifferenceKind::Elsewhere => {
-                put_back(journal, schedule, key).await
+                restore(journal, schedule, key).await
             }
             DifferenceKind::Ended | DifferenceKind::SetAside => {
                 remove(journal, schedule, entry).await
             }
-            DifferenceKind::Unknown => adopt(journal, schedule, entry).await,
+            DifferenceKind::Unknown => register_in_journal(journal, schedule, entry).await,
         };
         match done {
             Ok((done, why)) => {
@@ -139,7 +139,7 @@ pub async fn repair(
 /// What one repair did, and what to write into the history.
 type Done = (Repaired, Option<&'static str>);
 
-async fn put_back(
+async fn restore(
     journal: &dyn JournalReads,
     schedule: &dyn Schedule,
     key: &Key,
@@ -173,15 +173,15 @@ async fn remove(
     let Some(lease) = lease(schedule, entry).await? else {
         return Ok(Done::default());
     };
-    let stands = journal.snapshots(std::slice::from_ref(&entry.key)).await;
-    let stands = stands.map(|mut found| found.pop().flatten());
-    let settlement = match &stands {
-        Ok(Some(snapshot)) => conform(&lease, snapshot),
+    let recorded = journal.snapshots(std::slice::from_ref(&entry.key)).await;
+    let recorded = recorded.map(|mut found| found.pop().flatten());
+    let settlement = match &recorded {
+        Ok(Some(snapshot)) => settlement_for(&lease, snapshot),
         Ok(None) | Err(_) => Settlement::Recheck,
     };
     let ends = matches!(settlement, Settlement::End { .. });
     let settled = schedule.settle(lease, settlement).await?;
-    stands?;
+    recorded?;
     let removed = u64::from(ends && settled == Settled::Done);
     Ok((
         Repaired {
@@ -192,7 +192,7 @@ async fn remove(
     ))
 }
 
-fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
+fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     match snapshot.state {
         State::Scheduled if snapshot.set_aside.is_some() => Settlement::End {
             end: End::Cancelled,
@@ -209,7 +209,7 @@ fn conform(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     }
 }
 
-async fn adopt(
+async fn register_in_journal(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
     entry: &KeyInLane,

@@ -3,8 +3,8 @@
 //! The list of calls stands here once. Whoever watches, times or holds them back implements
 //! [`ScheduleDecorator`].
 
+use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
-use super::room::{Full, MemoryUse, Room};
 use super::wake::Wake;
 use super::{
     Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
@@ -61,12 +61,15 @@ pub trait ScheduleDecorator: Send + Sync + 'static {
         self.inner().clock()
     }
 
-    /// See [`ScheduleLeases::admit`].
+    /// See [`ScheduleLeases::reserve_memory`].
     ///
     /// # Errors
     /// As there.
-    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        self.inner().admit(notification)
+    fn reserve_memory(
+        &self,
+        notification: &Notification,
+    ) -> Result<MemoryReservation, MemoryLimitReached> {
+        self.inner().reserve_memory(notification)
     }
 }
 
@@ -97,8 +100,11 @@ impl<Decorator: ScheduleDecorator> ScheduleLeases for Decorator {
         self.inner().limits()
     }
 
-    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        ScheduleDecorator::admit(self, notification)
+    fn reserve_memory(
+        &self,
+        notification: &Notification,
+    ) -> Result<MemoryReservation, MemoryLimitReached> {
+        ScheduleDecorator::reserve_memory(self, notification)
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {

@@ -102,7 +102,7 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     } else {
         &[][..]
     };
-    let mut bytes = Vec::with_capacity(room_without_body(notification) + body.len());
+    let mut bytes = Vec::with_capacity(estimated_bytes_without_body(notification) + body.len());
     bytes.extend_from_slice(&encode_header(entry));
     bytes.extend_from_slice(&lane_len.to_be_bytes());
     bytes.extend_from_slice(lane);
@@ -114,11 +114,11 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
 
 /// About how many bytes an entry takes, its body included.
 #[must_use]
-pub fn room(entry: &Entry) -> usize {
-    room_without_body(&entry.notification) + entry.notification.body.held_len()
+pub fn estimated_bytes(entry: &Entry) -> usize {
+    estimated_bytes_without_body(&entry.notification) + entry.notification.body.held_len()
 }
 
-fn room_without_body(notification: &Notification) -> usize {
+fn estimated_bytes_without_body(notification: &Notification) -> usize {
     let lane = notification.lane.as_str().len();
     let url = notification.destination.as_str().len();
     HEADER_BYTES + lane + url + notification.headers.bytes() + 192

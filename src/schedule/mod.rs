@@ -23,9 +23,9 @@ pub mod envelope;
 pub mod error;
 pub mod lease;
 pub mod memory;
+pub mod memory_budget;
 pub mod recoverable;
 pub mod redis;
-pub mod room;
 pub mod wake;
 pub mod watched;
 
@@ -39,8 +39,8 @@ use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
+use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
-use room::{Full, MemoryUse, Room};
 use std::sync::Arc;
 use wake::Wake;
 
@@ -64,7 +64,7 @@ pub const CHANGE_LEASE_MS: i64 = 8_000;
 /// For how long it is remembered of a key that is not here that nobody knows what became of a change of
 /// it, in milliseconds. No call to a journal takes nearly as long, so a change that was not written by
 /// then never is, unless the server that makes it is suspended for so long.
-pub const DOUBT_MS: i64 = 3_600_000;
+pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 
 /// What a registration found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,9 +150,12 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     /// written down, and kept until it is in. Always granted where others hold the entries.
     ///
     /// # Errors
-    /// [`Full`] if the entries take all the memory that they may.
-    fn admit(&self, _notification: &Notification) -> Result<Room, Full> {
-        Ok(Room::boundless())
+    /// [`MemoryLimitReached`] if the entries take all the memory that they may.
+    fn reserve_memory(
+        &self,
+        _notification: &Notification,
+    ) -> Result<MemoryReservation, MemoryLimitReached> {
+        Ok(MemoryReservation::unlimited())
     }
 
     /// Adds an entry, unless one of its key is here.

@@ -2,7 +2,7 @@
 //! and answered.
 
 use super::decorator::{ScheduleCall, ScheduleDecorator};
-use super::room::{Full, Room};
+use super::memory_budget::{MemoryLimitReached, MemoryReservation};
 use super::{Schedule, ScheduleError};
 use crate::domain::notification::Notification;
 use crate::health::{CallResult, Health, Store, Work};
@@ -93,12 +93,15 @@ impl ScheduleDecorator for WatchedSchedule {
         result
     }
 
-    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        let admitted = self.schedule.admit(notification);
-        if let Err(full) = &admitted {
+    fn reserve_memory(
+        &self,
+        notification: &Notification,
+    ) -> Result<MemoryReservation, MemoryLimitReached> {
+        let reserved = self.schedule.reserve_memory(notification);
+        if let Err(full) = &reserved {
             let call = self.health.begin(Store::Schedule, Work::Accept);
             call.ended(CallResult::Failed(full.to_string()));
         }
-        admitted
+        reserved
     }
 }

@@ -74,21 +74,21 @@ impl Service {
         let started = Instant::now();
         // One whose replies did not come may have a lease, which it alone gets again.
         let mut request = self.unanswered().remove(key);
-        let mut in_doubt = request.is_some();
+        let mut may_have_lease = request.is_some();
         let leased = loop {
             let before = match self.recorded(key).await {
                 Ok(Some(before)) => before,
                 Ok(None) => break Ok(Leasing::Missing),
                 Err(error) => break Err(error),
             };
-            if !change.is_allowed(before.state) && !in_doubt {
+            if !change.is_allowed(before.state) && !may_have_lease {
                 break Ok(Leasing::Refused(Box::new(before)));
             }
             let request = request.get_or_insert_with(|| LeaseRequest::new(before.key_in_lane()));
             request.known = self.has_journal().then(|| known(&before));
             let may_wait = started.elapsed() <= LONGEST_LEASE_WAIT;
             let leased = with_timeout(self.schedule.lease_one(request)).await;
-            in_doubt &= leased.is_err();
+            may_have_lease &= leased.is_err();
             match leased {
                 Ok(LeasedOne::Leased(lease)) => {
                     break Ok(Leasing::Held(HeldLease::Entry(lease), Box::new(before)));
@@ -107,16 +107,16 @@ impl Service {
                 }
                 // The reply may have been lost: asked again, the same lease is given again.
                 Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) if may_wait => {
-                    in_doubt = true;
+                    may_have_lease = true;
                 }
                 Err(error) => {
-                    in_doubt = true;
+                    may_have_lease = true;
                     break Err(error.into());
                 }
             }
             tokio::time::sleep(ASK_AGAIN).await;
         };
-        if in_doubt && let Some(request) = request {
+        if may_have_lease && let Some(request) = request {
             self.clone().give_back(request);
         }
         leased

@@ -24,7 +24,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::health::{Health, HealthReport, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
-use crate::schedule::room::Full;
+use crate::schedule::memory_budget::MemoryLimitReached;
 use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule, ScheduleError};
 use crate::telemetry::metrics::Metrics;
 use locks::KeyLocks;
@@ -81,7 +81,7 @@ pub enum ServiceError {
     NoJournal,
     /// Too much is pending; nothing was done. Asking again helps once something was delivered.
     #[error(transparent)]
-    Full(#[from] Full),
+    Full(#[from] MemoryLimitReached),
     /// The cursor is not one that a list gave.
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,

@@ -39,11 +39,11 @@ impl Service {
         let fresh = Snapshot::of_new(&notification, progress);
         let entry = Entry::scheduled(notification.clone(), progress);
         // Kept until it is in the schedule.
-        let room = self.schedule.admit(&notification);
-        let mut known = match (&self.recorder, room) {
+        let reserved = self.schedule.reserve_memory(&notification);
+        let mut known = match (&self.recorder, reserved) {
             // What is known already takes no more.
             (_, Err(full)) => self.recorded(&notification.key).await?.ok_or(full)?,
-            (Some(recorder), Ok(_room)) => {
+            (Some(recorder), Ok(_reserved)) => {
                 let registering = Registering {
                     notification,
                     progress,
@@ -59,7 +59,7 @@ impl Service {
                     RegisterResult::Existing(snapshot) => *snapshot,
                 }
             }
-            (None, Ok(_room)) => match self.schedule_new(entry).await? {
+            (None, Ok(_reserved)) => match self.schedule_new(entry).await? {
                 Registered::Created => return Ok(RegisterReply::Created(fresh)),
                 Registered::Existing(found) => snapshot_of(*found),
             },

@@ -7,7 +7,7 @@
 //!   or set back to an older copy (`write_counters`). The call is refused.
 //! * A new connection leads to another run of the Redis server than before: it was restarted, and may have
 //!   come back without its last writes (`server_run`).
-//! * A script finds something missing: an entry, a lane, a lease (`damaged` in `lua/common.lua`). It goes on
+//! * A script finds something missing: an entry, a lane, a lease (`note_damage` in `lua/common.lua`). It goes on
 //!   with the rest.
 //!
 //! Redis itself keeps the state (`whole`, `loading`, `damaged`, `restarted`, ...) in its `meta` hash, so all

@@ -4,7 +4,7 @@
 use crate::domain::body::Body;
 use crate::domain::notification::Notification;
 use crate::schedule::Entry;
-use crate::schedule::room::Ledger;
+use crate::schedule::memory_budget::MemoryBudget;
 use std::sync::Arc;
 
 /// A body is held for a first attempt that is due within this, in milliseconds.
@@ -25,29 +25,33 @@ pub(super) enum HeldBodies {
 impl HeldBodies {
     /// Leaves the body of an entry that comes in to the journal, unless it is small or needed soon, and
     /// there is room.
-    pub(super) fn lighten(self, ledger: &Ledger, entry: &mut Entry, now_ms: i64) {
+    pub(super) fn leave_unneeded(self, budget: &MemoryBudget, entry: &mut Entry, now_ms: i64) {
         let is_first = entry.progress.attempts == 0;
         let is_soon = entry.progress.next_due_ms() <= now_ms.saturating_add(SOON_MS);
         if is_first && is_soon {
-            if !ledger.has_room_for_body(entry.notification.body.held_len()) {
-                self.leave(&mut entry.notification);
+            if !budget.can_hold_body(entry.notification.body.held_len()) {
+                self.leave_to_journal(&mut entry.notification);
             }
         } else {
-            self.keep_small(ledger, &mut entry.notification);
+            self.leave_unless_small(budget, &mut entry.notification);
         }
     }
 
     /// Leaves the body of a notification that waits for a later attempt to the journal, unless it is small
-    /// and there is room. Of a notification that is not counted in the ledger.
-    pub(super) fn keep_small(self, ledger: &Ledger, notification: &mut Arc<Notification>) {
+    /// and there is room. Of a notification that is not counted in the budget.
+    pub(super) fn leave_unless_small(
+        self,
+        budget: &MemoryBudget,
+        notification: &mut Arc<Notification>,
+    ) {
         let bytes = notification.body.held_len();
-        if bytes > SMALL_BYTES || !ledger.has_room_for_waiting_body(bytes) {
-            self.leave(notification);
+        if bytes > SMALL_BYTES || !budget.can_hold_waiting_body(bytes) {
+            self.leave_to_journal(notification);
         }
     }
 
     /// Leaves a body to the journal, if there is one.
-    pub(super) fn leave(self, notification: &mut Arc<Notification>) {
+    pub(super) fn leave_to_journal(self, notification: &mut Arc<Notification>) {
         match (self, &notification.body) {
             (Self::LeftToJournal, Body::Here(bytes)) => {
                 let body = Body::InJournal(bytes.len());

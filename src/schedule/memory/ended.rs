@@ -10,7 +10,7 @@ pub(super) struct EndedEntries {
     /// When it ended, and who.
     dead: BTreeSet<(i64, Key)>,
     /// When to forget it, and who.
-    fading: BTreeSet<(i64, Key)>,
+    expiring: BTreeSet<(i64, Key)>,
 }
 
 impl EndedEntries {
@@ -23,20 +23,20 @@ impl EndedEntries {
     }
 
     pub(super) fn expire_at(&mut self, forget_ms: i64, key: Key) {
-        self.fading.insert((forget_ms, key));
+        self.expiring.insert((forget_ms, key));
     }
 
     pub(super) fn cancel_expiry(&mut self, forget_ms: i64, key: &Key) {
-        self.fading.remove(&(forget_ms, key.clone()));
+        self.expiring.remove(&(forget_ms, key.clone()));
     }
 
     /// The next key whose time is over; it is not kept here any more.
     pub(super) fn forget(&mut self, now_ms: i64) -> Option<Key> {
-        let (forget_ms, _) = self.fading.first()?;
+        let (forget_ms, _) = self.expiring.first()?;
         if *forget_ms > now_ms {
             return None;
         }
-        self.fading.pop_first().map(|(_, key)| key)
+        self.expiring.pop_first().map(|(_, key)| key)
     }
 
     pub(super) fn dead_count(&self) -> usize {
@@ -44,7 +44,7 @@ impl EndedEntries {
     }
 
     pub(super) fn count(&self) -> usize {
-        self.dead.len() + self.fading.len()
+        self.dead.len() + self.expiring.len()
     }
 
     /// The dead after `cursor`, newest first, `limit` at most, and the cursor of the next page.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LaneTurn {
     at_ms: i64,
-    turn: u64,
+    number: u64,
 }
 
 /// One lane.
@@ -27,7 +27,7 @@ struct Queue {
     lane: Arc<Lane>,
     waiting: BTreeSet<Timed>,
     leases: usize,
-    place: Option<LaneTurn>,
+    turn: Option<LaneTurn>,
 }
 
 /// All lanes that have entries waiting or leases out.
@@ -36,12 +36,12 @@ pub(super) struct Lanes {
     cap: usize,
     lanes: HashMap<Arc<Lane>, Queue>,
     order: BTreeMap<LaneTurn, Arc<Lane>>,
-    turns: u64,
+    next_number: u64,
 }
 
 /// Why a lane's place is looked at again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Because {
+enum LaneEvent {
     /// What waits in it or is leased from it has changed.
     Changed,
     /// It had its turn.
@@ -54,59 +54,59 @@ impl Lanes {
             cap,
             lanes: HashMap::new(),
             order: BTreeMap::new(),
-            turns: 0,
+            next_number: 0,
         }
     }
 
     /// Lets an entry wait in its lane until it is due.
-    pub(super) fn wait(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
+    pub(super) fn add_waiting(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         if !self.lanes.contains_key(lane) {
             let lane = Arc::new(lane.clone());
             let queue = Queue {
                 lane: lane.clone(),
                 waiting: BTreeSet::new(),
                 leases: 0,
-                place: None,
+                turn: None,
             };
             self.lanes.insert(lane, queue);
         }
         let at_ms = due_ms;
         self.queue(lane).waiting.insert(Timed { at_ms, name });
-        self.place(lane, now_ms, Because::Changed);
+        self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Takes an entry out of its lane, due or not.
-    pub(super) fn withdraw(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
+    pub(super) fn remove_waiting(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         let at_ms = due_ms;
         self.queue(lane).waiting.remove(&Timed { at_ms, name });
-        self.place(lane, now_ms, Because::Changed);
+        self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Takes an entry out of its lane for a lease, due or not and whatever the cap.
-    pub(super) fn take(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
+    pub(super) fn start_lease(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         self.queue(lane).leases += 1;
-        self.withdraw(lane, name, due_ms, now_ms);
+        self.remove_waiting(lane, name, due_ms, now_ms);
     }
 
     /// A lease from this lane is over.
-    pub(super) fn free(&mut self, lane: &Lane, now_ms: i64) {
+    pub(super) fn end_lease(&mut self, lane: &Lane, now_ms: i64) {
         self.queue(lane).leases -= 1;
-        self.place(lane, now_ms, Because::Changed);
+        self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Serves the lane whose turn it is: takes up to `most` and [`PER_VISIT`] of its due entries
     /// for leases. `None` if no lane is due.
     pub(super) fn visit(&mut self, most: usize, now_ms: i64) -> Option<Vec<Timed>> {
-        let (place, lane) = self.order.first_key_value()?;
-        if place.at_ms > now_ms {
+        let (turn, lane) = self.order.first_key_value()?;
+        if turn.at_ms > now_ms {
             return None;
         }
         let lane = lane.clone();
         let cap = self.cap;
         let queue = self.queue(&lane);
-        let room = cap.saturating_sub(queue.leases).min(PER_VISIT).min(most);
-        let mut taken = Vec::with_capacity(room);
-        while taken.len() < room
+        let free = cap.saturating_sub(queue.leases).min(PER_VISIT).min(most);
+        let mut taken = Vec::with_capacity(free);
+        while taken.len() < free
             && queue
                 .waiting
                 .first()
@@ -115,13 +115,13 @@ impl Lanes {
             taken.extend(queue.waiting.pop_first());
         }
         queue.leases += taken.len();
-        self.place(&lane, now_ms, Because::Served);
+        self.reorder(&lane, now_ms, LaneEvent::Served);
         Some(taken)
     }
 
     /// When a lane next has something to do.
     pub(super) fn next_ms(&self) -> Option<i64> {
-        self.order.first_key_value().map(|(place, _)| place.at_ms)
+        self.order.first_key_value().map(|(turn, _)| turn.at_ms)
     }
 
     /// How many leases a lane has out.
@@ -136,33 +136,33 @@ impl Lanes {
     }
 
     /// Puts a lane where it belongs in the order, or drops it if nothing is left of it.
-    fn place(&mut self, lane: &Lane, now_ms: i64, because: Because) {
+    fn reorder(&mut self, lane: &Lane, now_ms: i64, event: LaneEvent) {
         let cap = self.cap;
-        let turn = self.turns;
+        let number = self.next_number;
         let queue = self.queue(lane);
         let head_ms = queue.waiting.first().map(|head| head.at_ms);
         let wanted = match head_ms {
-            Some(head_ms) if queue.leases < cap => Some(match queue.place {
-                Some(place) if because == Because::Changed && keeps(place, head_ms, now_ms) => {
-                    place
+            Some(head_ms) if queue.leases < cap => Some(match queue.turn {
+                Some(turn) if event == LaneEvent::Changed && keeps_turn(turn, head_ms, now_ms) => {
+                    turn
                 }
                 Some(_) | None => LaneTurn {
                     at_ms: head_ms.max(now_ms),
-                    turn,
+                    number,
                 },
             }),
             Some(_) | None => None,
         };
         let gone = head_ms.is_none() && queue.leases == 0;
         let name = queue.lane.clone();
-        let before = std::mem::replace(&mut queue.place, wanted);
+        let before = std::mem::replace(&mut queue.turn, wanted);
         if before != wanted {
-            if let Some(place) = before {
-                self.order.remove(&place);
+            if let Some(turn) = before {
+                self.order.remove(&turn);
             }
-            if let Some(place) = wanted {
-                self.order.insert(place, name);
-                self.turns += 1;
+            if let Some(turn) = wanted {
+                self.order.insert(turn, name);
+                self.next_number += 1;
             }
         }
         if gone {
@@ -173,8 +173,8 @@ impl Lanes {
 
 /// Whether a lane that was not served stays where it is: it is due and waits for its turn, or its
 /// first entry is due when it was before.
-fn keeps(place: LaneTurn, head_ms: i64, now_ms: i64) -> bool {
-    place.at_ms == head_ms || (place.at_ms <= now_ms && head_ms <= now_ms)
+fn keeps_turn(turn: LaneTurn, head_ms: i64, now_ms: i64) -> bool {
+    turn.at_ms == head_ms || (turn.at_ms <= now_ms && head_ms <= now_ms)
 }
 
 #[cfg(test)]
@@ -209,13 +209,13 @@ mod tests {
     fn nothing_is_left_of_a_lane_that_is_done_with() {
         let shop = Lane::from_name("https://shop.example");
         let mut lanes = Lanes::new(1);
-        lanes.wait(&shop, named("1"), 5, 0);
-        lanes.wait(&shop, named("2"), 9, 0);
-        lanes.withdraw(&shop, named("2"), 9, 0);
+        lanes.add_waiting(&shop, named("1"), 5, 0);
+        lanes.add_waiting(&shop, named("2"), 9, 0);
+        lanes.remove_waiting(&shop, named("2"), 9, 0);
         assert_eq!(lanes.visit(9, 4), None);
         assert_eq!(lanes.visit(9, 5).map(|taken| taken.len()), Some(1));
         assert_eq!((lanes.leases(&shop), lanes.lanes.len()), (1, 1));
-        lanes.free(&shop, 5);
+        lanes.end_lease(&shop, 5);
         assert_eq!((lanes.lanes.len(), lanes.order.len()), (0, 0));
         assert_eq!(lanes.next_ms(), None);
     }

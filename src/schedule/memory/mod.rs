@@ -12,20 +12,22 @@
 
 mod bodies;
 mod by_key;
-mod doubts;
 mod ended;
 mod lanes;
 mod state;
 #[cfg(test)]
 mod tests;
+mod unknown_changes;
 
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::schedule::memory_budget::{
+    MemoryBudget, MemoryLimitReached, MemoryReservation, MemoryUse,
+};
 use crate::schedule::recoverable::Recoverable;
-use crate::schedule::room::{Full, Ledger, MemoryUse, Room};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
     Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
@@ -43,7 +45,7 @@ pub struct MemorySchedule {
     limits: Limits,
     wake: Wake,
     state: Mutex<MemoryState>,
-    ledger: Arc<Ledger>,
+    budget: Arc<MemoryBudget>,
 }
 
 /// What a schedule in memory may take unless configured otherwise, in bytes.
@@ -68,13 +70,13 @@ impl MemorySchedule {
         memory_bytes: usize,
         bodies: HeldBodies,
     ) -> Self {
-        let ledger = Ledger::new(memory_bytes);
+        let budget = MemoryBudget::new(memory_bytes);
         Self {
             clock,
             limits,
             wake: Wake::default(),
-            state: Mutex::new(MemoryState::new(limits, bodies, ledger.clone())),
-            ledger,
+            state: Mutex::new(MemoryState::new(limits, bodies, budget.clone())),
+            budget,
         }
     }
 
@@ -116,8 +118,11 @@ impl ScheduleLeases for MemorySchedule {
         self.limits
     }
 
-    fn admit(&self, notification: &Notification) -> Result<Room, Full> {
-        self.ledger.admit(notification)
+    fn reserve_memory(
+        &self,
+        notification: &Notification,
+    ) -> Result<MemoryReservation, MemoryLimitReached> {
+        self.budget.reserve(notification)
     }
 
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError> {
@@ -186,13 +191,13 @@ impl ScheduleReads for MemorySchedule {
     }
 
     fn memory(&self) -> Option<MemoryUse> {
-        Some(self.ledger.memory())
+        Some(self.budget.memory())
     }
 
     async fn check(&self) -> Result<(), ScheduleError> {
         drop(self.state()?);
-        let room = self.ledger.check();
-        room.map_err(|full| ScheduleError::Unavailable(full.to_string()))
+        let checked = self.budget.check();
+        checked.map_err(|full| ScheduleError::Unavailable(full.to_string()))
     }
 }
 

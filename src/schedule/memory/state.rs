@@ -8,15 +8,15 @@ mod reads;
 
 use super::bodies::HeldBodies;
 use super::by_key::{ByKey, Timed};
-use super::doubts::UnknownChanges;
 use super::ended::EndedEntries;
 use super::lanes::Lanes;
+use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
 use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
-use crate::schedule::room::Ledger;
+use crate::schedule::memory_budget::MemoryBudget;
 use crate::schedule::{
     Claimed, Entry, Lease, Limits, PROMPT_MS, Registered, Restored, Settled, Settlement,
 };
@@ -35,13 +35,13 @@ const MOST_FORGOTTEN: usize = 256;
 #[derive(Debug)]
 struct Job {
     entry: Entry,
-    /// The lease that is out.
+    /// The lease in force.
     lease: Option<LeaseInForce>,
     /// Its place among all entries.
-    place: usize,
+    scan_slot: usize,
 }
 
-/// A lease that is out.
+/// A lease in force.
 #[derive(Debug, Clone, Copy)]
 struct LeaseInForce {
     expiry: Expiry,
@@ -64,37 +64,37 @@ enum Holder {
 pub(super) struct MemoryState {
     limits: Limits,
     bodies: HeldBodies,
-    ledger: Arc<Ledger>,
+    budget: Arc<MemoryBudget>,
     jobs: HashMap<ByKey, Job>,
     /// All entries, each in a place that it keeps, for scans.
-    places: Slab<ByKey>,
+    scan_slots: Slab<ByKey>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
     /// Leases on keys of which nothing is here. What is put in takes its lease over.
     reserved: HashMap<Key, LeaseInForce>,
     /// When each of them ends.
-    reservations: BTreeSet<(i64, Key)>,
+    reservation_expiries: BTreeSet<(i64, Key)>,
     /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
     /// change: it may still be written.
-    in_doubt: UnknownChanges,
+    unknown_changes: UnknownChanges,
     ended: EndedEntries,
     /// The number of the next lease.
     number: u16,
 }
 
 impl MemoryState {
-    pub(super) fn new(limits: Limits, bodies: HeldBodies, ledger: Arc<Ledger>) -> Self {
+    pub(super) fn new(limits: Limits, bodies: HeldBodies, budget: Arc<MemoryBudget>) -> Self {
         Self {
             limits,
             bodies,
-            ledger,
+            budget,
             jobs: HashMap::new(),
-            places: Slab::new(),
+            scan_slots: Slab::new(),
             lanes: Lanes::new(limits.lane_cap),
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
-            reservations: BTreeSet::new(),
-            in_doubt: UnknownChanges::default(),
+            reservation_expiries: BTreeSet::new(),
+            unknown_changes: UnknownChanges::default(),
             ended: EndedEntries::default(),
             number: 0,
         }
@@ -105,41 +105,42 @@ impl MemoryState {
             return Registered::Existing(Box::new(found));
         }
         entry.verify |= now_ms > entry.notification.registered_ms + PROMPT_MS;
-        self.put(entry, now_ms);
+        self.insert(entry, now_ms);
         Registered::Created
     }
 
     /// Adds an entry; one whose key is leased by hand waits for that lease.
-    fn put(&mut self, mut entry: Entry, now_ms: i64) {
+    fn insert(&mut self, mut entry: Entry, now_ms: i64) {
         let key = &entry.notification.key;
         let reserved = self.reserved.remove_entry(key);
-        if self.in_doubt.remove(key) {
+        if self.unknown_changes.remove(key) {
             entry = to_recheck(entry);
         }
-        let Some((key, out)) = reserved else {
-            self.add(entry, now_ms);
+        let Some((key, in_force)) = reserved else {
+            self.insert_waiting(entry, now_ms);
             return;
         };
-        self.reservations.remove(&(out.expiry.at_ms, key));
+        self.reservation_expiries
+            .remove(&(in_force.expiry.at_ms, key));
         entry.verify = true;
-        let name = self.keep(entry, Some(out), now_ms);
-        let at_ms = out.expiry.at_ms;
+        let name = self.store(entry, Some(in_force), now_ms);
+        let at_ms = in_force.expiry.at_ms;
         self.leases.insert(Timed { at_ms, name });
     }
 
-    fn add(&mut self, entry: Entry, now_ms: i64) {
-        self.wait(&entry, now_ms);
-        self.keep(entry, None, now_ms);
+    fn insert_waiting(&mut self, entry: Entry, now_ms: i64) {
+        self.add_to_lane(&entry, now_ms);
+        self.store(entry, None, now_ms);
     }
 
-    fn keep(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> ByKey {
-        self.bodies.lighten(&self.ledger, &mut entry, now_ms);
-        self.ledger.add(&entry.notification);
+    fn store(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> ByKey {
+        self.bodies.leave_unneeded(&self.budget, &mut entry, now_ms);
+        self.budget.add(&entry.notification);
         let name = ByKey::of(&entry.notification);
         let job = Job {
             entry,
             lease,
-            place: self.places.insert(name.clone()),
+            scan_slot: self.scan_slots.insert(name.clone()),
         };
         self.jobs.insert(name.clone(), job);
         name
@@ -150,7 +151,7 @@ impl MemoryState {
         for entry in entries {
             match self.jobs.get_mut(&entry.notification.key) {
                 None => {
-                    self.put(entry.clone(), now_ms);
+                    self.insert(entry.clone(), now_ms);
                     restored.missing += 1;
                 }
                 Some(job)
@@ -160,17 +161,17 @@ impl MemoryState {
                 {
                     let due_ms = job.entry.progress.next_due_ms();
                     let mut entry = entry.clone();
-                    self.bodies.leave(&mut entry.notification);
-                    self.ledger.remove(&job.entry.notification);
-                    self.ledger.add(&entry.notification);
+                    self.bodies.leave_to_journal(&mut entry.notification);
+                    self.budget.remove(&job.entry.notification);
+                    self.budget.add(&entry.notification);
                     let before = std::mem::replace(&mut job.entry, entry.clone());
                     job.entry.verify |= before.verify;
                     job.entry.raise_fence |= before.raise_fence;
                     job.entry.interrupted_ms = before.interrupted_ms;
                     let lane = &entry.notification.lane;
                     let name = ByKey::of(&entry.notification);
-                    self.lanes.withdraw(lane, name, due_ms, now_ms);
-                    self.wait(&entry, now_ms);
+                    self.lanes.remove_waiting(lane, name, due_ms, now_ms);
+                    self.add_to_lane(&entry, now_ms);
                     restored.moved += 1;
                 }
                 Some(_) => {}
@@ -189,12 +190,12 @@ impl MemoryState {
             };
             for Timed { name, .. } in taken {
                 let expiry = self.expiry(now_ms + self.limits.lease_ms);
-                let out = LeaseInForce {
+                let in_force = LeaseInForce {
                     expiry,
                     holder: Holder::Attempt,
                     counted: true,
                 };
-                leases.push(self.lease(name, out));
+                leases.push(self.give_lease(name, in_force));
             }
         }
         Claimed {
@@ -208,8 +209,8 @@ impl MemoryState {
         let Some(job) = self.jobs.get_mut(key) else {
             return Settled::Lost;
         };
-        let out = match job.lease {
-            Some(out) if out.expiry == lease.expiry() => out,
+        let in_force = match job.lease {
+            Some(in_force) if in_force.expiry == lease.expiry() => in_force,
             Some(_) | None => return Settled::Lost,
         };
         job.lease = None;
@@ -220,13 +221,13 @@ impl MemoryState {
         });
         match settlement {
             Settlement::Again(progress) => {
-                let mut left = notification.clone();
-                self.ledger.remove(&notification);
-                self.bodies.keep_small(&self.ledger, &mut left);
-                self.ledger.add(&left);
-                job.entry = Entry::scheduled(left, progress);
+                let mut lighter = notification.clone();
+                self.budget.remove(&notification);
+                self.bodies.leave_unless_small(&self.budget, &mut lighter);
+                self.budget.add(&lighter);
+                job.entry = Entry::scheduled(lighter, progress);
                 let entry = job.entry.clone();
-                self.wait(&entry, now_ms);
+                self.add_to_lane(&entry, now_ms);
             }
             Settlement::Recheck => {
                 if job.entry.state == State::Scheduled {
@@ -234,11 +235,11 @@ impl MemoryState {
                     job.entry.raise_fence = true;
                 }
                 let entry = job.entry.clone();
-                self.put_back(&entry, now_ms);
+                self.return_entry(&entry, now_ms);
             }
             Settlement::Release => {
                 let entry = job.entry.clone();
-                self.put_back(&entry, now_ms);
+                self.return_entry(&entry, now_ms);
             }
             Settlement::End {
                 end,
@@ -246,34 +247,34 @@ impl MemoryState {
                 ended_ms,
             } => self.end(key, end, progress, ended_ms),
         }
-        if out.counted {
-            self.lanes.free(&notification.lane, now_ms);
+        if in_force.counted {
+            self.lanes.end_lease(&notification.lane, now_ms);
         }
         Settled::Done
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<Expiry> {
         let name = ByKey::of(&lease.entry.notification);
-        let out = self.jobs.get(name.key())?.lease?;
-        if out.expiry != lease.expiry() {
+        let in_force = self.jobs.get(name.key())?.lease?;
+        if in_force.expiry != lease.expiry() {
             return None;
         }
         self.leases.remove(&Timed {
-            at_ms: out.expiry.at_ms,
+            at_ms: in_force.expiry.at_ms,
             name: name.clone(),
         });
         let expiry = Expiry {
             at_ms: now_ms + self.limits.lease_ms,
-            ..out.expiry
+            ..in_force.expiry
         };
-        self.lease(name, LeaseInForce { expiry, ..out });
+        self.give_lease(name, LeaseInForce { expiry, ..in_force });
         Some(expiry)
     }
 
     /// When there is next something to claim: a lane is due, or a lease expires.
     pub(super) fn next_ms(&self) -> Option<i64> {
         let expires_ms = self.leases.first().map(|lease| lease.at_ms);
-        let reserved_ms = self.reservations.first().map(|(at_ms, _)| *at_ms);
+        let reserved_ms = self.reservation_expiries.first().map(|(at_ms, _)| *at_ms);
         [self.lanes.next_ms(), expires_ms, reserved_ms]
             .into_iter()
             .flatten()
@@ -281,7 +282,7 @@ impl MemoryState {
     }
 
     /// Puts an entry back to where it was before it was leased.
-    fn put_back(&mut self, entry: &Entry, now_ms: i64) {
+    fn return_entry(&mut self, entry: &Entry, now_ms: i64) {
         let key = &entry.notification.key;
         match (entry.state, entry.ended_ms) {
             (State::Dead, Some(ended_ms)) => self.ended.park(ended_ms, key.clone()),
@@ -289,7 +290,7 @@ impl MemoryState {
                 self.ended.expire_at(self.forget_ms(ended_ms), key.clone());
             }
             (State::Scheduled, _) | (State::Delivered | State::Dead | State::Cancelled, None) => {
-                self.wait(entry, now_ms);
+                self.add_to_lane(entry, now_ms);
             }
         }
     }
@@ -298,13 +299,13 @@ impl MemoryState {
         ended_ms.saturating_add(self.limits.remember_ms.unwrap_or(0))
     }
 
-    fn wait(&mut self, entry: &Entry, now_ms: i64) {
+    fn add_to_lane(&mut self, entry: &Entry, now_ms: i64) {
         let Entry {
             notification,
             progress,
             ..
         } = entry;
-        self.lanes.wait(
+        self.lanes.add_waiting(
             &notification.lane,
             ByKey::of(notification),
             progress.next_due_ms(),
@@ -320,14 +321,14 @@ impl MemoryState {
     }
 
     /// Puts a lease on an entry that has just left where it waited.
-    fn lease(&mut self, name: ByKey, out: LeaseInForce) -> Lease {
+    fn give_lease(&mut self, name: ByKey, in_force: LeaseInForce) -> Lease {
         let job = self
             .jobs
             .get_mut(name.key())
             .expect("invariant: what waits in a lane has its entry here");
-        job.lease = Some(out);
-        let lease = Lease::granted(job.entry.clone(), out.expiry);
-        let at_ms = out.expiry.at_ms;
+        job.lease = Some(in_force);
+        let lease = Lease::granted(job.entry.clone(), in_force.expiry);
+        let at_ms = in_force.expiry.at_ms;
         self.leases.insert(Timed { at_ms, name });
         lease
     }
@@ -343,7 +344,7 @@ impl MemoryState {
             }
         }
         for _ in 0..MOST_RETURNED {
-            match self.reservations.first() {
+            match self.reservation_expiries.first() {
                 Some((at_ms, key)) if *at_ms <= now_ms => {
                     let key = key.clone();
                     self.return_if_expired(&key, now_ms);
@@ -355,23 +356,24 @@ impl MemoryState {
 
     /// Ends the lease on an entry or a key if its time is over.
     fn return_if_expired(&mut self, key: &Key, now_ms: i64) {
-        let is_over = |out: &LeaseInForce| out.expiry.at_ms <= now_ms;
+        let is_over = |in_force: &LeaseInForce| in_force.expiry.at_ms <= now_ms;
         let Some(job) = self.jobs.get_mut(key) else {
-            if let Some(out) = self.reserved.get(key).filter(|out| is_over(out)) {
-                self.reservations.remove(&(out.expiry.at_ms, key.clone()));
+            if let Some(in_force) = self.reserved.get(key).filter(|in_force| is_over(in_force)) {
+                self.reservation_expiries
+                    .remove(&(in_force.expiry.at_ms, key.clone()));
                 self.reserved.remove(key);
-                self.in_doubt.add(key.clone(), now_ms);
+                self.unknown_changes.add(key.clone(), now_ms);
             }
             return;
         };
-        let Some(out) = job.lease.filter(is_over) else {
+        let Some(in_force) = job.lease.filter(is_over) else {
             return;
         };
         job.lease = None;
-        let at_ms = out.expiry.at_ms;
+        let at_ms = in_force.expiry.at_ms;
         if job.entry.state == State::Scheduled {
             job.entry.verify = true;
-            match out.holder {
+            match in_force.holder {
                 Holder::Change(_) => job.entry.raise_fence = true,
                 Holder::Attempt => {
                     job.entry.interrupted_ms = Some(at_ms - self.limits.lease_ms);
@@ -381,9 +383,9 @@ impl MemoryState {
         let entry = job.entry.clone();
         let name = ByKey::of(&entry.notification);
         self.leases.remove(&Timed { at_ms, name });
-        self.put_back(&entry, now_ms);
-        if out.counted {
-            self.lanes.free(&entry.notification.lane, now_ms);
+        self.return_entry(&entry, now_ms);
+        if in_force.counted {
+            self.lanes.end_lease(&entry.notification.lane, now_ms);
         }
     }
 
@@ -393,8 +395,8 @@ impl MemoryState {
                 return;
             };
             if let Some(job) = self.jobs.remove(&key) {
-                self.ledger.remove(&job.entry.notification);
-                self.places.remove(job.place);
+                self.budget.remove(&job.entry.notification);
+                self.scan_slots.remove(job.scan_slot);
             }
         }
     }
@@ -404,9 +406,9 @@ impl MemoryState {
         let Some(mut job) = self.jobs.remove(key) else {
             return;
         };
-        self.ledger.remove(&job.entry.notification);
+        self.budget.remove(&job.entry.notification);
         let Some(remember_ms) = self.limits.remember_ms else {
-            self.places.remove(job.place);
+            self.scan_slots.remove(job.scan_slot);
             return;
         };
         let mut notification = job.entry.notification;
@@ -423,9 +425,9 @@ impl MemoryState {
             ended_ms: Some(ended_ms),
             ..Entry::scheduled(notification.clone(), progress)
         };
-        self.ledger.add(&notification);
+        self.budget.add(&notification);
         let name = ByKey::of(&notification);
-        self.places[job.place] = name.clone();
+        self.scan_slots[job.scan_slot] = name.clone();
         self.jobs.insert(name, job);
     }
 }

@@ -169,28 +169,32 @@ async fn bodies_take_half_of_the_limit_at_most() {
 }
 
 #[tokio::test]
-async fn room_is_promised_once_and_comes_back() {
+async fn memory_is_reserved_once_and_is_freed_again() {
     let (_, schedule) = schedule(10_000);
     let given = entry("1", 60_000);
-    let mut rooms = Vec::new();
-    let full = loop {
-        match schedule.admit(&given.notification) {
-            Ok(room) => rooms.push(room),
-            Err(full) => break full,
+    let mut reservations = Vec::new();
+    let refused = loop {
+        match schedule.reserve_memory(&given.notification) {
+            Ok(reservation) => reservations.push(reservation),
+            Err(refused) => break refused,
         }
     };
-    assert_eq!(full.limit, 10_000);
-    assert!((5..20).contains(&rooms.len()), "{}", rooms.len());
-    rooms.pop();
-    let room = schedule
-        .admit(&given.notification)
-        .expect("one was given back");
-    // It is in: what was promised is counted as taken.
+    assert_eq!(refused.limit, 10_000);
+    assert!(
+        (5..20).contains(&reservations.len()),
+        "{}",
+        reservations.len()
+    );
+    reservations.pop();
+    let reservation = schedule
+        .reserve_memory(&given.notification)
+        .expect("one was dropped");
+    // The entry is counted instead of the reservation.
     let before = schedule.memory().expect("in memory").taken;
     schedule.register(given.clone()).await.expect("new");
-    drop(room);
+    drop(reservation);
     assert_eq!(schedule.memory().expect("in memory").taken, before);
-    drop(rooms);
+    drop(reservations);
     assert!(schedule.memory().expect("in memory").taken > 0);
 
     // However it leaves.

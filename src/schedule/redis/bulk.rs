@@ -147,7 +147,7 @@ fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places
         let mut bytes = 0;
         let many = places.iter().take(MOST_RESTORED).take_while(|place| {
             let fits = bytes < MOST_RESTORED_BYTES;
-            bytes += envelope::room(&entries[**place]);
+            bytes += envelope::estimated_bytes(&entries[**place]);
             fits
         });
         let (part, rest) = places.split_at(many.count());

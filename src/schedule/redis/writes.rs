@@ -46,7 +46,7 @@ impl Settling {
     /// About how many bytes it sends.
     fn weigh(&self) -> usize {
         match self {
-            Self::Reservation(_, Reservation::Put(entry)) => envelope::room(entry) + 512,
+            Self::Reservation(_, Reservation::Put(entry)) => envelope::estimated_bytes(entry) + 512,
             Self::Lease(..)
             | Self::Reservation(_, Reservation::Forget | Reservation::Recheck)
             | Self::Defer(..) => 512,

@@ -42,7 +42,7 @@ impl Service {
     ) -> ChangeStep {
         let journal = recorder.journal();
         if let HeldLease::Entry(lease) = &held
-            && let Err(error) = self.note_interruption(recorder, lease, &before).await
+            && let Err(error) = self.record_interruption(recorder, lease, &before).await
         {
             self.release(held).await;
             return ChangeStep::answered(Err(error));
@@ -132,7 +132,7 @@ impl Service {
             // The journal has it. The server that has the lease now may have asked the journal before that,
             // and a change that was written late lies before what the reconciler reads.
             (Ok(Settled::Lost), State::Scheduled) => {
-                self.put_back(journal, &asked.key).await;
+                self.restore(journal, &asked.key).await;
                 ChangeStep::answered(answer)
             }
             (Err(error), State::Scheduled) => ChangeStep::answered(Err(error)),
@@ -141,7 +141,7 @@ impl Service {
 
     /// Puts into the schedule what is pending in the journal, as far as the schedule does not have it.
     /// A failure is left to the sweep.
-    async fn put_back(&self, journal: &dyn JournalReads, key: &Key) {
+    async fn restore(&self, journal: &dyn JournalReads, key: &Key) {
         let Ok(Some(pending)) = with_timeout(journal.pending(key)).await else {
             return;
         };
@@ -156,7 +156,7 @@ impl Service {
 
     /// Writes down that an attempt may have been made whose lease expired before its outcome was known:
     /// once it is called off or begun anew, nobody else would.
-    async fn note_interruption(
+    async fn record_interruption(
         &self,
         recorder: &Recorder,
         lease: &Lease,

@@ -14,8 +14,8 @@ use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::{
-    CHANGE_LEASE_MS, DOUBT_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered,
-    Reservation, Settled, Settlement,
+    CHANGE_LEASE_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
+    Settled, Settlement, UNKNOWN_CHANGE_MS,
 };
 use std::sync::Arc;
 
@@ -517,30 +517,30 @@ async fn put_envelope(scene: &Scene, key: &Key, envelope: &[u8]) {
 }
 
 #[tokio::test]
-async fn what_was_in_doubt_is_not_remembered_for_ever() {
+async fn an_unknown_change_is_not_remembered_for_ever() {
     let scene = scene(LIMITS).await;
     let fixture = &scene.fixture;
     let changing = "{rb:0}:changing";
-    let doubt = async |id: &str| {
+    let end_unknown = async |id: &str| {
         let lease = fixture.reserve(id).await;
         let ended = fixture.end_reservation(&lease, Reservation::Recheck).await;
         assert_eq!(ended, Settled::Done);
     };
     for number in 0..20 {
-        doubt(&format!("old-{number}")).await;
+        end_unknown(&format!("old-{number}")).await;
     }
     assert_eq!(scene.ask::<u64>(&["HLEN", changing]).await, 20);
     // A lease that is out is none of them, however long it has been.
     scene.command(&["HSET", changing, "t/held", "1e9:7"]).await;
-    scene.clock.turn_to(START_MS + DOUBT_MS);
-    doubt("in time").await;
+    scene.clock.turn_to(START_MS + UNKNOWN_CHANGE_MS);
+    end_unknown("in time").await;
     assert_eq!(scene.ask::<u64>(&["HLEN", changing]).await, 22);
-    scene.clock.turn_to(START_MS + DOUBT_MS + 1);
+    scene.clock.turn_to(START_MS + UNKNOWN_CHANGE_MS + 1);
     let forgotten = async {
         let mut number = 0;
         while scene.ask::<u64>(&["HLEN", changing]).await > 2 + number {
             number += 1;
-            doubt(&format!("new-{number}")).await;
+            end_unknown(&format!("new-{number}")).await;
         }
     };
     within("the old ones to be forgotten", forgotten).await;

@@ -7,7 +7,6 @@
 mod by_hand;
 mod claiming;
 mod damage;
-mod doubting;
 mod ending;
 mod fairness;
 mod fixture;
@@ -26,6 +25,7 @@ mod registering;
 mod reserving;
 mod restoring;
 mod steps;
+mod unknown_changes;
 mod waking;
 
 /// Puts the whole contract to one implementation.
@@ -122,12 +122,12 @@ macro_rules! each_entry {
                 of_concurrent_a_registration_waits_or_is_leased,
                 many_reservations_end_and_expire,
             }
-            doubting {
+            unknown_changes {
                 what_waited_for_a_change_of_unknown_end_is_fenced,
                 what_comes_after_a_change_of_unknown_end_is_fenced,
                 what_is_fenced_once_is_not_fenced_again,
                 a_change_of_unknown_end_is_told_to_the_next_but_one,
-                a_change_of_known_end_ends_the_doubt,
+                after_a_change_of_known_end_none_is_unknown,
             }
             restoring {
                 what_is_missing_is_put_back,

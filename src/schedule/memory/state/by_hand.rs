@@ -23,34 +23,37 @@ impl MemoryState {
         let is_pending = entry.state == State::Scheduled;
         let name = ByKey::of(&entry.notification);
         match job.lease {
-            Some(out) if out.holder == Holder::Attempt => return LeasedOne::InFlight,
-            Some(out) if out.holder != Holder::Change(request.id()) => return LeasedOne::Changing,
-            Some(out) => {
-                let (at_ms, name) = (out.expiry.at_ms, name.clone());
+            Some(in_force) if in_force.holder == Holder::Attempt => return LeasedOne::InFlight,
+            Some(in_force) if in_force.holder != Holder::Change(request.id()) => {
+                return LeasedOne::Changing;
+            }
+            Some(in_force) => {
+                let (at_ms, name) = (in_force.expiry.at_ms, name.clone());
                 self.leases.remove(&Timed { at_ms, name });
-                if is_pending && !out.counted {
-                    self.wait(&entry, now_ms);
-                    self.take(&entry, now_ms);
+                if is_pending && !in_force.counted {
+                    self.add_to_lane(&entry, now_ms);
+                    self.remove_for_lease(&entry, now_ms);
                 }
             }
-            None => self.take(&entry, now_ms),
+            None => self.remove_for_lease(&entry, now_ms),
         }
-        let out = LeaseInForce {
+        let in_force = LeaseInForce {
             expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
             holder: Holder::Change(request.id()),
             counted: is_pending,
         };
-        LeasedOne::Leased(Box::new(self.lease(name, out)))
+        LeasedOne::Leased(Box::new(self.give_lease(name, in_force)))
     }
 
     /// Takes an entry away from where it waits or is remembered, for a lease.
-    fn take(&mut self, entry: &Entry, now_ms: i64) {
+    fn remove_for_lease(&mut self, entry: &Entry, now_ms: i64) {
         let notification = &entry.notification;
         match (entry.state, entry.ended_ms) {
             (State::Scheduled, _) => {
                 let due_ms = entry.progress.next_due_ms();
                 let name = ByKey::of(notification);
-                self.lanes.take(&notification.lane, name, due_ms, now_ms);
+                self.lanes
+                    .start_lease(&notification.lane, name, due_ms, now_ms);
             }
             (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {
@@ -66,9 +69,10 @@ impl MemoryState {
         let key = &request.entry.key;
         let holder = Holder::Change(request.id());
         match (self.reserved.get(key), request.known) {
-            (Some(out), _) if out.holder != holder => return LeasedOne::Changing,
-            (Some(out), _) => {
-                self.reservations.remove(&(out.expiry.at_ms, key.clone()));
+            (Some(in_force), _) if in_force.holder != holder => return LeasedOne::Changing,
+            (Some(in_force), _) => {
+                self.reservation_expiries
+                    .remove(&(in_force.expiry.at_ms, key.clone()));
             }
             (None, None) => return LeasedOne::Missing,
             (None, Some(known)) if now_ms <= known.registered_ms + ARRIVAL_MS => {
@@ -76,16 +80,17 @@ impl MemoryState {
             }
             (None, Some(_)) => {}
         }
-        // Whoever ends it in doubt says so again.
-        self.in_doubt.remove(key);
+        // If this change ends unknown too, its end adds the key again.
+        self.unknown_changes.remove(key);
         let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
-        self.reservations.insert((expiry.at_ms, key.clone()));
-        let out = LeaseInForce {
+        self.reservation_expiries
+            .insert((expiry.at_ms, key.clone()));
+        let in_force = LeaseInForce {
             expiry,
             holder,
             counted: false,
         };
-        self.reserved.insert(key.clone(), out);
+        self.reserved.insert(key.clone(), in_force);
         LeasedOne::Reserved(LeaseToken::granted(request.entry.clone(), expiry))
     }
 
@@ -96,42 +101,42 @@ impl MemoryState {
         now_ms: i64,
     ) -> Settled {
         let key = lease.key();
-        let is_it = |out: &LeaseInForce| out.expiry == lease.expiry();
-        let waits = |job: &Job| {
-            let is_it = job
+        let is_same = |in_force: &LeaseInForce| in_force.expiry == lease.expiry();
+        let waits_for_it = |job: &Job| {
+            let is_same = job
                 .lease
                 .as_ref()
-                .is_some_and(|out| is_it(out) && !out.counted);
-            is_it && job.entry.state == State::Scheduled
+                .is_some_and(|in_force| is_same(in_force) && !in_force.counted);
+            is_same && job.entry.state == State::Scheduled
         };
         let arrived = match self.jobs.get(key) {
-            Some(job) if waits(job) => self.jobs.remove(key),
+            Some(job) if waits_for_it(job) => self.jobs.remove(key),
             Some(_) => return Settled::Lost,
-            None if self.reserved.get(key).is_some_and(is_it) => None,
+            None if self.reserved.get(key).is_some_and(is_same) => None,
             None => return Settled::Lost,
         };
         let at_ms = lease.expiry().at_ms;
         if let Some(job) = &arrived {
             let name = ByKey::of(&job.entry.notification);
             self.leases.remove(&Timed { at_ms, name });
-            self.places.remove(job.place);
-            self.ledger.remove(&job.entry.notification);
+            self.scan_slots.remove(job.scan_slot);
+            self.budget.remove(&job.entry.notification);
         } else {
             self.reserved.remove(key);
-            self.reservations.remove(&(at_ms, key.clone()));
+            self.reservation_expiries.remove(&(at_ms, key.clone()));
         }
         let entry = match reservation {
             Reservation::Put(entry) => Some(*entry),
             Reservation::Forget => None,
             Reservation::Recheck => {
                 if arrived.is_none() {
-                    self.in_doubt.add(key.clone(), now_ms);
+                    self.unknown_changes.add(key.clone(), now_ms);
                 }
                 arrived.map(|job| to_recheck(job.entry))
             }
         };
         if let Some(entry) = entry {
-            self.add(entry, now_ms);
+            self.insert_waiting(entry, now_ms);
         }
         Settled::Done
     }

@@ -36,14 +36,14 @@ impl MemoryState {
             None => 0,
         };
         let end = start.saturating_add(limit.max(1));
-        let holdings = (start..end.min(self.places.capacity()))
-            .filter_map(|place| self.places.get(place))
+        let holdings = (start..end.min(self.scan_slots.capacity()))
+            .filter_map(|slot| self.scan_slots.get(slot))
             .filter_map(|name| {
                 let notification = &self.jobs.get(name.key())?.entry.notification;
                 Some((notification.key_in_lane(), self.holding(name.key())?))
             })
             .collect();
-        let next = (end < self.places.capacity()).then(|| end.to_string());
+        let next = (end < self.scan_slots.capacity()).then(|| end.to_string());
         Ok(Scanned { holdings, next })
     }
 

@@ -1,6 +1,6 @@
--- check: whether changes can be made here, by making one that nobody minds, and whether the keys that
--- registering, claiming and settling work with are of the types they should be of: `check_in` finds that
--- of `meta`, and each of the others answers with an error if somebody has overwritten it.
+-- check: whether this server accepts changes and the keys have the right types. `check_in` makes a
+-- harmless change, which also checks the type of `meta`. Each command below fails if another client has
+-- overwritten its key with another type.
 --
 -- Reply  now, writes
 

@@ -1,21 +1,22 @@
 -- claim: returns expired leases to their lanes, then leases due entries, lane by lane in turn.
 --
--- ARGV   6 most leases to give
+-- ARGV   6 maximum number of leases to give
 --        7 how long a lease lasts, ms
---        8 most entries for one visit of a lane
+--        8 maximum number of entries for one visit of a lane
 --        9 how long ended entries are remembered, ms; '' if they are not
---       10 most bytes of envelopes to give, and to return
---       11 most expired leases to return and ended entries to forget
---       12 where this instance's last claim is written down
---       13 the number of this claim: if its reply got lost, what it gave is given again
+--       10 maximum bytes of envelopes to give, and to return
+--       11 maximum number of expired leases to return, and of ended entries to forget
+--       12 the key that stores this instance's last claim
+--       13 the number of this claim: a claim that is repeated because its reply was lost has the same one,
+--          and gives the same leases
 -- Reply  now, writes, when to claim next (-1: nothing known), whether something is missing here that
---        no instance repairs yet (1 or 0), when something was found to be missing (0: nothing is, and calls whose
---        lease was lost then have ended), the expiry of the leases given, then for each lease: key,
---        envelope
--- Keeps  no lane gets more than the cap; an entry that was returned is marked, with the start of its
---        lease, so that the journal is asked before it is sent again.
+--        no instance repairs yet (1 or 0), when something was found to be missing (0: nothing is missing,
+--        and attempts whose lease was lost have ended), the expiry of the leases given, then for each
+--        lease: key, envelope
+-- Keeps  no lane has more leases than the cap. An entry whose lease expired gets flags and the start
+--        of that lease, so that the journal is asked before it is sent again.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
@@ -24,7 +25,7 @@ local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]),
 local RECORD, number = ARGV[12], ARGV[13]
 local reply
 
--- Fills in what every reply begins with.
+-- Fills in the first items of every reply.
 local function finish()
   local known = call('HMGET', META, 'state', 'lost')
   reply[3] = next_claim()
@@ -35,7 +36,7 @@ local function finish()
   return reply
 end
 
--- Gives what this claim gave when it was made for the first time, as far as those leases are in force.
+-- Gives the leases again that this claim gave the first time, if they are still in force.
 local function give_again(before)
   local given_until = tonumber(before.expiry)
   local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
@@ -49,12 +50,12 @@ local function give_again(before)
         reply[#reply + 1] = envelope
         most = most - 1
       else
-        -- Fewer are asked for by now: nobody has heard of the others.
+        -- This call asks for fewer. The others are returned: no instance knows that it has them.
         local lane = lane_of(envelope)
-        put_back(key, envelope)
-        of_lane('ZREM', LEASED .. lane, key)
+        return_entry(key, envelope)
+        call_on_lane('ZREM', LEASED .. lane, key)
         call('ZREM', LEASES, key)
-        place(lane, NOW_US)
+        place_lane(lane, NOW_US)
       end
     end
   end
@@ -77,11 +78,11 @@ local function forget_ended()
   end
 end
 
--- Ends the leases of a lane that have expired. They were returned before, unless there were too many or
--- `leases` has lost them. `out` is how many leases the lane has, and so is what this says.
-local function end_expired(lane, out)
+-- Ends the expired leases of a lane that `return_expired` did not return: there were too many, or
+-- `leases` has lost them. `lease_count` is the number of its leases before; the result is that after.
+local function end_expired(lane, lease_count)
   local first = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
-  if not first[1] or not is_over(first[2]) then return out end
+  if not first[1] or not is_over(first[2]) then return lease_count end
   local old = call('ZRANGEBYSCORE', LEASED .. lane, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
   for i = 1, #old, 2 do
     local key, expiry = old[i], call('ZSCORE', LEASES, old[i])
@@ -90,8 +91,8 @@ local function end_expired(lane, out)
     else
       local envelope = call('HGET', JOBS, key)
       if readable(envelope) and lane_of(envelope) == lane and is_pending(envelope)
-          and not of_lane('ZSCORE', LANE .. lane, key) then
-        if not expiry then damaged() end
+          and not call_on_lane('ZSCORE', LANE .. lane, key) then
+        if not expiry then note_damage() end
         return_lease(key, tonumber(expiry or old[i + 1]), lease_ms)
       else
         call('ZREM', LEASED .. lane, key)
@@ -103,7 +104,7 @@ end
 
 local expiry, given_keys, leases
 
--- Leases these entries of a lane, and says how many of them there are.
+-- Leases these entries of a lane. The result is how many were there.
 local function give(lane, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local leased = {}
@@ -119,40 +120,41 @@ local function give(lane, keys)
       given_keys[#given_keys + 1] = keys[i]
       bytes_left = bytes_left - #envelope
     else
-      damaged()
+      note_damage()
     end
   end
-  if leased[1] then of_lane('ZADD', LEASED .. lane, unpack(leased)) end
+  if leased[1] then call_on_lane('ZADD', LEASED .. lane, unpack(leased)) end
   call('ZREM', LANE .. lane, unpack(keys))
   return #leased / 2
 end
 
--- A lane that has something to give and is not nearly full has its leases looked at now and then only.
-local looks = tonumber(number) % 8 == 0
+-- If a lane has due entries and is not nearly full, its leases are checked only at every eighth claim.
+local checks_leases = tonumber(number) % 8 == 0
 
--- Gives what a lane has due, as far as its cap and this claim allow. `tail` is its place in the order after
--- that.
+-- Gives the due entries of a lane, within its cap and the maximum of this claim. `tail` is the lane's
+-- score in `lanes` after that.
 local function visit_lane(lane, tail)
-  local out = of_lane('ZCARD', LEASED .. lane)
-  local looked = out > 0 and (looks or out + visit > CAP)
-  if looked then out = end_expired(lane, out) end
-  local room = math.min(visit, CAP - out, most)
+  local lease_count = call_on_lane('ZCARD', LEASED .. lane)
+  local checked = lease_count > 0 and (checks_leases or lease_count + visit > CAP)
+  if checked then lease_count = end_expired(lane, lease_count) end
+  local free_leases = math.min(visit, CAP - lease_count, most)
   local keys = {}
-  if room > 0 then
-    keys = of_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, room)
+  if free_leases > 0 then
+    keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
   end
-  if not keys[1] and out > 0 and not looked then out = end_expired(lane, out) end
+  if not keys[1] and lease_count > 0 and not checked then lease_count = end_expired(lane, lease_count) end
   local given = 0
   if keys[1] then
     given = give(lane, keys)
     most = most - given
-  elseif out == 0 and call('EXISTS', LANE .. lane) == 0 then
-    damaged() -- it would not be in the order without anything waiting or leased
+  elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
+    note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
-  place(lane, tail, 'served', out + given, out == 0 and tonumber(expiry) or nil)
+  place_lane(lane, tail, 'served', lease_count + given, lease_count == 0 and tonumber(expiry) or nil)
 end
 
--- Visits the lanes whose turn has come. One that was served goes behind all of them, by a microsecond.
+-- Visits the lanes whose turn has come. A lane that was served gets a score one microsecond after the last
+-- of them.
 local function visit_lanes()
   local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local tail = math.max(NOW_US, tonumber(last[2] or 0))
@@ -189,10 +191,10 @@ reply, given_keys, leases = { NOW, WRITES, 0, 0, 0, expiry }, {}, {}
 visit_lanes()
 if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 
--- Without a lane, nothing should be pending.
+-- If no lane is in `lanes`, no entry may be pending.
 if not earliest() then
   local elsewhere = call('ZCARD', DEAD) + call('ZCARD', ENDED) + call('ZCARD', LEASES)
-  if call('HLEN', JOBS) > elsewhere then damaged() end
+  if call('HLEN', JOBS) > elsewhere then note_damage() end
 end
 
 if given_keys[1] then

@@ -1,9 +1,9 @@
--- directory: writes down in which partition the lane of a key lies, each only if what is there is what the
--- caller has seen. Only where there is no journal, and in the partition that the key's own name decides.
+-- directory: writes down which partition has the lane of a key, if the stored text is the one that the
+-- caller has read. Used only without a journal, in the partition that the key's own name decides.
 --
--- ARGV   6 onwards, for each: key; the text that must be there, '' for none; the number of the partition
---        to be written down, with the time, '' to remove what is there
--- Reply  now, writes, then for each: 1 if it was done, else the text that is there, '' for none
+-- ARGV   6 onwards, for each key: key; the expected text, '' for none; the number of the partition to
+--        write down (the time is added), '' to remove the text
+-- Reply  now, writes, then for each key: 1 if it was done, else the stored text, '' for none
 
 local lost = check_in()
 if lost then return lost end
@@ -14,7 +14,7 @@ for i = 6, #ARGV, 3 do
   local key, expected, partition = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local here = call('HGET', DIRECTORY, key) or ''
   if here ~= expected then
-    -- A repetition of a call whose reply was lost finds its own text, and is answered like any other.
+    -- A call that is repeated because its reply was lost finds its own text. It gets the same answer.
     reply[#reply + 1] = here
   else
     if partition == '' then

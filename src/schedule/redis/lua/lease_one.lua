@@ -1,23 +1,24 @@
--- lease_one: leases one notification for a change by hand, due or not and whatever its lane's cap.
+-- lease_one: leases one notification for a change by hand, even if it is not due or its lane is full.
 --
 -- ARGV   6 how long the lease lasts, ms
 --        7 key
---        8 until when the caller waits: a call that arrives later does nothing
+--        8 until when the caller waits: a call that runs later does nothing
 --        9 how long the lease of an attempt lasts, ms
---       10 how long after it was accepted a notification may be on its way here, ms
---       11 when it was accepted, by the journal; '' if that was not asked
+--       10 how long after it was accepted a notification may still be on its way here, ms
+--       11 when it was accepted, by the journal; '' if the journal was not asked
 --       12 when it is due, by the journal; '' if it has ended
 --       13 the number of this request
---       14 '1' if the entry is to be brought to where the journal stands, and nothing is changed there
+--       14 '1' for a repair: the entry gets the state in the journal, and the journal is not changed
 --       15 by how much the clock of a Redis that takes over may be behind the one before, ms
--- Reply  now, writes, then 'leased', expiry, envelope | 'reserved', expiry: nothing is here, and what is
---        put in meanwhile waits | 'in_flight' | 'changing', by another instance | 'may_be_in_flight':
---        its lease may have been lost | 'expected': its registration may be on its way | 'missing' |
---        'late'
--- Keeps  a request that has it already gets it again: its reply was lost. What may be in flight has the
---        journal asked before it is sent: the caller may know that it has ended, and cannot remove it.
+-- Reply  now, writes, then 'leased', expiry, envelope | 'reserved', expiry: there is no entry, and one
+--        that is put in meanwhile waits for the lease | 'in_flight' | 'changing': another request has the
+--        lease | 'may_be_in_flight': the lease of an attempt may have been lost | 'expected': the
+--        registration may be on its way | 'missing' | 'late'
+-- Keeps  a request that has the lease already gets it again: its reply was lost. Before an entry that may
+--        be in flight is sent, the journal is asked: the caller may know that it has ended, and cannot
+--        remove it without the lease.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
@@ -27,12 +28,12 @@ if NOW > tonumber(ARGV[8]) then return { NOW, WRITES, 'late' } end
 local envelope = call('HGET', JOBS, key)
 if envelope and not readable(envelope) then
   envelope = false
-  damaged()
+  note_damage()
 end
 local expiry = call('ZSCORE', LEASES, key)
 if envelope and not expiry then
-  expiry = of_lane('ZSCORE', LEASED .. lane_of(envelope), key)
-  if expiry then damaged() end
+  expiry = call_on_lane('ZSCORE', LEASED .. lane_of(envelope), key)
+  if expiry then note_damage() end
 end
 if expiry and is_over(expiry) then
   return_lease(key, tonumber(expiry), lease_ms)
@@ -44,15 +45,15 @@ elseif expiry then
 end
 
 if envelope and not expiry and is_pending(envelope)
-    and not of_lane('ZSCORE', LANE .. lane_of(envelope), key) then
-  damaged() -- its lease is gone, or its lane is
+    and not call_on_lane('ZSCORE', LANE .. lane_of(envelope), key) then
+  note_damage() -- its lease is missing, or its lane is
 end
 
 local data_lost = tonumber(call('HGET', META, 'lost') or nil)
 if ARGV[14] ~= '1' and data_lost and not expiry and NOW < data_lost + lease_ms then
   local due = tonumber(ARGV[12])
   if envelope and is_pending(envelope) then
-    -- Either may be older than the other: what Redis holds may be set back.
+    -- Redis may have been set back to an older copy, so either time may be the older one.
     due = math.min(due or math.huge, next_due(envelope))
   elseif envelope then
     due = nil
@@ -74,9 +75,9 @@ call('ZADD', LEASES, expiry, key)
 if not envelope then return { NOW, WRITES, 'reserved', expiry } end
 local lane = lane_of(envelope)
 if is_pending(envelope) then
-  of_lane('ZADD', LEASED .. lane, expiry, key)
-  of_lane('ZREM', LANE .. lane, key)
-  place(lane, 0)
+  call_on_lane('ZADD', LEASED .. lane, expiry, key)
+  call_on_lane('ZREM', LANE .. lane, key)
+  place_lane(lane, 0)
 else
   call('ZREM', DEAD, key)
   call('ZREM', ENDED, key)

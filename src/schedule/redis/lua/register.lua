@@ -1,15 +1,15 @@
--- register: adds entries, each unless one of its key is here.
+-- register: adds entries, except those whose key has an entry already.
 --
 -- ARGV   6 channel that wakes the other instances
---        7 how long after it was accepted an entry is certainly new, ms; 0: not even then. Later, the
+--        7 how long after it was accepted an entry is certainly new, ms; 0 for never. After that, the
 --          journal must be asked before it is sent: another instance may have put it here, sent and
 --          forgotten it, or changed it by hand
 --        8 how long after it was accepted an entry may still be added, ms; '' for any time. The directory
---          keeps its key free for it that long (directory.rs)
+--          reserves its key for that long (directory.rs)
 --        then for each entry: key, lane, due, when it was accepted, envelope
--- Reply  now, writes, then for each entry: 0 if it was added, -1 if it came too late, else the envelope that
---        is here and whether it is leased (1 or 0)
--- Keeps  what is put in under a lease waits for that lease.
+-- Reply  now, writes, then for each entry: 0 if it was added, -1 if it came too late, else the envelope
+--        that is here and whether it is leased (1 or 0)
+-- Keeps  an entry whose key is leased waits for the end of that lease.
 
 local lost = check_in()
 if lost then return lost end
@@ -27,7 +27,7 @@ for n, key in ipairs(keys) do
   if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
   local lease = leases[n]
   if changing[n] and not lease and not readable(call('HGET', JOBS, key)) then
-    envelope = marked(key, envelope, true)
+    envelope = with_required_checks(key, envelope, true)
   end
   local late = arrival and NOW > accepted + arrival
   local added = not late and not lease and call('HSETNX', JOBS, key, envelope) == 1
@@ -37,9 +37,9 @@ for n, key in ipairs(keys) do
   elseif added or (not lease and not readable(here)) then
     if not added then
       call('HSET', JOBS, key, envelope)
-      damaged()
+      note_damage()
     end
-    of_lane('ZADD', LANE .. lane, due, key)
+    call_on_lane('ZADD', LANE .. lane, due, key)
     touched[lane] = true
     reply[#reply + 1] = 0
   elseif readable(here) then
@@ -51,7 +51,7 @@ for n, key in ipairs(keys) do
   end
 end
 for lane in pairs(touched) do
-  place(lane, 0)
+  place_lane(lane, 0)
 end
 publish_if_earlier(before, ARGV[6])
 return reply

@@ -1,14 +1,15 @@
--- renew: lets a lease that is in force begin anew.
+-- renew: extends a lease that is in force by its full time.
 --
 -- ARGV   6 how long it lasts from now, ms
 --        7 key
 --        8 lane
 --        9 expiry of the lease
 -- Reply  now, writes, then the new expiry, or 0 if the lease is not the one in force
--- Keeps  a lost lease changes nothing. A lease keeps its number when it is renewed, so one that ends
---        later and has this number is this one renewed, by a call whose reply got lost.
+-- Keeps  a lost lease changes nothing. A lease keeps its number (the last three digits) when it is renewed.
+--        So a lease with this number and a later expiry is the same lease, renewed by a call whose reply
+--        was lost.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
@@ -21,5 +22,5 @@ if not same_number or held < wanted or (held > wanted and held - lease_ms * 1000
 end
 local renewed = text_of((NOW + lease_ms) * 1000 + wanted % 1000)
 call('ZADD', LEASES, renewed, key)
-of_lane('ZADD', LEASED .. lane, renewed, key)
+call_on_lane('ZADD', LEASED .. lane, renewed, key)
 return { NOW, WRITES, renewed }

@@ -1,16 +1,16 @@
--- restore: puts entries back that the journal holds pending.
+-- restore: puts entries back that are pending in the journal.
 --
 -- ARGV   6 channel that wakes the other instances
 --        then for each entry: key, lane, due, when it was accepted, envelope; no key twice
--- Reply  now, writes, how many were missing (or waited where nothing brings them up), how many stood
---        elsewhere
--- Keeps  a lease that is out stays out. What stood elsewhere has the journal asked before it is
---        sent, so it does no harm if the journal was read before the entry's latest step.
+-- Reply  now, writes, how many were missing (or waited where no claim finds them), how many had other
+--        progress
+-- Keeps  a leased entry is not changed. An entry that had other progress gets the journal asked before it
+--        is sent, so no harm is done if the journal was read before the entry's latest step.
 
 local lost = check_in()
 if lost then return lost end
 
--- One call for many entries, wherever there can be: a million are put back this way, and each call
+-- One call for many entries where possible: a million entries are put back this way, and a call from Lua
 -- costs more than its work.
 local keys = {}
 for i = 7, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
@@ -19,15 +19,15 @@ local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))
 
 local before = earliest()
-local missing, moved, touched, fresh, added, soonest = 0, 0, {}, {}, {}, {}
+local missing, moved, touched, new_jobs, added, soonest = 0, 0, {}, {}, {}, {}
 for n, key in ipairs(keys) do
   local held, i = found[n], 5 * n + 2
   local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
   if not readable(held) then
     missing = missing + 1
-    envelope = marked(key, envelope, changing[n] and not leases[n])
+    envelope = with_required_checks(key, envelope, changing[n] and not leases[n])
     if leases[n] then envelope = with_flags(envelope, VERIFY) end
-    fresh[#fresh + 1], fresh[#fresh + 2] = key, envelope
+    new_jobs[#new_jobs + 1], new_jobs[#new_jobs + 2] = key, envelope
     if not leases[n] then
       local list, at = added[lane] or {}, tonumber(due)
       list[#list + 1], list[#list + 2] = due, key
@@ -35,36 +35,36 @@ for n, key in ipairs(keys) do
       if not soonest[lane] or at < soonest[lane] then soonest[lane] = at end
     end
   elseif is_pending(held) and not leases[n] then
-    local stranded = not comes_up(key, lane)
+    local unclaimable = not is_claimable(key, lane)
     local progress = string.sub(held, SERIES, RETRY_AT + 7)
-    if stranded or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
-      if not stranded or not lease_of(key, lane) then
-        if stranded then missing = missing + 1 else moved = moved + 1 end
-        call('HSET', JOBS, key, marked(key, envelope, changing[n], held))
-        of_lane('ZADD', LANE .. lane, due, key)
+    if unclaimable or progress ~= string.sub(envelope, SERIES, RETRY_AT + 7) then
+      if not unclaimable or not lease_of(key, lane) then
+        if unclaimable then missing = missing + 1 else moved = moved + 1 end
+        call('HSET', JOBS, key, with_required_checks(key, envelope, changing[n], held))
+        call_on_lane('ZADD', LANE .. lane, due, key)
         touched[lane] = true
       end
     end
   end
 end
 
-if fresh[1] then
-  call('HSET', JOBS, unpack(fresh))
+if new_jobs[1] then
+  call('HSET', JOBS, unpack(new_jobs))
   local lanes = {}
   for lane, list in pairs(added) do
-    of_lane('ZADD', LANE .. lane, unpack(list))
+    call_on_lane('ZADD', LANE .. lane, unpack(list))
     lanes[#lanes + 1] = lane
   end
   if lanes[1] then
-    -- A lane that stands no later than what came into it stays where it is.
-    local stands = call('ZMSCORE', LANES, unpack(lanes))
+    -- A lane whose score is no later than the first entry added to it keeps that score.
+    local current = call('ZMSCORE', LANES, unpack(lanes))
     for n, lane in ipairs(lanes) do
-      if not stands[n] or tonumber(stands[n]) > soonest[lane] * 1000 then touched[lane] = true end
+      if not current[n] or tonumber(current[n]) > soonest[lane] * 1000 then touched[lane] = true end
     end
   end
 end
 for lane in pairs(touched) do
-  place(lane, 0)
+  place_lane(lane, 0)
 end
 publish_if_earlier(before, ARGV[6])
 return { NOW, WRITES, missing, moved }

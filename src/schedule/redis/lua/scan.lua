@@ -1,9 +1,9 @@
--- scan: a stretch of what is here, without its content. Only reads.
+-- scan: a part of all entries, without their content. Only reads.
 --
--- ARGV   6 where to go on, '0' at first
---        7 about how many
--- Reply  now, where to go on ('0': that was all), then for each: key, lane, the header of its envelope,
---        whether it is leased (1 or 0). What cannot be read is left out.
+-- ARGV   6 the cursor, '0' at first
+--        7 about how many entries to read
+-- Reply  now, the next cursor ('0': that was all), then for each entry: key, lane, the header of its
+--        envelope, whether it is leased (1 or 0). An entry that cannot be read is left out.
 
 local found = call('HSCAN', JOBS, ARGV[6], 'COUNT', ARGV[7])
 local reply = { NOW, found[1] }

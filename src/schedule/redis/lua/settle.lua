@@ -1,32 +1,32 @@
--- settle: what becomes of leased entries, and of leased keys of which nothing was here; each only if
--- its lease is the one in force.
+-- settle: ends leases on entries, and on keys that had no entry; each only if its lease is the one in
+-- force.
 --
 -- ARGV   6 channel that wakes the other instances
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
 --        instant, bytes
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
---        release   back to where it was
---        recheck   likewise, but the journal must be asked, and fenced, before it is sent; where
---                  nothing is here of a key, before what is put in next is sent
+--        release   back to where it was before it was leased
+--        recheck   as release, but the journal must be asked, and fenced, before it is sent; if the key has
+--                  no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: it cannot be read
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
---        park      dead since the instant, kept whole; the bytes are its header
+--        park      dead since the instant, kept with its body; the bytes are its header
 -- Reply  now, writes, when to claim next (-1: nothing known), then for
---        each: 1 done, 0 lost, 2 its entry is not here: it is still leased, and wants a `put`
--- Keeps  a lost lease changes nothing, and one of the batch nothing of the others.
+--        each: 1 done, 0 lease lost, 2 its entry is not here: it is still leased, and the caller must `put` it
+-- Keeps  a lost lease changes nothing, and does not affect the others of the batch.
 --
--- What can be said to Redis at once for the whole batch is: most of the time here is spent between
--- Lua and Redis. No list gets longer than two per item of a batch, far below what unpack can take.
+-- Commands are collected for the whole batch where possible: most of the time here is spent on calls
+-- from Lua to Redis. No list has more than two items per settlement, far below the limit of unpack.
 
-go_ahead_when_full()
+allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
 local before = earliest()
-local reply, back = { NOW, WRITES, 0 }, {}
-local given, gone, written, ended, doubts = {}, {}, {}, {}, {}
+local reply, settled_by_lane = { NOW, WRITES, 0 }, {}
+local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
 
 local asked = {}
 for i = 7, #ARGV, 6 do asked[#asked + 1] = ARGV[i] end
@@ -37,17 +37,17 @@ for n = 1, #asked do
   local i = 7 + (n - 1) * 6
   local key, lane, expiry = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
-  local held = in_force[n]
+  local current = in_force[n]
   if verb == 'put' then lane = lane_of(bytes) end
-  if not held and lane ~= '' then
-    held = of_lane('ZSCORE', LEASED .. lane, key)
-    if held and tonumber(held) == expiry and not settled[key] then damaged() end
+  if not current and lane ~= '' then
+    current = call_on_lane('ZSCORE', LEASED .. lane, key)
+    if current and tonumber(current) == expiry and not settled[key] then note_damage() end
   end
   local done = 0
-  if held and not settled[key] and tonumber(held) == expiry then
+  if current and not settled[key] and tonumber(current) == expiry then
     done = 1
     if verb == 'forget' then
-      gone[#gone + 1] = key
+      forgotten[#forgotten + 1] = key
     elseif verb == 'remember' then
       written[#written + 1] = key
       written[#written + 1] = bytes
@@ -55,44 +55,44 @@ for n = 1, #asked do
       ended[#ended + 1] = key
     elseif verb == 'put' then
       call('HSET', JOBS, key, bytes)
-      put_back(key, bytes)
+      return_entry(key, bytes)
     else
       local envelope = call('HGET', JOBS, key)
       if not readable(envelope) then
         if lane ~= '' then
-          damaged()
+          note_damage()
           done = 2
         elseif verb == 'defer' then
-          damaged()
+          note_damage()
         else
-          doubts[#doubts + 1] = key
+          unknown[#unknown + 1] = key
         end
       elseif verb == 'release' or verb == 'recheck' then
         if verb == 'recheck' and is_pending(envelope) then
           envelope = with_flags(envelope, VERIFY, FENCE)
           call('HSET', JOBS, key, envelope)
         end
-        put_back(key, envelope)
+        return_entry(key, envelope)
         if lane == '' then lane = lane_of(envelope) end
       elseif verb == 'defer' then
         lane = lane_of(envelope)
-        of_lane('ZADD', LANE .. lane, at, key)
+        call_on_lane('ZADD', LANE .. lane, at, key)
       else
         call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
         if verb == 'park' then
           call('ZADD', DEAD, at, key)
         else
-          of_lane('ZADD', LANE .. lane, at, key)
+          call_on_lane('ZADD', LANE .. lane, at, key)
         end
       end
     end
     if done == 1 then
       settled[key] = true
-      given[#given + 1] = key
+      settled_keys[#settled_keys + 1] = key
       if lane ~= '' then
-        local keys = back[lane] or {}
+        local keys = settled_by_lane[lane] or {}
         keys[#keys + 1] = key
-        back[lane] = keys
+        settled_by_lane[lane] = keys
       end
     end
   end
@@ -101,15 +101,15 @@ end
 
 if written[1] then call('HSET', JOBS, unpack(written)) end
 if ended[1] then call('ZADD', ENDED, unpack(ended)) end
-if gone[1] then call('HDEL', JOBS, unpack(gone)) end
-if given[1] then
-  call('ZREM', LEASES, unpack(given))
-  call('HDEL', CHANGING, unpack(given))
+if forgotten[1] then call('HDEL', JOBS, unpack(forgotten)) end
+if settled_keys[1] then
+  call('ZREM', LEASES, unpack(settled_keys))
+  call('HDEL', CHANGING, unpack(settled_keys))
 end
-for _, key in ipairs(doubts) do doubt(key) end
-for lane, keys in pairs(back) do
-  of_lane('ZREM', LEASED .. lane, unpack(keys))
-  place(lane, NOW_US, 'settled')
+for _, key in ipairs(unknown) do note_unknown_change(key) end
+for lane, keys in pairs(settled_by_lane) do
+  call_on_lane('ZREM', LEASED .. lane, unpack(keys))
+  place_lane(lane, NOW_US, 'settled')
 end
 publish_if_earlier(before, ARGV[6])
 reply[3] = next_claim()

@@ -1,4 +1,5 @@
--- deregister: says that an instance has stopped: it is not taken to be alive any more, and inspect.lua forgets it.
+-- deregister: notes that an instance has stopped. It does not count as alive any more, and inspect.lua
+-- forgets it.
 --
 -- KEYS   1 meta
 -- ARGV   1 the instance

@@ -1,10 +1,10 @@
--- heartbeat: says that an instance is at work, though it may claim nothing: all its attempts may be in flight.
+-- heartbeat: notes that an instance is alive. It may claim nothing, because all its attempts are in flight.
 --
 -- KEYS   1 meta
 -- ARGV   1 now in ms, or '' for this server's own clock
 --        2 the instance
 -- Reply  {}
--- Keeps  an instance that has to look first is not entered here.
+-- Keeps  an instance that must call inspect.lua first is not entered here.
 
 local call = redis.call
 call('HDEL', KEYS[1], '') -- a full server refuses nothing after this

@@ -1,38 +1,39 @@
--- inspect: finds out whether this partition holds everything, and registers the instance in `meta`.
+-- inspect: checks whether this partition holds everything, and registers the instance in `meta`.
 --
--- KEYS   1 epoch    STRING  whose data this is
+-- KEYS   1 epoch    STRING  the owner of the data
 --        2 meta     HASH    instance -> how many changes it has made here, and
---                     at:INSTANCE  when it last claimed something
---                     owner        as `epoch`: either may be lost
+--                     at:INSTANCE  when it last claimed or sent a heartbeat
+--                     owner        the same as `epoch`, because either may be lost
 --                     generation   since when the data has been here, in microseconds by this server's
---                                  clock; a new one whenever the data is found not to be what it was
---                     state        'whole' | 'clearing' | 'loading': an instance does that |
---                                  'damaged', 'restarted': an instance has to compare it
+--                                  clock; a new one each time a loss of data is found
+--                     state        'whole' | 'clearing', 'loading': an instance is doing that |
+--                                  'damaged', 'restarted': an instance must compare it with the journal
 --                     again        something more was found missing during 'loading'
 --                     lost         when it was last found that something is or may be missing
---                     run          which run of the server it was compared in
+--                     run          the run of the server in which the data was compared
 --                     signing      a fingerprint of the secret that the instances sign with
---                     number       of the last lease
+--                     number       the number of the last lease
 --                   The name of an instance has 32 characters.
---        3 rebuild  STRING  which instance compares and loads it; expires, so that a dead one is replaced
+--        3 rebuild  STRING  the instance that compares and loads it; expires, so that another replaces a
+--                           dead instance
 --        4 jobs     HASH
 -- ARGV   1 now in ms, or '' for this server's own clock
---        2 owner: whose data it should be
+--        2 the owner that the data should have
 --        3 the instance that calls
 --        4 the generation that it knew, 0 for none
---        5 an instance, and
---        6 how many changes of that one were answered in the known generation
---        7 how long an instance may load it without a sign of life, ms
---        8 'load' | 'keep': there is no journal | 'clear': have it emptied and loaded whatever it holds
---        9 which run of the server this is; '' if it does not say
+--        5 the instance whose write count is compared: this one, or an earlier one of the same server
+--        6 how many changes of that instance were answered in the known generation
+--        7 how long an instance may load it without a report, ms
+--        8 'load' | 'keep': there is no journal | 'clear': empty it and load it, whatever it holds
+--        9 the id of this run of the server; '' if the server does not say
 --       10 a fingerprint of the secret that this instance signs with; '' if it signs nothing
---       11 how long after its last claim an instance is taken to be alive, ms
---       12 '1' if what is here may be taken for this owner's where nothing says whose it is
--- Reply  'foreign', owner | 'signing': others sign with another secret | 'unowned': nothing says whose
---        the data is | 'wait': another instance is clearing it | or one of the following, then the
---        generation and a write count: 'whole' | 'theirs': another instance is loading it | and those that fall
---        to this instance: 'resume': an earlier one did not come to its end | 'clear' | 'new': nothing
---        was here | 'lost' | 'restarted' | 'damaged'
+--       11 how long after its last claim or heartbeat an instance counts as alive, ms
+--       12 '1' if data without an owner may be taken over by this owner
+-- Reply  'foreign', owner | 'signing': others sign with another secret | 'unowned': the data has no
+--        owner | 'wait': another instance is clearing it | or one of the following, then the generation
+--        and a write count: 'whole' | 'theirs': another instance is loading it | and the tasks for
+--        this instance: 'resume': an earlier rebuild is not finished | 'clear' | 'new': nothing was
+--        here | 'lost' | 'restarted' | 'damaged'
 -- Keeps  an owner is never replaced; one instance at a time clears, compares and loads.
 
 local EPOCH, META, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -40,7 +41,7 @@ local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local earlier, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
 local run, signing, alive_ms, adopt = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
 local call = redis.call
-local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for so long has ended
+local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for this long has ended
 
 call('HDEL', META, '') -- a full server refuses nothing after this
 
@@ -61,7 +62,7 @@ for name, at in pairs(held) do
   if string.sub(name, 1, 3) == 'at:' then
     local other = string.sub(name, 4)
     if tonumber(at) < NOW - FORGET_MS then
-      -- The one that this instance goes by is asked for by others that start now, too.
+      -- Other instances that start now may compare the same write count, so it is kept.
       if other ~= earlier then
         call('HDEL', META, name, other)
         held[other] = nil
@@ -123,8 +124,8 @@ call('HSET', META, 'generation', text_of(generation), 'run', run,
   'state', reason == 'clear' and 'clearing' or 'loading')
 if reason ~= 'new' then call('HSET', META, 'lost', text_of(NOW)) end
 if reason == 'clear' then
-  -- Without its count, an instance has to look first, and is told to wait: what is put in or handed out
-  -- while everything is removed would be lost.
+  -- Without its count, an instance must inspect first, and gets the reply 'wait'. Otherwise entries that
+  -- are put in or leased while everything is removed would be lost.
   for name in pairs(held) do
     if #name == 32 then
       call('HDEL', META, name)

@@ -1,12 +1,12 @@
--- loading: says that a partition is being loaded still, or is whole now.
+-- loading: notes that a partition is still being loaded, or is whole now.
 --
 -- KEYS   1 meta
 --        2 rebuild
 -- ARGV   1 the instance that calls
---        2 how long it may go on without a sign of life, ms; '' if it is done
+--        2 how long it may continue without a report, ms; '' if it is done
 --        3 the generation that it loads
--- Reply  {1}, or {0} if it is to look again: another instance has taken over, this one loads another
---        generation by now, or something more was found missing meanwhile
+-- Reply  {1}, or {0} if the instance must inspect again: another instance has taken over, the generation
+--        has changed, or something more was found missing meanwhile
 
 local META, REBUILD = KEYS[1], KEYS[2]
 local call = redis.call

@@ -1,10 +1,10 @@
--- reindex: goes through a stretch of all entries, and puts those back that are nowhere.
+-- reindex: reads a part of all entries, and puts those back into their sets that are in none.
 --
--- ARGV   6 where to go on, '0' at first
---        7 about how many
--- Reply  now, writes, where to go on ('0': that was all), how many were put back
--- Keeps  what waits, is leased, or has ended and is remembered stays where it is. What is put back has
---        the journal asked before it is sent.
+-- ARGV   6 the cursor, '0' at first
+--        7 about how many entries to read
+-- Reply  now, writes, the next cursor ('0': that was all), how many were put back
+-- Keeps  an entry that waits, is leased, or has ended and is remembered is not changed. The journal is
+--        asked before an entry that was put back is sent.
 
 local lost = check_in()
 if lost then return lost end
@@ -17,14 +17,14 @@ for i = 1, #found[2], 2 do
     local lane = lane_of(envelope)
     if not is_pending(envelope) then
       if not call('ZSCORE', DEAD, key) and not call('ZSCORE', ENDED, key) then
-        put_back(key, envelope)
+        return_entry(key, envelope)
         call('HDEL', CHANGING, key)
         many = many + 1
       end
-    elseif not comes_up(key, lane) and not lease_of(key, lane) then
+    elseif not is_claimable(key, lane) and not lease_of(key, lane) then
       call('HSET', JOBS, key, with_flags(envelope, VERIFY, FENCE))
-      put_back(key, envelope)
-      of_lane('ZREM', LEASED .. lane, key)
+      return_entry(key, envelope)
+      call_on_lane('ZREM', LEASED .. lane, key)
       call('HDEL', CHANGING, key)
       touched[lane] = true
       many = many + 1
@@ -32,6 +32,6 @@ for i = 1, #found[2], 2 do
   end
 end
 for lane in pairs(touched) do
-  place(lane, 0)
+  place_lane(lane, 0)
 end
 return { NOW, WRITES, found[1], many }

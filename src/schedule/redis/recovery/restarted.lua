@@ -1,9 +1,9 @@
 -- restarted: notes that the server was restarted, or is another one, since its data was last compared
--- with the journal. It may have come back without its last changes, and nobody may be left who knows.
+-- with the journal. It may have lost its last changes, and the instance that made them may have ended.
 --
 -- KEYS   1 meta
 -- ARGV   1 now in ms, or '' for this server's own clock
---        2 which run of the server this is; '' if it does not say
+--        2 the id of this run of the server; '' if the server does not say
 -- Reply  {1} if that was new
 
 local META, run = KEYS[1], ARGV[2]

@@ -106,7 +106,7 @@ pub struct Predicted {
     /// Keys that are leased though nothing is here of them.
     pub reserved: Vec<Option<Out>>,
     /// Whether what is put in next has a change refused first that may still be written.
-    in_doubt: Vec<bool>,
+    unknown_change: Vec<bool>,
     pub created: usize,
     pub ended: usize,
 }
@@ -118,7 +118,7 @@ impl Predicted {
             now_ms: START_MS,
             kept: (0..KEYS).map(|_| None).collect(),
             reserved: vec![None; KEYS],
-            in_doubt: vec![false; KEYS],
+            unknown_change: vec![false; KEYS],
             created: 0,
             ended: 0,
         }
@@ -167,7 +167,7 @@ impl Predicted {
     }
 
     fn put_in(&mut self, number: usize, mut entry: Entry) {
-        if std::mem::take(&mut self.in_doubt[number]) {
+        if std::mem::take(&mut self.unknown_change[number]) {
             entry = to_fence(entry);
         }
         let lease = self.reserved[number].take();
@@ -207,7 +207,7 @@ impl Predicted {
     /// Takes in a lease on a key.
     pub fn reserve(&mut self, number: usize, expiry: Expiry, request: u64) {
         let holder = Holder::Key(request);
-        self.in_doubt[number] = false;
+        self.unknown_change[number] = false;
         self.reserved[number] = Some(Out { expiry, holder });
     }
 
@@ -284,7 +284,7 @@ impl Predicted {
             Ending::Forget => None,
             Ending::Recheck => arrived.map(|kept| to_fence(kept.entry)),
         };
-        self.in_doubt[number] = matches!(how, Ending::Recheck) && entry.is_none();
+        self.unknown_change[number] = matches!(how, Ending::Recheck) && entry.is_none();
         self.created += usize::from(entry.is_some());
         self.kept[number] = entry.map(|entry| Kept { entry, lease: None });
         Settled::Done
@@ -388,7 +388,7 @@ impl Predicted {
             Some(kept) => kept.expire(),
             None => {
                 self.reserved[number] = None;
-                self.in_doubt[number] = true;
+                self.unknown_change[number] = true;
             }
         }
     }

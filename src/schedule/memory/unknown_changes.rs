@@ -1,10 +1,10 @@
 //! Keys of which nothing is here, and of which nobody knows what became of a change by hand.
 //!
 //! The change may still be written, so what is put in under such a key has that refused first. After
-//! [`DOUBT_MS`] no call to a journal goes on.
+//! [`UNKNOWN_CHANGE_MS`] no call to a journal goes on.
 
 use crate::domain::key::Key;
-use crate::schedule::DOUBT_MS;
+use crate::schedule::UNKNOWN_CHANGE_MS;
 use std::collections::{HashMap, VecDeque};
 
 /// The keys, each with since when.
@@ -19,7 +19,7 @@ impl UnknownChanges {
     /// Adds a key, and forgets those whose time is over.
     pub(super) fn add(&mut self, key: Key, now_ms: i64) {
         while let Some((since_ms, oldest)) = self.order.front() {
-            if *since_ms >= now_ms - DOUBT_MS {
+            if *since_ms >= now_ms - UNKNOWN_CHANGE_MS {
                 break;
             }
             if self.since.get(oldest) == Some(since_ms) {
@@ -46,22 +46,22 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_in_doubt_for_an_hour() {
-        let mut doubts = UnknownChanges::default();
-        doubts.add(key("1"), 0);
-        doubts.add(key("2"), 0);
-        doubts.add(key("2"), 10);
-        doubts.add(key("3"), DOUBT_MS);
-        assert!(doubts.remove(&key("1")), "still");
-        assert!(!doubts.remove(&key("1")), "removed");
-        doubts.add(key("1"), DOUBT_MS);
-        doubts.add(key("4"), DOUBT_MS + 10);
-        assert_eq!(doubts.order.len(), 4, "2, 3, 1, 4");
-        assert!(doubts.remove(&key("2")), "it came again later");
-        doubts.add(key("5"), 2 * DOUBT_MS);
-        doubts.add(key("6"), 2 * DOUBT_MS + 11);
-        assert!(!doubts.remove(&key("4")), "over");
-        assert_eq!(doubts.since.len(), 2, "5 and 6");
-        assert_eq!(doubts.order.len(), 2);
+    fn a_key_is_remembered_for_an_hour() {
+        let mut changes = UnknownChanges::default();
+        changes.add(key("1"), 0);
+        changes.add(key("2"), 0);
+        changes.add(key("2"), 10);
+        changes.add(key("3"), UNKNOWN_CHANGE_MS);
+        assert!(changes.remove(&key("1")), "still");
+        assert!(!changes.remove(&key("1")), "removed");
+        changes.add(key("1"), UNKNOWN_CHANGE_MS);
+        changes.add(key("4"), UNKNOWN_CHANGE_MS + 10);
+        assert_eq!(changes.order.len(), 4, "2, 3, 1, 4");
+        assert!(changes.remove(&key("2")), "it came again later");
+        changes.add(key("5"), 2 * UNKNOWN_CHANGE_MS);
+        changes.add(key("6"), 2 * UNKNOWN_CHANGE_MS + 11);
+        assert!(!changes.remove(&key("4")), "over");
+        assert_eq!(changes.since.len(), 2, "5 and 6");
+        assert_eq!(changes.order.len(), 2);
     }
 }

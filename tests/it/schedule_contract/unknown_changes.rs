@@ -121,7 +121,7 @@ pub async fn a_change_of_unknown_end_is_told_to_the_next_but_one(
     }
 }
 
-pub async fn a_change_of_known_end_ends_the_doubt(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn after_a_change_of_known_end_none_is_unknown(open: impl AsyncFn(Limits) -> Fixture) {
     for put in [false, true] {
         let fixture = open(LIMITS).await;
         fixture.reserve("1").await;
