@@ -144,7 +144,9 @@ impl Problem {
                 ProblemKind::Full,
                 format!("{detail}; nothing was done, so send it again later"),
             ),
-            ServiceError::Unsettled => Self::new(ProblemKind::Unavailable, detail),
+            ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
+                Self::new(ProblemKind::Unavailable, detail)
+            }
             ServiceError::NoJournal => Self::new(ProblemKind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(FieldErrors::one(

@@ -246,7 +246,7 @@ impl Worker {
         }
     }
 
-    /// Has the schedule forget a notification that is set aside. With a journal, it remembers nothing of
+    /// Has the schedule forget a notification that it should not hold. With a journal, it remembers nothing of
     /// what has ended.
     pub(super) fn forget(&self, progress: Progress) -> Settlement {
         Settlement::End {

@@ -188,6 +188,15 @@ impl Worker {
             }
             return None;
         };
+        if snapshot.lane != lease.entry.notification.lane {
+            tracing::error!(
+                notification = %snapshot.key,
+                "the schedule held a notification of another destination than the journal; it is not sent"
+            );
+            let settlement = self.forget(snapshot.progress);
+            self.settle(lease, settlement).await;
+            return None;
+        }
         let known = &lease.entry.progress;
         let recorded = &snapshot.progress;
         let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)

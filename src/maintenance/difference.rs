@@ -10,7 +10,7 @@
 
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
-use crate::domain::lane::KeyInLane;
+use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -32,13 +32,18 @@ pub enum DifferenceKind {
     Ended,
     /// Set aside in the journal, and the schedule would bring it up again.
     SetAside,
+    /// The schedule holds it in another lane than the journal: a journal that was set back to an older copy
+    /// had forgotten it, and its key was registered again for another destination.
+    OtherLane,
     /// The schedule holds it, and the journal does not know it.
     Unknown,
 }
 
 /// How a notification stands in the journal, as far as the schedule must agree.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
+    /// Its lane.
+    pub lane: Lane,
     /// Its state.
     pub state: State,
     /// How far it has come.
@@ -53,6 +58,7 @@ impl JournalEntry {
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         Self {
+            lane: snapshot.lane.clone(),
             state: snapshot.state,
             progress: snapshot.progress,
             set_aside: snapshot.set_aside.is_some(),
@@ -90,8 +96,8 @@ pub async fn find(
         .filter_map(|((entry, recorded), holding)| {
             Some(Difference {
                 entry: entry.clone(),
-                kind: judge(*recorded, holding)?,
-                journal: *recorded,
+                kind: judge(&entry.lane, recorded.as_ref(), holding)?,
+                journal: recorded.clone(),
                 schedule: holding,
             })
         })
@@ -148,11 +154,18 @@ pub async fn find_recorded(
 }
 
 /// Whether both agree, given that both were read at the same instant.
-fn judge(journal: Option<JournalEntry>, schedule: Option<Holding>) -> Option<DifferenceKind> {
+fn judge(
+    lane: &Lane,
+    journal: Option<&JournalEntry>,
+    schedule: Option<Holding>,
+) -> Option<DifferenceKind> {
     match (journal, schedule) {
         (None, None) => None,
         (_, Some(holding)) if holding.in_flight => None,
         (None, Some(_)) => Some(DifferenceKind::Unknown),
+        (Some(recorded), holding) if recorded.lane != *lane => {
+            holding.map(|_| DifferenceKind::OtherLane)
+        }
         (Some(recorded), None) => (recorded.state == State::Scheduled && !recorded.set_aside)
             .then_some(DifferenceKind::Missing),
         (Some(recorded), Some(holding)) => match recorded.state {
@@ -183,6 +196,7 @@ mod tests {
     fn journal_entry(state: State) -> Option<JournalEntry> {
         let progress = progress();
         Some(JournalEntry {
+            lane: Lane::from_name("https://shop.example"),
             state,
             progress,
             set_aside: false,
@@ -218,11 +232,9 @@ mod tests {
             schedule: Option<Holding>,
             expected: Option<DifferenceKind>,
         ) {
-            assert_eq!(
-                judge(journal, schedule),
-                expected,
-                "{journal:?} {schedule:?}"
-            );
+            let lane = Lane::from_name("https://shop.example");
+            let judged = judge(&lane, journal.as_ref(), schedule);
+            assert_eq!(judged, expected, "{journal:?} {schedule:?}");
         }
         let held = holding(progress());
         check(None, None, None);
@@ -246,11 +258,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_held_in_another_lane_is_told_apart() {
+        let other = Lane::from_name("https://other.example");
+        for state in [State::Scheduled, State::Delivered] {
+            let recorded = journal_entry(state);
+            let check = |schedule, expected| {
+                assert_eq!(judge(&other, recorded.as_ref(), schedule), expected);
+            };
+            check(None, None);
+            check(leased(), None);
+            check(holding(progress()), Some(DifferenceKind::OtherLane));
+        }
+    }
+
+    #[test]
     fn a_step_apart_is_elsewhere_and_a_moment_apart_is_not() {
         fn check(change: fn(&mut Progress), expected: Option<DifferenceKind>) {
             let mut there = progress();
             change(&mut there);
-            let found = judge(journal_entry(State::Scheduled), holding(there));
+            let recorded = journal_entry(State::Scheduled).expect("an entry");
+            let found = judge(&recorded.lane, Some(&recorded), holding(there));
             assert_eq!(found, expected, "{there:?}");
         }
         check(|there| there.attempts = 1, Some(DifferenceKind::Elsewhere));

@@ -24,7 +24,10 @@ impl MaintenanceError {
             | Self::Schedule(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) => true,
             Self::Journal(JournalError::Corrupt(_) | JournalError::Refused(_))
             | Self::Schedule(
-                ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) | ScheduleError::BadCursor,
+                ScheduleError::Corrupt(_)
+                | ScheduleError::Foreign(_)
+                | ScheduleError::BadCursor
+                | ScheduleError::BeingRegistered,
             ) => false,
         }
     }

@@ -104,7 +104,7 @@ pub async fn repair(
             DifferenceKind::Missing | DifferenceKind::Elsewhere => {
                 restore(journal, schedule, key).await
             }
-            DifferenceKind::Ended | DifferenceKind::SetAside => {
+            DifferenceKind::Ended | DifferenceKind::SetAside | DifferenceKind::OtherLane => {
                 remove(journal, schedule, entry).await
             }
             DifferenceKind::Unknown => register_in_journal(journal, schedule, entry).await,
@@ -193,8 +193,9 @@ async fn remove(
 }
 
 fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
+    let is_other_lane = lease.entry.notification.lane != snapshot.lane;
     match snapshot.state {
-        State::Scheduled if snapshot.set_aside.is_some() => Settlement::End {
+        State::Scheduled if snapshot.set_aside.is_some() || is_other_lane => Settlement::End {
             end: End::Cancelled,
             progress: snapshot.progress,
             ended_ms: lease.expires_ms(),

@@ -16,10 +16,14 @@ pub enum ScheduleError {
     /// It holds something that this version cannot read.
     #[error("the schedule holds something unreadable: {0}")]
     Corrupt(String),
+    /// Another registration of the same key, for another lane, may still be on its way; nothing was done. Worth
+    /// trying again.
+    #[error("the same topic and id is being registered for another destination; ask again")]
+    BeingRegistered,
     /// It belongs to another journal.
     #[error("{0}")]
     Foreign(String),
-    /// The cursor is not one that [`Schedule::dead`] or [`Schedule::scan`] gave.
+    /// The cursor is not one that [`super::ScheduleReads::dead`] or [`super::ScheduleMaintenance::scan`] gave.
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
 }

@@ -37,7 +37,9 @@ fn failed(error: &ScheduleError) -> CallResult {
         | ScheduleError::Corrupt(cause)
         | ScheduleError::Foreign(cause) => CallResult::Failed(cause.clone()),
         ScheduleError::Rebuilding => CallResult::Rebuilding(error.to_string()),
-        ScheduleError::BadCursor => CallResult::Failed(error.to_string()),
+        ScheduleError::BadCursor | ScheduleError::BeingRegistered => {
+            CallResult::Failed(error.to_string())
+        }
     }
 }
 
@@ -46,7 +48,7 @@ fn ended(work: Work, error: &ScheduleError) -> CallResult {
     match error {
         // Whatever the error, nothing drains: it is no single notification's.
         _ if work == Work::Claim => failed(error),
-        ScheduleError::BadCursor => CallResult::Answered,
+        ScheduleError::BadCursor | ScheduleError::BeingRegistered => CallResult::Answered,
         ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) => CallResult::Unreadable,
         ScheduleError::Unavailable(_) | ScheduleError::Rebuilding => failed(error),
     }

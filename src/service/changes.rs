@@ -10,7 +10,7 @@ mod in_journal;
 mod in_schedule;
 
 use super::held::Leasing;
-use super::{LONGEST_LEASE_WAIT, Service, ServiceError};
+use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -132,7 +132,7 @@ impl Service {
             };
             match tried {
                 ChangeStep::Answered(answer) => return *answer,
-                ChangeStep::Again => {}
+                ChangeStep::Again => tokio::time::sleep(ASK_AGAIN).await,
             }
         }
         Err(ServiceError::Unsettled)

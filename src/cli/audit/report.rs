@@ -236,6 +236,7 @@ fn say_more(all: u64, named: usize, line: &mut impl FnMut(String)) {
 fn row(difference: &Difference) -> Vec<String> {
     let journal = difference
         .journal
+        .as_ref()
         .map_or("unknown".to_string(), |recorded| {
             format!("{}, {}", recorded.state, step(&recorded.progress))
         });
@@ -247,6 +248,7 @@ fn row(difference: &Difference) -> Vec<String> {
         DifferenceKind::Elsewhere => "at another step",
         DifferenceKind::Ended => "ended, but held",
         DifferenceKind::SetAside => "set aside, but held",
+        DifferenceKind::OtherLane => "in another lane",
         DifferenceKind::Unknown => "not in the journal",
     };
     vec![
@@ -324,6 +326,7 @@ fn difference_as_json(difference: &Difference) -> Value {
         DifferenceKind::Elsewhere => "elsewhere",
         DifferenceKind::Ended => "ended",
         DifferenceKind::SetAside => "set_aside",
+        DifferenceKind::OtherLane => "other_lane",
         DifferenceKind::Unknown => "unknown",
     };
     let step = |progress: &Progress| {
@@ -337,7 +340,7 @@ fn difference_as_json(difference: &Difference) -> Value {
         "topic": difference.entry.key.topic(),
         "id": difference.entry.key.id(),
         "difference": kind,
-        "journal": difference.journal.map(|recorded| {
+        "journal": difference.journal.as_ref().map(|recorded| {
             let mut shown = step(&recorded.progress);
             shown["state"] = recorded.state.as_str().into();
             shown

@@ -125,6 +125,7 @@ impl<'schedule> Resync<'schedule> {
                 // What is missing by now is on its way, or is put in by the reconciler.
                 found.retain(|difference| match difference.kind {
                     DifferenceKind::Ended
+                    | DifferenceKind::OtherLane
                     | DifferenceKind::SetAside
                     | DifferenceKind::Unknown
                     | DifferenceKind::Elsewhere => true,

@@ -87,13 +87,21 @@ pub async fn scan(
     let next = reply.text()?;
     let mut holdings = Vec::new();
     while !reply.is_empty() {
-        let (text, lane) = (reply.text()?, reply.text()?);
-        let header = reply.bytes()?;
-        let key =
-            Key::parse(&text).map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no key")))?;
-        let lane = Lane::from_name(&lane);
-        if let Some(holding) = holding(&text, &header, &mut reply)? {
-            holdings.push((KeyInLane { key, lane }, holding));
+        let (key, lane, header) = (reply.bytes()?, reply.bytes()?, reply.bytes()?);
+        let text = String::from_utf8_lossy(&key);
+        let holding = holding(&text, &header, &mut reply)?;
+        // What cannot be read must not hold up the others.
+        match (Key::parse(&text), std::str::from_utf8(&lane), holding) {
+            (Ok(key), Ok(lane), Some(holding)) => {
+                let lane = Lane::from_name(lane);
+                holdings.push((KeyInLane { key, lane }, holding));
+            }
+            (Ok(_), Ok(_), None) => {}
+            (key, _, _) => tracing::error!(
+                notification = %text,
+                "a notification cannot be read: its {} is no text",
+                if key.is_err() { "key" } else { "lane" }
+            ),
         }
     }
     let next = next_place(number, partitions.len(), &next);

@@ -9,9 +9,13 @@
 //! registration can no longer arrive ([`ARRIVAL_MS`], checked by `register.lua`).
 //!
 //! Entries are forgotten in their own partition, which cannot change another one. So every server compares
-//! both, slowly and for ever: it removes keys that have no entry, and writes down entries that have none.
+//! both, slowly and for ever ([`compare`]).
+//!
+//! A directory that is lost, as with a policy that evicts, is written again by the comparison. Until then, a
+//! key that is registered again for another lane is taken for a new one.
 
-use super::bulk::{MOST_LOOKED_UP, scan};
+pub mod compare;
+
 use super::connection::{COMMAND_TIMEOUT, Connection, Connector};
 use super::context::Context;
 use super::partition::Partition;
@@ -22,23 +26,18 @@ use crate::batch::{BatchLimits, Batcher};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::schedule::{FoundEntry, ScheduleError};
-use futures_util::future::try_join_all;
 use redis::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::task::JoinHandle;
 
 /// How long after it was accepted a registration may arrive in its lane's partition, in milliseconds.
 pub const ARRIVAL_MS: i64 = 5_000;
 /// For how long a key without an entry is kept for the registration that wrote it down, in milliseconds.
 /// Much longer than that may take to arrive, since the clocks of several Redis servers differ.
 const KEPT_MS: i64 = 30_000;
-/// How often a key is looked at again that another registration or a comparison has changed meanwhile.
-const MOST_TRIES: usize = 5;
-/// Rest between two steps of the comparison, and between two comparisons.
-const STEP_REST: Duration = Duration::from_millis(500);
-const RUN_REST: Duration = Duration::from_secs(60);
+/// Maximum number of tries to enter a key, and the wait while another registration of it may be on its way.
+const MAX_TRIES: usize = 10;
+const TRY_AGAIN: Duration = Duration::from_millis(30);
 
 const CHANGES: BatchLimits = BatchLimits {
     requests: 128,
@@ -55,11 +54,6 @@ pub fn is_needed(options: &Options) -> bool {
 pub struct Directory {
     /// For each partition, what writes to its part.
     parts: Vec<Batcher<DirectoryChange, Result<DirectoryReply, ScheduleError>>>,
-}
-
-/// The task that compares the directory with the entries; dropping it ends the task.
-pub struct Comparing {
-    task: JoinHandle<()>,
 }
 
 /// Writes a key's place down, if the directory still says what was read.
@@ -107,11 +101,11 @@ impl Directory {
         }
     }
 
-    /// Writes down that a key is about to be registered in this partition; or says what is registered under
-    /// it already.
+    /// Writes down that a key is about to be registered in this partition; or returns what is registered
+    /// under it in another one.
     ///
     /// # Errors
-    /// [`ScheduleError::Unavailable`] also while another registration of the key, for another lane, may be
+    /// [`ScheduleError::BeingRegistered`] while another registration of the key, for another lane, may be
     /// on its way.
     pub async fn enter(
         &self,
@@ -120,33 +114,33 @@ impl Directory {
         partition: usize,
     ) -> Result<Option<FoundEntry>, ScheduleError> {
         let mut expected = String::new();
-        for _ in 0..MOST_TRIES {
+        for _ in 0..MAX_TRIES {
             let change = DirectoryChange {
                 key: key.clone(),
-                expected,
+                expected: expected.clone(),
                 partition: Some(partition),
             };
-            let here = match self.change(change).await? {
+            expected = match self.change(change).await? {
                 DirectoryReply::Done => return Ok(None),
                 DirectoryReply::Differs(here) => here,
             };
-            if let Some(place) = DirectoryEntry::parse(&here, partitions.len()) {
-                let there = &partitions[place.partition];
-                if let Some(found) = there.find(key).await? {
-                    return Ok(Some(found));
-                }
-                let now_ms = there.context.clock.now_ms();
-                if place.partition != partition && now_ms < place.since_ms + KEPT_MS {
-                    break;
-                }
+            let written = DirectoryEntry::parse(&expected, partitions.len());
+            // In its own partition, register.lua says what is there. Only the time is written again first.
+            let Some(written) = written.filter(|written| written.partition != partition) else {
+                continue;
+            };
+            let there = &partitions[written.partition];
+            if let Some(found) = there.find(key).await? {
+                return Ok(Some(found));
             }
-            expected = here;
+            let may_arrive = there.context.clock.now_ms() < written.since_ms + KEPT_MS;
+            if may_arrive || there.present([key].into_iter()).await? == [true] {
+                // With another text expected, the next try only reads.
+                expected = String::new();
+                tokio::time::sleep(TRY_AGAIN).await;
+            }
         }
-        Err(ScheduleError::Unavailable(
-            "the same key was registered a moment ago for another destination, and that registration may \
-             still arrive"
-                .to_string(),
-        ))
+        Err(ScheduleError::BeingRegistered)
     }
 
     /// In which partition a key's entry is.
@@ -171,104 +165,6 @@ impl Directory {
         let part = &self.parts[slot(change.key.as_str(), self.parts.len())];
         let written = part.call(change).await;
         written.unwrap_or_else(|lost| Err(ScheduleError::Unavailable(lost.to_string())))
-    }
-
-    /// Compares everything once, with such a rest between two steps.
-    ///
-    /// # Errors
-    /// As any call; what was repaired by then stays so.
-    pub async fn compare(
-        &self,
-        partitions: &[Partition],
-        rest: Duration,
-    ) -> Result<(), ScheduleError> {
-        let mut cursor = None;
-        loop {
-            let page = scan(partitions, cursor.as_deref(), MOST_LOOKED_UP).await?;
-            let changes = page.holdings.into_iter().map(|(entry, _)| {
-                self.change(DirectoryChange {
-                    expected: String::new(),
-                    partition: Some(slot(entry.lane.as_str(), partitions.len())),
-                    key: entry.key,
-                })
-            });
-            try_join_all(changes).await?;
-            tokio::time::sleep(rest).await;
-            cursor = page.next;
-            if cursor.is_none() {
-                break;
-            }
-        }
-        for partition in partitions {
-            let mut cursor = "0".to_string();
-            loop {
-                cursor = self.remove_unused(partitions, partition, &cursor).await?;
-                tokio::time::sleep(rest).await;
-                if cursor == "0" {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes keys without an entry from a stretch of one part; says where to go on.
-    async fn remove_unused(
-        &self,
-        partitions: &[Partition],
-        part: &Partition,
-        cursor: &str,
-    ) -> Result<String, ScheduleError> {
-        let (next, stretch) = stretch(part, cursor).await?;
-        let mut by_partition: BTreeMap<usize, Vec<(Key, String)>> = BTreeMap::new();
-        for (key, text) in stretch {
-            let Some(place) = DirectoryEntry::parse(&text, partitions.len()) else {
-                continue;
-            };
-            if part.context.clock.now_ms() >= place.since_ms + KEPT_MS {
-                by_partition
-                    .entry(place.partition)
-                    .or_default()
-                    .push((key, text));
-            }
-        }
-        for (number, listed) in by_partition {
-            let present = partitions[number]
-                .present(listed.iter().map(|(key, _)| key))
-                .await?;
-            for ((key, expected), present) in listed.into_iter().zip(present) {
-                if !present {
-                    let change = DirectoryChange {
-                        key,
-                        expected,
-                        partition: None,
-                    };
-                    self.change(change).await?;
-                }
-            }
-        }
-        Ok(next)
-    }
-}
-
-impl Comparing {
-    /// Starts to compare them, slowly and for ever.
-    pub fn start(directory: Arc<Directory>, partitions: Arc<[Partition]>) -> Self {
-        let task = tokio::spawn(async move {
-            loop {
-                tokio::time::sleep(RUN_REST).await;
-                if let Err(error) = directory.compare(&partitions, STEP_REST).await {
-                    tracing::debug!(%error, "the directory cannot be compared with the entries");
-                }
-            }
-        });
-        Self { task }
-    }
-}
-
-impl Drop for Comparing {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -310,23 +206,4 @@ async fn write(
         }));
     }
     Ok(written)
-}
-
-/// PartitionKeys of one part of the directory and what is written there, and where to go on (`0`: that was all).
-async fn stretch(
-    part: &Partition,
-    cursor: &str,
-) -> Result<(String, Vec<(Key, String)>), ScheduleError> {
-    let corrupt = || ScheduleError::Corrupt("the directory is no hash of texts".to_string());
-    let mut command = redis::cmd("HSCAN");
-    command
-        .arg(part.context.keys.directory())
-        .arg(cursor)
-        .arg("COUNT")
-        .arg(MOST_LOOKED_UP);
-    let reply = part.bulk.run(&command).await?;
-    let (next, pairs): (String, Vec<(String, String)>) =
-        redis::from_redis_value(reply).map_err(|_| corrupt())?;
-    let read = |(key, text): (String, String)| Key::parse(&key).ok().map(|key| (key, text));
-    Ok((next, pairs.into_iter().filter_map(read).collect()))
 }

@@ -12,6 +12,10 @@ use crate::schedule::{
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// For how long a claim goes on asking partitions while leases that it has are waiting.
+const LONGEST_CLAIM: Duration = Duration::from_millis(500);
 
 #[async_trait]
 impl ScheduleLeases for RedisSchedule {
@@ -39,28 +43,53 @@ impl ScheduleLeases for RedisSchedule {
     }
 
     /// Asks every partition for an equal part of what is still wanted, so that a backlog in one costs the
-    /// others nothing; then those that have more due for the rest.
+    /// others nothing; then those that have more due for the rest. Stops where a partition fails or the
+    /// calls take too long while leases are waiting: what was claimed has to be worked on. The next claim
+    /// begins with another partition.
     async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         let many = self.partitions.len();
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
+        let started = Instant::now();
         let mut leases = Vec::new();
         let mut next_due_ms = vec![None; many];
-        for offset in 0..many {
-            let number = (first + offset) % many;
-            let part = (most - leases.len()).div_ceil(many - offset);
-            next_due_ms[number] = self.claim_from(number, part, &mut leases).await?;
-        }
-        for offset in 0..many {
-            let number = (first + offset) % many;
-            let has_more = next_due_ms[number].is_some_and(|at_ms| at_ms <= self.clock.now_ms());
-            if many > 1 && has_more && leases.len() < most {
-                let rest = most - leases.len();
-                next_due_ms[number] = self.claim_from(number, rest, &mut leases).await?;
+        let mut all_asked = true;
+        let rounds = if many == 1 { 1 } else { 2 };
+        for call in 0..rounds * many {
+            let (round, number) = (call / many, (first + call) % many);
+            let rest = most - leases.len();
+            let wanted = match round {
+                0 => rest.div_ceil(many - call),
+                _ => rest,
+            };
+            let is_due = |at_ms: i64| at_ms <= self.clock.now_ms();
+            if round > 0 && (rest == 0 || !next_due_ms[number].is_some_and(is_due)) {
+                continue;
+            }
+            if !leases.is_empty() && started.elapsed() > LONGEST_CLAIM {
+                all_asked = false;
+                break;
+            }
+            match self.partitions[number].claim(wanted).await {
+                Ok(claimed) => {
+                    leases.extend(claimed.leases);
+                    next_due_ms[number] = claimed.next_due_ms;
+                }
+                Err(error) if leases.is_empty() => return Err(error),
+                // The next claim meets the error again.
+                Err(error) => {
+                    tracing::debug!(%error, "a partition cannot be claimed from");
+                    all_asked = false;
+                    break;
+                }
             }
         }
+        let next_due_ms = match all_asked {
+            true => next_due_ms.into_iter().flatten().min(),
+            false => Some(self.clock.now_ms()),
+        };
         Ok(Claimed {
             leases,
-            next_due_ms: next_due_ms.into_iter().flatten().min(),
+            next_due_ms,
         })
     }
 
@@ -88,28 +117,5 @@ impl ScheduleLeases for RedisSchedule {
         self.partition(&lease.entry().lane)
             .settle(Settling::Reservation(lease, reservation))
             .await
-    }
-}
-
-impl RedisSchedule {
-    /// Adds what one partition gives, and says when there is next something in it.
-    async fn claim_from(
-        &self,
-        number: usize,
-        most: usize,
-        leases: &mut Vec<Lease>,
-    ) -> Result<Option<i64>, ScheduleError> {
-        match self.partitions[number].claim(most).await {
-            Ok(claimed) => {
-                leases.extend(claimed.leases);
-                Ok(claimed.next_due_ms)
-            }
-            Err(error) if leases.is_empty() => Err(error),
-            // What was claimed must be worked on; the next claim meets the error again.
-            Err(error) => {
-                tracing::debug!(%error, "a partition cannot be claimed from");
-                Ok(Some(self.clock.now_ms()))
-            }
-        }
     }
 }

@@ -16,10 +16,11 @@ impl ScheduleReads for RedisSchedule {
     async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError> {
         if let Some(directory) = &self.directory
             && let Some(number) = directory.find(&self.partitions, key).await?
+            && let Some(found) = self.partitions[number].find(key).await?
         {
-            return self.partitions[number].find(key).await;
+            return Ok(Some(found));
         }
-        // The directory may have lost it.
+        // The directory may have lost it, or be set back to an older copy.
         for partition in self.partitions.iter() {
             if let Some(found) = partition.find(key).await? {
                 return Ok(Some(found));
@@ -39,9 +40,12 @@ impl ScheduleReads for RedisSchedule {
                 for place in places {
                     command.arg(entries[*place].key.as_str());
                 }
-                let mut reply = context
-                    .read(&partition.bulk, &partition.holds, &command)
-                    .await?;
+                // A single one is asked for by a caller, who does not wait behind bulk work.
+                let connection = match entries.len() {
+                    1 => &partition.reads,
+                    _ => &partition.bulk,
+                };
+                let mut reply = context.read(connection, &partition.holds, &command).await?;
                 for place in places {
                     if let Item::Bytes(header) = reply.item()? {
                         let key = entries[*place].key.as_str();

@@ -3,9 +3,11 @@
 use super::on_each_pair;
 use super::stage::Stage;
 use crate::journal_contract::samples::{
-    START_MS, apply, delivery, do_change, failure, history, key,
+    START_MS, apply, delivery, do_change, failure, history, key, registering_at, registration,
 };
 use ringback::domain::change::Change;
+use ringback::domain::destination::Destination;
+use ringback::domain::notification::Registration;
 use ringback::domain::state::State;
 use ringback::journal::{Journal, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
@@ -20,6 +22,7 @@ on_each_pair!(
     what_the_journal_forgot_is_written_down_again_and_delivered_once,
     what_is_set_aside_is_removed_and_never_put_back,
     what_is_young_is_left_for_the_next_round,
+    what_is_held_in_another_lane_than_the_journal_has_is_replaced,
     it_goes_on_where_it_was,
     a_small_round_writes_nothing_and_a_place_of_another_time_is_no_trouble,
 );
@@ -34,6 +37,33 @@ const NOTHING: Repaired = Repaired {
 
 fn sweep(stage: &Stage) -> Sweep {
     Sweep::new(stage.journal.clone(), stage.schedule.clone())
+}
+
+/// A journal that was set back had forgotten it, and its key was registered again for another destination.
+async fn what_is_held_in_another_lane_than_the_journal_has_is_replaced(stage: Stage) {
+    let (recorded, _) = stage.journal_one("1", 0).await;
+    let other = Registration {
+        destination: Destination::parse("https://other.example/x").expect("a URL"),
+        ..registration(key("1"))
+    };
+    let registering = registering_at(other, START_MS);
+    let held = registering.notification;
+    stage.schedule_one(&held, registering.progress).await;
+    let mut sweep = sweep(&stage);
+    let mut repaired = Repaired::default();
+    for _ in 0..2 {
+        repaired += sweep.pass(START_MS + DAY_MS).await.expect("repaired");
+    }
+    assert_eq!(
+        (repaired.restored, repaired.removed),
+        (1, 1),
+        "{repaired:?}"
+    );
+    let claimed = stage.schedule.claim(9).await.expect("claimed").leases;
+    let lanes: Vec<&str> = (claimed.iter())
+        .map(|lease| lease.entry.notification.lane.as_str())
+        .collect();
+    assert_eq!(lanes, [recorded.lane.as_str()]);
 }
 
 async fn each_kind_of_difference_is_repaired(stage: Stage) {
