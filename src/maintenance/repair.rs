@@ -34,7 +34,7 @@ pub struct Repaired {
     /// Removed from the schedule, since they have ended or are set aside.
     pub removed: u64,
     /// Written into a journal that did not know them.
-    pub adopted: u64,
+    pub registered_again: u64,
 }
 
 impl Repaired {
@@ -44,7 +44,7 @@ impl Repaired {
             restored,
             moved,
             removed,
-            adopted,
+            registered_again,
         } = self;
         if restored + moved + removed > 0 {
             tracing::warn!(
@@ -54,9 +54,9 @@ impl Repaired {
                 "the schedule was not where the journal stands; repaired"
             );
         }
-        if adopted > 0 {
+        if registered_again > 0 {
             tracing::error!(
-                adopted,
+                registered_again,
                 "the journal had forgotten notifications that the schedule holds; they are written \
                  down again"
             );
@@ -79,7 +79,7 @@ impl AddAssign for Repaired {
         self.restored += other.restored;
         self.moved += other.moved;
         self.removed += other.removed;
-        self.adopted += other.adopted;
+        self.registered_again += other.registered_again;
     }
 }
 
@@ -246,7 +246,7 @@ async fn register_in_journal(
     }
     tracing::info!(notification = %key, "registered again in the journal, which had lost it");
     let repaired = Repaired {
-        adopted: 1,
+        registered_again: 1,
         ..Repaired::default()
     };
     Ok((

@@ -101,7 +101,7 @@ pub struct RedisSchedule {
     /// Whether there is a journal that it can be loaded from.
     has_journal: bool,
     /// Whether what is here is known to be of this owner, though nothing there says so.
-    adopted: AtomicBool,
+    ownership_taken: AtomicBool,
     run: Arc<ServerRun>,
     scripts: recovery::Scripts,
     loss: Arc<Loss>,
@@ -165,7 +165,7 @@ impl RedisSchedule {
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
             signing: options.signing.clone(),
             has_journal: options.owner != NO_JOURNAL,
-            adopted: AtomicBool::new(false),
+            ownership_taken: AtomicBool::new(false),
             run,
             scripts: recovery::Scripts::default(),
             loss,

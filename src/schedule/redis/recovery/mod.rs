@@ -100,7 +100,7 @@ impl Recoverable for RedisSchedule {
     }
 
     fn take_ownership(&self) {
-        self.adopted.store(true, Ordering::Relaxed);
+        self.ownership_taken.store(true, Ordering::Relaxed);
     }
 
     async fn reindex(
@@ -245,8 +245,9 @@ impl RedisSchedule {
             (false, true) => "load",
             (_, false) => "keep",
         };
-        let adopt =
-            !self.has_journal || writes.count().knows() || self.adopted.load(Ordering::Relaxed);
+        let may_take_over = !self.has_journal
+            || writes.count().knows()
+            || self.ownership_taken.load(Ordering::Relaxed);
         let mut command = self.scripts.begin.call();
         command
             .arg(4)
@@ -262,7 +263,7 @@ impl RedisSchedule {
             .arg(count.seen);
         command.arg(HOLD_MS).arg(mode).arg(run);
         command.arg(self.signing.as_deref().unwrap_or_default());
-        command.arg(ALIVE_MS).arg(i32::from(adopt));
+        command.arg(ALIVE_MS).arg(i32::from(may_take_over));
         command
     }
 
