@@ -1,15 +1,17 @@
-//! In which partition a key's lane lies, where there are several partitions and no journal.
+//! Which partition has a key's lane, if there are several partitions and no journal.
 //!
-//! With a journal, whoever asks for a notification has read its lane there. Without one, only its key is
-//! known, and a key must not be registered twice, in two lanes. So `directory`, in the partition that the
-//! key's own name decides, says in which partition its entry is, and since when.
+//! With a journal, a server reads the lane of a notification there. Without one, only the key is known,
+//! and a key must not be registered twice, in two lanes. So the hash `directory`, in the partition that the
+//! key's own name decides, says which partition has its entry, and since when.
 //!
-//! It is written before the entry. Dying in between leaves a key in it that has no entry. Whoever registers
-//! the key again in the same lane goes on; for another lane it takes the key over, but only once the first
-//! registration can no longer arrive ([`ARRIVAL_MS`], checked by `register.lua`).
+//! It is written before the entry. Dying in between leaves a key in it that has no entry. A new
+//! registration of the key for the same partition then continues. One for another partition takes the key
+//! over, but only when the first registration can no longer arrive ([`ARRIVAL_MS`], checked by
+//! `register.lua`).
 //!
-//! Entries are forgotten in their own partition, which cannot change another one. So every server compares
-//! both, slowly and for ever: it removes keys that have no entry, and writes down entries that have none.
+//! Entries are forgotten in their own partition, whose scripts cannot change another one. So every server
+//! compares the directory with the entries, slowly and for ever: it removes keys that have no entry, and
+//! writes down entries that are not in the directory.
 
 use super::bulk::{MOST_LOOKED_UP, scan};
 use super::connection::{COMMAND_TIMEOUT, Connection, Connector};
@@ -31,10 +33,10 @@ use tokio::task::JoinHandle;
 
 /// How long after it was accepted a registration may arrive in its lane's partition, in milliseconds.
 pub const ARRIVAL_MS: i64 = 5_000;
-/// For how long a key without an entry is kept for the registration that wrote it down, in milliseconds.
-/// Much longer than that may take to arrive, since the clocks of several Redis servers differ.
+/// For how long a key without an entry is reserved for the registration that wrote it, in milliseconds. Much
+/// longer than [`ARRIVAL_MS`], since the clocks of several Redis servers differ.
 const KEPT_MS: i64 = 30_000;
-/// How often a key is looked at again that another registration or a comparison has changed meanwhile.
+/// Maximum number of tries if another registration or a comparison changes the key meanwhile.
 const MOST_TRIES: usize = 5;
 /// Rest between two steps of the comparison, and between two comparisons.
 const STEP_REST: Duration = Duration::from_millis(500);
@@ -46,14 +48,14 @@ const CHANGES: BatchLimits = BatchLimits {
     queue: 4_096,
 };
 
-/// Whether there has to be one.
+/// Whether these options need a directory.
 pub fn is_needed(options: &Options) -> bool {
     options.partitions > 1 && options.owner == NO_JOURNAL
 }
 
 /// The directory of all keys.
 pub struct Directory {
-    /// For each partition, what writes to its part.
+    /// For each partition, the batcher that writes to its part of the directory.
     parts: Vec<Batcher<DirectoryChange, Result<DirectoryReply, ScheduleError>>>,
 }
 
@@ -62,19 +64,19 @@ pub struct Comparing {
     task: JoinHandle<()>,
 }
 
-/// Writes a key's place down, if the directory still says what was read.
+/// Writes a key's partition down, if the directory still has the text that was read.
 struct DirectoryChange {
     key: Key,
     /// The text that was read; empty for none.
     expected: String,
-    /// In which partition the lane lies; `None` to remove the key.
+    /// The partition that has the lane; `None` to remove the key.
     partition: Option<usize>,
 }
 
-/// What came of it.
+/// The result of a [`DirectoryChange`].
 enum DirectoryReply {
     Done,
-    /// The directory says something else.
+    /// The directory has this text instead.
     Differs(String),
 }
 
@@ -107,8 +109,8 @@ impl Directory {
         }
     }
 
-    /// Writes down that a key is about to be registered in this partition; or says what is registered under
-    /// it already.
+    /// Writes down that a key is about to be registered in this partition; or returns the entry that is
+    /// registered already.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`] also while another registration of the key, for another lane, may be
@@ -149,7 +151,7 @@ impl Directory {
         ))
     }
 
-    /// In which partition a key's entry is.
+    /// Which partition has a key's entry.
     ///
     /// # Errors
     /// As any call.
@@ -173,10 +175,10 @@ impl Directory {
         written.unwrap_or_else(|lost| Err(ScheduleError::Unavailable(lost.to_string())))
     }
 
-    /// Compares everything once, with such a rest between two steps.
+    /// Compares everything once, with this rest between two steps.
     ///
     /// # Errors
-    /// As any call; what was repaired by then stays so.
+    /// As any call; what was repaired by then stays repaired.
     pub async fn compare(
         &self,
         partitions: &[Partition],
@@ -212,16 +214,16 @@ impl Directory {
         Ok(())
     }
 
-    /// Removes keys without an entry from a stretch of one part; says where to go on.
+    /// Reads a section of one part and removes its keys without an entry; returns the next cursor.
     async fn remove_unused(
         &self,
         partitions: &[Partition],
         part: &Partition,
         cursor: &str,
     ) -> Result<String, ScheduleError> {
-        let (next, stretch) = stretch(part, cursor).await?;
+        let (next, section) = section(part, cursor).await?;
         let mut by_partition: BTreeMap<usize, Vec<(Key, String)>> = BTreeMap::new();
-        for (key, text) in stretch {
+        for (key, text) in section {
             let Some(place) = DirectoryEntry::parse(&text, partitions.len()) else {
                 continue;
             };
@@ -252,7 +254,7 @@ impl Directory {
 }
 
 impl Comparing {
-    /// Starts to compare them, slowly and for ever.
+    /// Starts to compare the directory with the entries, slowly and for ever.
     pub fn start(directory: Arc<Directory>, partitions: Arc<[Partition]>) -> Self {
         let task = tokio::spawn(async move {
             loop {
@@ -312,12 +314,12 @@ async fn write(
     Ok(written)
 }
 
-/// PartitionKeys of one part of the directory and what is written there, and where to go on (`0`: that was all).
-async fn stretch(
+/// Reads a section of one part of the directory: the next cursor (`0`: that was all), and keys with texts.
+async fn section(
     part: &Partition,
     cursor: &str,
 ) -> Result<(String, Vec<(Key, String)>), ScheduleError> {
-    let corrupt = || ScheduleError::Corrupt("the directory is no hash of texts".to_string());
+    let corrupt = || ScheduleError::Corrupt("the directory is not a hash of texts".to_string());
     let mut command = redis::cmd("HSCAN");
     command
         .arg(part.context.keys.directory())

@@ -1,4 +1,4 @@
-//! Handing out the work: each call goes to the partition of its lane.
+//! Registering, claiming and settling: each call goes to the partition of its lane.
 
 use super::RedisSchedule;
 use super::writes::Settling;
@@ -38,8 +38,8 @@ impl ScheduleLeases for RedisSchedule {
         self.partitions[number].register(entry).await
     }
 
-    /// Asks every partition for an equal part of what is still wanted, so that a backlog in one costs the
-    /// others nothing; then those that have more due for the rest.
+    /// Asks every partition for an equal part first, so that a backlog in one does not delay the others; then
+    /// asks the partitions that have more due entries for the rest.
     async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         let many = self.partitions.len();
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
@@ -92,7 +92,7 @@ impl ScheduleLeases for RedisSchedule {
 }
 
 impl RedisSchedule {
-    /// Adds what one partition gives, and says when there is next something in it.
+    /// Adds the leases that one partition gives, and returns when there is next something to claim in it.
     async fn claim_from(
         &self,
         number: usize,
@@ -105,7 +105,7 @@ impl RedisSchedule {
                 Ok(claimed.next_due_ms)
             }
             Err(error) if leases.is_empty() => Err(error),
-            // What was claimed must be worked on; the next claim meets the error again.
+            // The leases claimed so far must be used; the next claim gets the error again.
             Err(error) => {
                 tracing::debug!(%error, "a partition cannot be claimed from");
                 Ok(Some(self.clock.now_ms()))
