@@ -1,10 +1,10 @@
 //! Comparing everything, slowly and for ever.
 //!
-//! Reconciling looks at what happened lately; this finds what that cannot know of: keys that Redis
-//! lost later, a journal that was set back to an older copy, what was written down long after it was
-//! registered. A thousand notifications a second at most, in steps that take a few milliseconds each:
-//! ten million take six hours both ways. The journal keeps where it is, so that it comes round even
-//! if servers are started often.
+//! Reconciling reads only what happened recently. The sweep finds the rest: keys that Redis lost later, a
+//! journal that was set back to an older copy, rows that were written long after their registration.
+//! It compares at most a thousand notifications a second, in steps of a few milliseconds: ten million
+//! take six hours in both directions. The journal stores its position, so it completes even if servers are
+//! restarted often.
 
 use super::REGISTRATION_MS;
 use super::duty::{Duty, Step};
@@ -17,30 +17,30 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Under which name the journal keeps how far it has come.
+/// The name under which the journal stores the position.
 const PLACE: &str = "swept";
 /// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(500);
 /// The shortest rest between two runs. A run that took longer rests as long as it took.
 const RUN_REST: Duration = Duration::from_secs(60);
-/// After how many steps the place is written down.
+/// After how many steps the position is stored.
 const REMEMBER: u32 = 20;
 
-/// Goes through everything, again and again.
+/// The duty that compares everything, again and again.
 pub struct Sweep {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
     /// `None` until the journal was asked.
     place: Option<ScanPosition>,
-    /// Steps since the place was written down; `None` if the journal has none.
+    /// The value of `steps` when the position was last stored; `None` if the journal has none.
     written: Option<u32>,
     steps: u32,
     repaired: Repaired,
 }
 
 impl Sweep {
-    /// Begins where the journal says.
+    /// Begins at the position that the journal has stored.
     #[must_use]
     pub fn new(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>) -> Self {
         Self {
@@ -64,12 +64,12 @@ impl Sweep {
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let pick = Pick {
-            // What is younger may still be on its way.
+            // Younger notifications may still be on their way to the schedule.
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
             ..Pick::default()
         };
         let page = match compare(journal, schedule, &place, &pick, PAGE).await {
-            // The saved place comes from the other kind of schedule (memory or Redis): its scan starts again.
+            // The stored position is of the other kind of schedule (memory or Redis): its scan starts again.
             Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
                 self.place = Some(ScanPosition::Held(None));
                 return Ok(Step::More);
@@ -87,7 +87,7 @@ impl Sweep {
         Ok(Step::More)
     }
 
-    /// Goes through everything once.
+    /// Compares everything once.
     ///
     /// # Errors
     /// As [`Sweep::step`].
@@ -102,13 +102,13 @@ impl Sweep {
     async fn recall(&mut self) -> Result<ScanPosition, MaintenanceError> {
         let kept = self.journal.recall(PLACE).await?;
         self.written = kept.as_ref().map(|_| self.steps);
-        // What cannot be read is of another version: the sweep starts again.
+        // A position that cannot be read is of another version: the sweep starts again.
         Ok(kept
             .and_then(|text| ScanPosition::from_text(&text))
             .unwrap_or(ScanPosition::START))
     }
 
-    /// Goes on from there, and writes it down now and then. A run of a few steps writes nothing.
+    /// Sets the position, and stores it after every [`REMEMBER`] steps. A run of a few steps stores nothing.
     async fn keep(&mut self, place: ScanPosition) -> Result<(), MaintenanceError> {
         let since = self.steps - self.written.unwrap_or(0);
         let over = place == ScanPosition::START && self.written.is_some();
