@@ -11,10 +11,10 @@ pub enum ScheduleError {
     Unavailable(String),
     /// It has lost data, and nothing was done. It is being loaded from the journal, and executes calls
     /// again as soon as that has begun; trying again may help.
-    #[error("the schedule has lost what it held and is being rebuilt from the journal")]
+    #[error("the schedule has lost data and is being rebuilt from the journal")]
     Rebuilding,
     /// It holds something that this version cannot read.
-    #[error("the schedule holds something unreadable: {0}")]
+    #[error("the schedule holds data that cannot be read: {0}")]
     Corrupt(String),
     /// It belongs to another journal.
     #[error("{0}")]

@@ -302,7 +302,7 @@ async fn claim_unowned(
 pub fn why(reason: LoadReason) -> Option<&'static str> {
     match reason {
         LoadReason::New => None,
-        LoadReason::Lost => Some("the schedule had lost what it held"),
+        LoadReason::Lost => Some("the schedule had lost data"),
         LoadReason::Restarted => None,
         LoadReason::Damaged => Some("something was missing in the schedule"),
         LoadReason::Unfinished => Some("an earlier rebuild did not come to its end"),
@@ -329,7 +329,7 @@ fn announce(reason: LoadReason, has_journal: bool) {
              callers register again is delivered"
         ),
         LoadReason::Lost => {
-            tracing::warn!("the schedule has lost what it held; loading it from the journal");
+            tracing::warn!("the schedule has lost data; loading it from the journal");
         }
         LoadReason::Damaged => {
             tracing::warn!("something is missing in the schedule; comparing it with the journal");

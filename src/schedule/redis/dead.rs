@@ -128,5 +128,5 @@ fn bad_cursor() -> ScheduleError {
 }
 
 fn unreadable() -> ScheduleError {
-    ScheduleError::Corrupt("the dead entries are no sorted set of instants".to_string())
+    ScheduleError::Corrupt("the dead entries are not a sorted set of instants".to_string())
 }

@@ -27,8 +27,8 @@ const ALIVE_MS: i64 = 30_000;
 const MOST_CLEARED: usize = 256;
 
 const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
-    and merchants would find a part of the signatures wrong; start with the same --signing-secret, or \
-    stop the others first to change it (one that was killed counts for 30 s)";
+    and merchants would reject some of the signatures; start with the same --signing-secret, or \
+    stop the others first to change it (a killed server counts as running for 30 s)";
 
 /// The scripts of this module.
 pub struct Scripts {
