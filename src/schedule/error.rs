@@ -19,7 +19,7 @@ pub enum ScheduleError {
     /// It belongs to another journal.
     #[error("{0}")]
     Foreign(String),
-    /// The cursor is not one that [`Schedule::dead`] or [`Schedule::scan`] gave.
+    /// The cursor is not one that [`super::ScheduleReads::dead`] or [`super::ScheduleMaintenance::scan`] gave.
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
 }
