@@ -32,7 +32,7 @@ pub struct Sweep {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
     /// `None` until the journal was asked.
-    place: Option<ScanPosition>,
+    position: Option<ScanPosition>,
     /// The value of `steps` when the position was last stored; `None` if the journal has none.
     written: Option<u32>,
     steps: u32,
@@ -46,7 +46,7 @@ impl Sweep {
         Self {
             journal,
             schedule,
-            place: None,
+            position: None,
             written: None,
             steps: 0,
             repaired: Repaired::default(),
@@ -58,8 +58,8 @@ impl Sweep {
     /// # Errors
     /// If a store fails; the step can be repeated.
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Repaired>, MaintenanceError> {
-        let place = match &self.place {
-            Some(place) => place.clone(),
+        let position = match &self.position {
+            Some(position) => position.clone(),
             None => self.recall().await?,
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
@@ -68,10 +68,10 @@ impl Sweep {
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
             ..Pick::default()
         };
-        let page = match compare(journal, schedule, &place, &pick, PAGE).await {
+        let page = match compare(journal, schedule, &position, &pick, PAGE).await {
             // The stored position is of the other kind of schedule (memory or Redis): its scan starts again.
             Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
-                self.place = Some(ScanPosition::Held(None));
+                self.position = Some(ScanPosition::Held(None));
                 return Ok(Step::More);
             }
             page => page?,
@@ -80,10 +80,10 @@ impl Sweep {
         self.steps += 1;
         if page.next == ScanPosition::End {
             let repaired = std::mem::take(&mut self.repaired);
-            self.keep(ScanPosition::START).await?;
+            self.set_position(ScanPosition::START).await?;
             return Ok(Step::Done(repaired));
         }
-        self.keep(page.next).await?;
+        self.set_position(page.next).await?;
         Ok(Step::More)
     }
 
@@ -109,17 +109,17 @@ impl Sweep {
     }
 
     /// Sets the position, and stores it after every [`REMEMBER`] steps. A run of a few steps stores nothing.
-    async fn keep(&mut self, place: ScanPosition) -> Result<(), MaintenanceError> {
+    async fn set_position(&mut self, position: ScanPosition) -> Result<(), MaintenanceError> {
         let since = self.steps - self.written.unwrap_or(0);
-        let over = place == ScanPosition::START && self.written.is_some();
+        let over = position == ScanPosition::START && self.written.is_some();
         if since >= REMEMBER || over {
-            self.journal.remember(PLACE, &place.to_text()).await?;
+            self.journal.remember(PLACE, &position.to_text()).await?;
             self.written = Some(self.steps);
         }
-        if place == ScanPosition::START {
+        if position == ScanPosition::START {
             (self.steps, self.written) = (0, None);
         }
-        self.place = Some(place);
+        self.position = Some(position);
         Ok(())
     }
 }
@@ -138,7 +138,7 @@ impl Duty for Sweep {
     }
 
     fn start_over(&mut self) {
-        self.place = None;
+        self.position = None;
         self.repaired = Repaired::default();
     }
 

@@ -102,10 +102,10 @@ impl Recovery {
         let Some(recoverable) = self.schedule.recoverable() else {
             return;
         };
-        let keeping = self.keep(recoverable);
+        let repairing = self.inspect_and_repair(recoverable);
         let remembering = self.remember(recoverable);
         let beating = send_heartbeats(recoverable);
-        stop.run_until_cancelled(async { tokio::join!(keeping, remembering, beating) })
+        stop.run_until_cancelled(async { tokio::join!(repairing, remembering, beating) })
             .await;
         if let Some(journal) = &self.journal {
             // With these, the next start notices if the data was changed or lost in between.
@@ -116,7 +116,7 @@ impl Recovery {
         recoverable.deregister().await;
     }
 
-    async fn keep(&self, recoverable: &dyn Recoverable) {
+    async fn inspect_and_repair(&self, recoverable: &dyn Recoverable) {
         let mut inspected: Result<Inspection, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
         let mut logged = String::new();
