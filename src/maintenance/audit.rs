@@ -1,9 +1,9 @@
-//! Proving that nothing was lost: what was registered against how it ended, and what is pending in
-//! the journal against what the schedule holds, both ways; and naming what nobody sends, since its
-//! outcome could not be recorded.
+//! Proving that nothing was lost. Compares the number of registered notifications with how they ended, and
+//! the pending notifications of the journal with the entries of the schedule, both ways. Also names the
+//! notifications that are set aside: they are not sent, because their outcome could not be recorded.
 //!
-//! Only reads, so it can be run beside servers at work. Their traffic is no difference: what looks
-//! like one is compared again a moment later, and counts if it has stayed the same kind of wrong.
+//! Only reads, so it can run beside active servers. Their traffic is not reported as a difference: each
+//! difference is compared again after [`MOMENT`], and counts only if it is still of the same kind.
 
 use super::difference::{Difference, find_among};
 use super::error::MaintenanceError;
@@ -15,31 +15,31 @@ use crate::schedule::Schedule;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
-/// How long a difference must last. Longer than two writes that follow each other ever take while
-/// the stores are well.
+/// How long a difference must last to count. Longer than the two writes of one request take while the
+/// stores are healthy.
 pub const MOMENT: Duration = Duration::from_secs(2);
-/// Differences that are named.
+/// Maximum number of differences that are named.
 pub const MOST_NAMED: usize = 100;
-/// After so many there is no point in looking for more.
+/// After this many differences, the comparison stops.
 const MOST_COUNTED: usize = 100_000;
 /// Notifications compared in one step.
 const PAGE: usize = 1_000;
-/// Maximum number of differences that are compared again at a time.
+/// Maximum number of differences that wait to be compared again.
 const MOST_SUSPECTED: usize = 20_000;
 
-/// What the journal says of itself.
+/// The totals of the journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct JournalTotals {
     /// Its counters.
     pub counters: JournalCounts,
-    /// What reading every notification found, if that was asked for.
+    /// The result of reading every notification, if that was requested.
     pub examined: Option<Examined>,
-    /// What is pending and set aside: nobody sends it.
+    /// The pending notifications that are set aside: they are not sent.
     pub set_aside: AllSetAside,
 }
 
 impl JournalTotals {
-    /// Reads them; with `deep`, every notification.
+    /// Reads the totals; with `deep`, also every notification.
     ///
     /// # Errors
     /// If the journal fails.
@@ -63,7 +63,7 @@ impl JournalTotals {
         })
     }
 
-    /// Whether all that was registered is accounted for, and nothing is set aside.
+    /// Whether every registered notification is accounted for, and none is set aside.
     #[must_use]
     pub fn are_right(&self) -> bool {
         let examined = (self.examined.as_ref())
@@ -92,11 +92,11 @@ pub struct Compared {
     pub journal: u64,
     /// Entries of the schedule that were looked up in the journal.
     pub schedule: u64,
-    /// How many differ.
+    /// Number of differences.
     pub different: usize,
     /// The first of them.
     pub differences: Vec<Difference>,
-    /// There were so many that the rest was not looked at.
+    /// Whether there were so many differences that the rest was not compared.
     pub cut_short: bool,
 }
 
@@ -118,7 +118,7 @@ struct Suspects {
 }
 
 impl<'stores> Comparison<'stores> {
-    /// Begins to compare. What differs must do so for this `moment`.
+    /// Begins to compare. A difference must last for this `moment` to count.
     #[must_use]
     pub fn new(
         journal: &'stores dyn JournalReads,
@@ -143,7 +143,7 @@ impl<'stores> Comparison<'stores> {
         &self.compared
     }
 
-    /// Compares one page, and compares again what differed a moment ago. `false` at the end.
+    /// Compares one page, and compares again what differed `moment` ago. `false` at the end.
     ///
     /// # Errors
     /// If a store fails.
@@ -173,7 +173,7 @@ impl<'stores> Comparison<'stores> {
     }
 
     fn suspect(&mut self, mut differences: Vec<Difference>) {
-        // What the other direction has found already.
+        // The other direction may have found the same difference.
         differences.retain(|difference| !self.known.contains(&difference.entry.key));
         if differences.is_empty() {
             return;

@@ -1,12 +1,13 @@
 //! Where the journal and the schedule disagree about a notification.
 //!
-//! The two are read at different instants, and notifications move on meanwhile. So the journal is
-//! read, then the schedule, then the journal again: where it says the same both times, it said so
-//! while the schedule was read as well, and the two did disagree at that instant. Registrations and
-//! changes by hand write to the journal first and to the schedule a moment later, so for that moment
-//! they disagree rightly; who looks has to leave out what is that young, or to look again.
+//! The two are read at different instants, and notifications change meanwhile. So the journal is read,
+//! then the schedule, then the journal again. If both readings of the journal are equal, the journal had
+//! that state while the schedule was read, so the two did disagree at that instant. A registration or a
+//! change by hand writes the journal first and the schedule shortly after. In between they disagree, and
+//! that is no fault. The caller must leave out notifications that are that young, or compare again.
 //!
-//! What has a lease out is left to whoever holds that lease: it settles by what the journal says.
+//! A leased notification is not compared: the server that has the lease settles it to the state in the
+//! journal.
 
 use super::error::MaintenanceError;
 use crate::domain::key::Key;
@@ -24,13 +25,13 @@ const SAME_TIME_MS: i64 = 1_000;
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DifferenceKind {
-    /// Pending in the journal, and the schedule would never bring it up.
+    /// Pending in the journal, and no claim would find it in the schedule.
     Missing,
-    /// Pending in both, but not as far in one as in the other, or not due at the same time.
+    /// Pending in both, but with other progress or due at another time.
     Elsewhere,
-    /// Ended in the journal, and the schedule would bring it up again.
+    /// Ended in the journal, and a claim would find it in the schedule.
     Ended,
-    /// Set aside in the journal, and the schedule would bring it up again.
+    /// Set aside in the journal, and a claim would find it in the schedule.
     SetAside,
     /// The schedule holds it in another lane than the journal: a journal that was set back to an older copy
     /// had forgotten it, and its key was registered again for another destination.
@@ -39,7 +40,7 @@ pub enum DifferenceKind {
     Unknown,
 }
 
-/// How a notification stands in the journal, as far as the schedule must agree.
+/// The part of a notification's state in the journal with which the schedule must agree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JournalEntry {
     /// Its lane.
@@ -48,13 +49,13 @@ pub struct JournalEntry {
     pub state: State,
     /// How far it has come.
     pub progress: Progress,
-    /// Whether it is set aside: then the schedule must not hold it. Lists do not contain this; a look-up
-    /// does.
+    /// Whether it is set aside: then the schedule must not hold it. A list does not contain this; reading
+    /// the notification does.
     pub set_aside: bool,
 }
 
 impl JournalEntry {
-    /// Of what was read in the journal.
+    /// Takes it from a snapshot of the journal.
     #[must_use]
     pub fn of(snapshot: &Snapshot) -> Self {
         Self {
@@ -69,13 +70,13 @@ impl JournalEntry {
 /// A disagreement about one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Of which notification.
+    /// The notification.
     pub entry: KeyInLane,
     /// What is wrong.
     pub kind: DifferenceKind,
-    /// What the journal says.
+    /// Its state in the journal.
     pub journal: Option<JournalEntry>,
-    /// What the schedule says.
+    /// Its entry in the schedule.
     pub schedule: Option<Holding>,
 }
 
@@ -138,7 +139,7 @@ pub async fn find_among(
     find(journal, schedule, &read).await
 }
 
-/// Likewise, for keys that were read in the journal, so only that knows their lanes.
+/// As [`find_among`], for keys whose lanes only the journal knows.
 ///
 /// # Errors
 /// If a store fails.
@@ -153,7 +154,7 @@ pub async fn find_recorded(
     find(journal, schedule, &read.collect::<Vec<_>>()).await
 }
 
-/// Whether both agree, given that both were read at the same instant.
+/// The kind of difference; `None` if both agree. Assumes that both were read at the same instant.
 fn judge(
     lane: &Lane,
     journal: Option<&JournalEntry>,

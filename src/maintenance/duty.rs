@@ -1,11 +1,11 @@
 //! When a duty runs, and on which instance.
 //!
-//! A duty runs again and again, each run in steps of bounded size. A step that fails is repeated, so no
-//! outage ends a duty.
+//! A duty runs again and again, each run in steps of bounded size. A step that fails is repeated, so an
+//! outage does not end a duty.
 //!
-//! Every instance keeps asking the journal for each duty; the one that gets it runs it for as long
-//! as it asks again in time. If that instance dies, another takes over `DUTY_MS` later. The waits are
-//! jittered, so that instances which were started together do not ask together.
+//! Every instance asks the journal for each duty again and again. One gets it, and keeps it while it asks
+//! again in time. If that instance dies, another takes over `DUTY_MS` later. The waits are jittered, so that
+//! instances that were started together do not ask at the same time.
 
 use super::error::MaintenanceError;
 use crate::clock::Clock;
@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// For how long a duty is taken on, in milliseconds.
+/// For how long an instance gets a duty, in milliseconds.
 const DUTY_MS: i64 = 25_000;
-/// A duty is kept by asking again after this time; well below `DUTY_MS`.
+/// An instance asks again for its duty after this time, which is well below `DUTY_MS`.
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Wait after a step that failed.
@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 /// Wait before asking again for a duty that another instance has.
 const ASK_LATER: Duration = Duration::from_secs(8);
 
-/// What one step came to.
+/// The result of one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step<Outcome> {
     /// There is more to do.
@@ -37,10 +37,10 @@ pub enum Step<Outcome> {
 
 /// A duty, which runs again and again.
 pub trait Duty: Send {
-    /// What a run comes to.
+    /// The outcome of a run.
     type Outcome: Send;
 
-    /// Under which name the instances share it out.
+    /// The name under which the journal gives the duty to one instance.
     const NAME: &'static str;
     /// Wait between two steps of a run.
     const STEP_REST: Duration;
@@ -51,18 +51,17 @@ pub trait Duty: Send {
         now_ms: i64,
     ) -> impl Future<Output = Result<Step<Self::Outcome>, MaintenanceError>> + Send;
 
-    /// Forgets where it was: another instance has run it meanwhile.
+    /// Forgets its position: another instance has run the duty meanwhile.
     fn start_over(&mut self);
 
-    /// Wait, about, after a run that took so long.
+    /// About how long to wait after a run that took `took`.
     fn rest(took: Duration) -> Duration;
 
-    /// Says in the log what a run came to.
+    /// Logs the outcome of a run.
     fn report(outcome: Self::Outcome);
 }
 
-/// Runs a duty for ever, as far as it is this instance's, and only while `healthy` says that it can run
-/// at all.
+/// Runs a duty for ever, whenever this instance has it and `healthy` is true.
 pub(super) async fn run<D: Duty>(
     mut duty: D,
     journal: Arc<dyn JournalMaintenance>,
@@ -72,7 +71,7 @@ pub(super) async fn run<D: Duty>(
     let mut held = HeldDuty::new(D::NAME);
     let mut begun: Option<Instant> = None;
     loop {
-        // Fails only when nobody is left to say so.
+        // Fails only if the sender was dropped; then the duty runs.
         let _ = healthy.wait_for(|healthy| *healthy).await;
         match held.is_ours(journal.as_ref()).await {
             Ok(true) => {}
@@ -110,7 +109,7 @@ pub(super) async fn run<D: Duty>(
 struct HeldDuty {
     name: &'static str,
     confirmed_at: Option<Instant>,
-    /// Whether the log was told that it cannot run.
+    /// Whether it was logged that the duty cannot run.
     logged: bool,
 }
 
@@ -123,7 +122,7 @@ impl HeldDuty {
         }
     }
 
-    /// Whether the duty is this instance's at the moment.
+    /// Whether this instance has the duty now.
     async fn is_ours(&mut self, journal: &dyn JournalMaintenance) -> Result<bool, JournalError> {
         if self
             .confirmed_at
@@ -137,32 +136,34 @@ impl HeldDuty {
         Ok(ours)
     }
 
-    /// Says in the log that the duty could not run; once, until it could.
+    /// Logs that the duty could not run. An error that does not pass is logged once, until a step succeeds.
     fn note_failure(&mut self, error: &MaintenanceError) {
         let duty = self.name;
         match (self.logged, error.may_pass()) {
-            // The stores' own outages are told elsewhere.
-            (false, true) | (true, _) => tracing::debug!(%error, duty, "maintenance waits"),
+            // `health` logs the outages of the stores.
+            (false, true) | (true, _) => {
+                tracing::debug!(%error, duty, "a maintenance duty failed; trying again")
+            }
             (false, false) => {
-                tracing::error!(%error, duty, "maintenance cannot go on; trying again")
+                tracing::error!(%error, duty, "a maintenance duty failed; trying again")
             }
         }
         self.logged |= !error.may_pass();
     }
 
-    /// It could run.
+    /// Notes that a step succeeded.
     fn note_success(&mut self) {
         self.logged = false;
     }
 }
 
-/// Waits for this long, a fifth more or less.
+/// Waits for this time, up to a fifth longer or shorter.
 async fn rest(about: Duration) {
     tokio::time::sleep(jittered(about)).await;
 }
 
 fn jittered(about: Duration) -> Duration {
-    // Keyed anew each time, so the hash of nothing is chance enough.
+    // Each `RandomState` has new random keys, so the hash of an empty value is random.
     let chance = RandomState::new().hash_one(()) % 401;
     about * (800 + u32::try_from(chance).unwrap_or(0)) / 1_000
 }

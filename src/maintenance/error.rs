@@ -1,10 +1,10 @@
-//! Why maintenance could not go on.
+//! Why a maintenance step failed.
 
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
 use thiserror::Error;
 
-/// A store failed. What was done by then stays done, and every duty can be gone on with.
+/// A store failed. What was done before stays done, and every duty can be continued.
 #[derive(Debug, Error)]
 pub enum MaintenanceError {
     /// The journal failed.

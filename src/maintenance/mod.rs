@@ -1,10 +1,10 @@
-//! Keeping the journal and the schedule in step, and both from growing for ever.
+//! Keeping the journal and the schedule in agreement, and the journal from growing for ever.
 //!
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, and [`prune`] forgets what is old. [`audit`] only looks. What they share: [`scan`] goes
-//! through everything, [`difference`] says where the stores disagree, [`repair`] does something about
-//! it, [`recovery::load`] puts in everything that is pending.
+//! background, and [`prune`] forgets what is old. [`audit`] only reads. They share these parts: [`scan`]
+//! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
+//! [`recovery::load`] puts everything that is pending into a schedule.
 //!
 //! A duty takes the time as an argument; [`duty`] says when it runs, and on which instance.
 
@@ -34,8 +34,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 /// For how long after it was accepted a registration may be on its way from the journal to the schedule,
-/// in milliseconds: longer than any call to either takes until it is given up. What is younger is not
-/// compared.
+/// in milliseconds: longer than the timeouts of its calls to both. Younger notifications are not compared.
 pub const REGISTRATION_MS: i64 = 12_000;
 
 /// A duty's name, and the future that runs it until the server stops.
@@ -50,10 +49,10 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Takes a first look at the schedule, before anything is done with it.
+    /// Inspects the schedule for the first time, before it is used.
     ///
     /// # Errors
-    /// [`ScheduleError::Foreign`] if it belongs to another journal, or if a store is away.
+    /// [`ScheduleError::Foreign`] if it belongs to another journal; other errors if a store is unavailable.
     pub async fn begin(
         journal: Option<Arc<dyn Journal>>,
         schedule: Arc<dyn Schedule>,
@@ -69,8 +68,7 @@ impl Maintenance {
         })
     }
 
-    /// The duties of this instance, each to be run until `stop` is cancelled. They may be cut short
-    /// anywhere.
+    /// The duties of this instance. Each runs until `stop` is cancelled, and may be stopped at any point.
     #[must_use]
     pub fn duties(self, stop: &CancellationToken) -> Vec<DutyTask> {
         let Self {
@@ -85,7 +83,7 @@ impl Maintenance {
             duties.push(("recovery", Box::pin(recovery.run(stop.clone()))));
         }
         if let Some(journal) = journal {
-            // While the schedule is being loaded, comparing would only find what is on its way.
+            // While the schedule is being loaded, a comparison would only find what is not loaded yet.
             let clock = schedule.clock();
             let duty = Reconciler::new(journal.clone(), schedule.clone());
             let work = run(duty, journal.clone(), clock.clone(), whole.clone());

@@ -1,8 +1,8 @@
-//! Checking a store that is in trouble, until it is well again.
+//! Checking a store that is in trouble, until it works again.
 //!
-//! Real work tells how a store is doing as long as there is some. When it stops, because callers
-//! stay away from a server that is not ready, this finds out that the store is back. A store that is
-//! well is left alone.
+//! Normally the results of real calls show the health of a store. A server that is not ready gets no
+//! requests, so its calls stop. Then these checks find that the store works again. A healthy store is not
+//! checked.
 
 use crate::health::{CallResult, Health, Store};
 use crate::journal::{self, JournalMaintenance};
@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 /// Wait between two checks of a store that is in trouble.
 const AGAIN: Duration = Duration::from_millis(250);
-/// How often a store that is well is looked at, without being asked: its calls may not come back.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the health of a store that is not in trouble is reviewed, without a call to it: its calls may
+/// be hanging.
+const REVIEW: Duration = Duration::from_secs(1);
 
-/// Looks after the journal until `stop` is cancelled.
+/// Checks the journal while it is in trouble, until `stop` is cancelled.
 pub async fn watch_journal(
     health: Arc<Health>,
     journal: Arc<dyn JournalMaintenance>,
@@ -28,7 +29,7 @@ pub async fn watch_journal(
         .await;
 }
 
-/// Looks after the schedule until `stop` is cancelled.
+/// Checks the schedule while it is in trouble, until `stop` is cancelled.
 pub async fn watch_schedule(
     health: Arc<Health>,
     schedule: Arc<dyn Schedule>,
@@ -50,7 +51,7 @@ where
         } else {
             tokio::select! {
                 () = health.troubled(store) => {}
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(REVIEW) => {}
             }
         }
         health.review();

@@ -1,8 +1,8 @@
-//! Forgetting what is old, so that the journal does not grow for ever.
+//! Forgetting old notifications, so that the journal does not grow for ever.
 //!
-//! In small steps with rests between them: each is one transaction, for which those who register and
-//! record have to wait. What is pending is never forgotten, and a dead letter only where that was
-//! asked for: it waits for somebody's decision.
+//! It works in small steps with rests between them: each step is one transaction, and registrations and
+//! recordings wait for it. A pending notification is never forgotten. A dead letter is forgotten only if
+//! that is configured: it waits for a replay or a discard.
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
@@ -14,17 +14,17 @@ use std::time::Duration;
 /// Bodies and notifications forgotten in one step, and the rest between two steps.
 const BATCH: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(200);
-/// The rest between two rounds.
+/// The rest between two runs.
 const RUN_REST: Duration = Duration::from_secs(60);
 
-/// For how long something is kept after it has ended, in milliseconds; `None` is for ever.
+/// For how long a notification is kept after it has ended, in milliseconds; `None` for ever.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Retention {
-    /// Bodies and headers of what was delivered or cancelled.
+    /// Bodies and headers of delivered and cancelled notifications.
     pub payloads_ms: Option<i64>,
-    /// All of what was delivered or cancelled.
+    /// Delivered and cancelled notifications.
     pub records_ms: Option<i64>,
-    /// All of a dead letter.
+    /// Dead letters.
     pub dead_ms: Option<i64>,
 }
 
@@ -41,7 +41,7 @@ impl Retention {
     }
 }
 
-/// Forgets, again and again.
+/// The duty that forgets old notifications.
 pub struct Pruner {
     journal: Arc<dyn JournalMaintenance>,
     retention: Retention,
@@ -49,7 +49,7 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// Forgets in a journal what is older than this.
+    /// Forgets notifications of this journal that are older than this.
     #[must_use]
     pub fn new(journal: Arc<dyn JournalMaintenance>, retention: Retention) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Pruner {
         }
     }
 
-    /// Forgets a bounded part of what is old at `now_ms`.
+    /// Forgets a bounded number of the notifications that are old at `now_ms`.
     ///
     /// # Errors
     /// If the journal fails; the step can be repeated.
@@ -76,7 +76,7 @@ impl Pruner {
         Ok(Step::Done(std::mem::take(&mut self.pruned)))
     }
 
-    /// Forgets all that is old at `now_ms`.
+    /// Forgets all notifications that are old at `now_ms`.
     ///
     /// # Errors
     /// As [`Pruner::step`].
@@ -115,7 +115,11 @@ impl Duty for Pruner {
             payloads, records, ..
         } = pruned;
         if payloads + records > 0 {
-            tracing::info!(payloads, records, "forgot what is old");
+            tracing::info!(
+                payloads,
+                records,
+                "removed old bodies and records from the journal"
+            );
         }
     }
 }

@@ -1,20 +1,21 @@
 //! Repairing, within a minute, what a crash left between the journal and the schedule.
 //!
-//! Both are written one after the other, the journal first. Whoever dies in between leaves a
-//! notification that the schedule does not hold, or a change by hand that it does not know of. So
-//! every few seconds this looks at what was registered or changed since it last looked, and compares:
-//! what is still pending must be in the schedule, at the step where the journal has it; what was
-//! called off must not be. Everything else that happens to a notification happens under a lease,
-//! which expires and has the journal asked.
+//! Both are written one after the other, the journal first. A server that dies in between leaves a
+//! notification that is missing in the schedule, or a change by hand that the schedule does not have. So
+//! every few seconds this duty reads what was registered or changed since its last window, and compares:
+//! a pending notification must be in the schedule, with the progress that it has in the journal; a
+//! cancelled one must not be. Everything else that happens to a notification happens under a lease. If
+//! the server dies then, the lease expires, and the journal is asked before the notification is sent.
 //!
-//! It costs what has happened since the last look, not what there is: a window of time is read by an
-//! index, a page at a step. The journal keeps where the last window ended, so the first look after a
-//! crash goes on from there. Where nothing is kept, the first window begins with the oldest.
+//! Its cost depends on what happened since the last window, not on the size of the journal: a window of
+//! time is read by an index, one page in each step. The journal stores where the last window ended, so the
+//! first window after a crash continues there. If nothing is stored, the first window begins with the
+//! oldest notification.
 //!
-//! A window ends `REGISTRATION_MS` ago, since what is younger may still be on its way. It begins
-//! `OVERLAP_MS` before the last one ended: instants are read before the journal is written, and a
-//! journal that is slow, or waits for its turn, shows them that much later. What comes later still is
-//! found by the sweep.
+//! A window ends `REGISTRATION_MS` ago, since younger notifications may still be on their way to the
+//! schedule. It begins `OVERLAP_MS` before the last one ended: the instant of a row is taken before the row
+//! is written, and in a slow or locked journal the row appears later by that time. Rows that appear even
+//! later are found by the sweep.
 
 use super::REGISTRATION_MS;
 use super::difference::{JournalEntry, find, find_recorded};
@@ -29,25 +30,25 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Under which name the journal keeps until when everything is reconciled.
+/// The name under which the journal stores until when everything is reconciled.
 const PLACE: &str = "reconciled_ms";
 /// By how much windows overlap, in milliseconds.
 const OVERLAP_MS: i64 = 30_000;
-/// How often the place is written down, in milliseconds: so much is looked at again after a crash,
-/// and so rarely does an idle server write.
+/// How often that is stored, in milliseconds. After a crash, at most this much is compared again, and an
+/// idle server writes no more often.
 const REMEMBER_MS: i64 = 60_000;
 /// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(20);
-/// Rest between two windows. With what a window leaves out because it is too young, and the time until
-/// another instance takes over from a dead one, this makes less than a minute.
+/// Rest between two windows. Together with `REGISTRATION_MS` and the time until another instance takes over
+/// from a dead one, this is less than a minute.
 const WINDOW_REST: Duration = Duration::from_secs(8);
 
-/// Goes through window after window.
+/// The duty that reconciles one window after another.
 pub struct Reconciler {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
-    /// Until when everything is reconciled, and what of that is written down.
+    /// Until when everything is reconciled, and the last stored value of that.
     place_ms: Option<i64>,
     written_ms: i64,
     window: Option<Window>,
@@ -60,18 +61,18 @@ struct Window {
     repaired: Repaired,
 }
 
-/// How far a window has been gone through.
+/// How much of a window is done.
 #[derive(Clone, Copy)]
 enum WindowStage {
-    /// What was registered in it, newest first.
+    /// Comparing what was registered in it, newest first.
     Registered(Option<Cursor>),
-    /// What was changed by hand in it, oldest first.
+    /// Comparing what was changed by hand in it, oldest first.
     Changed(Option<Cursor>),
     Done,
 }
 
 impl Reconciler {
-    /// Begins where the journal says.
+    /// Begins at the position that the journal has stored.
     #[must_use]
     pub fn new(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>) -> Self {
         Self {
@@ -83,8 +84,8 @@ impl Reconciler {
         }
     }
 
-    /// Compares and repairs one page of the window that ends at `now_ms`, or goes on with the one that
-    /// was begun.
+    /// Compares and repairs one page: of the window that was begun, else of a new one that ends
+    /// `REGISTRATION_MS` before `now_ms`.
     ///
     /// # Errors
     /// If a store fails; the step can be repeated.
@@ -135,7 +136,7 @@ impl Reconciler {
         }
     }
 
-    /// Goes through a whole window.
+    /// Reconciles a whole window.
     ///
     /// # Errors
     /// As [`Reconciler::step`].
@@ -153,14 +154,15 @@ impl Reconciler {
             None => {
                 self.written_ms = match self.journal.recall(PLACE).await? {
                     Some(text) => text.parse().map_err(|_| {
-                        JournalError::Corrupt(format!("`{text}` is no instant in {PLACE}"))
+                        JournalError::Corrupt(format!("`{text}` in {PLACE} is not an instant"))
                     })?,
                     None => 0,
                 };
                 self.written_ms
             }
         };
-        // A clock that was ahead and was set right must not hide what happens until it is there again.
+        // If the clock was ahead and was set back, the stored instant is in the future. Without this bound,
+        // nothing would be compared until then.
         let place_ms = place_ms.min(now_ms);
         self.written_ms = self.written_ms.min(now_ms);
         self.place_ms = Some(place_ms);

@@ -1,16 +1,17 @@
-//! Bringing the schedule to where the journal stands.
+//! Giving the schedule the state in the journal.
 //!
 //! Every repair can be repeated, and none relies on what was read when the difference was found:
 //!
-//! * What is put back or moved is read in the journal once more, and marked: whoever claims it asks
-//!   the journal again before sending it. If it ends in between, it is claimed and settled unsent.
-//! * What the schedule holds though it has ended, or is set aside, is leased first, so that nobody sends it meanwhile;
-//!   then the journal is asked, and the lease settled by what it says. Dying in between lets the
-//!   lease expire, and what comes back from a lease has the journal asked as well.
-//! * What the journal does not know is written into it, from what the schedule holds. It was accepted
-//!   once, or it would not be there; a journal that was set back to an older copy has forgotten it.
-//!   To remove it would lose it, and to leave it alone would too: whoever claims it finds no record
-//!   to go by.
+//! * An entry that is missing or has other progress is read in the journal again and put in with the flag
+//!   `verify`: the server that claims it asks the journal before it sends it. If it ends in between, it is
+//!   claimed and settled without an attempt.
+//! * An entry that has ended in the journal, or is set aside there, is leased first, so that no server sends
+//!   it meanwhile. Then the journal is read again, and the lease is settled to that state. If the process
+//!   dies in between, the lease expires, and the journal is asked before the entry is sent.
+//! * A notification that the journal does not know is registered there, from the schedule's entry. It was
+//!   accepted once, or it would not be in the schedule; the journal was set back to an older copy. If it
+//!   were removed, it would be lost. If it were left alone, it would be lost too: the server that claims it
+//!   finds no record of it.
 
 use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;
@@ -27,50 +28,49 @@ use std::ops::AddAssign;
 /// What was repaired.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// Put back into the schedule.
+    /// Entries that were put back into the schedule.
     pub restored: u64,
-    /// Brought to where the journal stands.
+    /// Entries that got the progress in the journal.
     pub moved: u64,
-    /// Removed from the schedule, since they have ended or are set aside.
+    /// Entries that were removed from the schedule because they have ended or are set aside.
     pub removed: u64,
-    /// Written into a journal that did not know them.
-    pub adopted: u64,
+    /// Notifications that were registered in the journal because it did not know them.
+    pub registered_again: u64,
 }
 
 impl Repaired {
-    /// Says so in the log.
+    /// Logs what was repaired.
     pub(super) fn report(self) {
         let Self {
             restored,
             moved,
             removed,
-            adopted,
+            registered_again,
         } = self;
         if restored + moved + removed > 0 {
             tracing::warn!(
                 restored,
                 moved,
                 removed,
-                "the schedule was not where the journal stands; repaired"
+                "the schedule differed from the journal; repaired"
             );
         }
-        if adopted > 0 {
+        if registered_again > 0 {
             tracing::error!(
-                adopted,
-                "the journal had forgotten notifications that the schedule holds; they are written \
-                 down again"
+                registered_again,
+                "the journal had lost notifications that the schedule holds; they are registered again"
             );
         }
     }
 }
 
-/// Whether what was put back is written into its history.
+/// Whether repairs are written into the histories of the notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairNotes {
-    /// It is.
+    /// They are.
     Kept,
-    /// The journal is open to be read alone. Nothing can be written into it either that it does not
-    /// know.
+    /// They are not: the journal is open for reading only. So notifications that it does not know cannot be
+    /// registered in it either.
     LeftOut,
 }
 
@@ -79,11 +79,11 @@ impl AddAssign for Repaired {
         self.restored += other.restored;
         self.moved += other.moved;
         self.removed += other.removed;
-        self.adopted += other.adopted;
+        self.registered_again += other.registered_again;
     }
 }
 
-/// Repairs differences, and writes what was put back into its history.
+/// Repairs differences, and writes the repairs into the histories.
 ///
 /// # Errors
 /// If a store fails; what was repaired by then stays repaired.
@@ -120,9 +120,9 @@ pub async fn repair(
                     at_ms: schedule.clock().now_ms(),
                 }));
             }
-            // One that cannot be read must not keep the others from being repaired.
+            // A notification that cannot be read must not prevent the repair of the others.
             Err(MaintenanceError::Journal(error @ JournalError::Corrupt(_))) => {
-                tracing::error!(notification = %key, %error, "cannot be put back");
+                tracing::error!(notification = %key, %error, "cannot repair a notification");
             }
             Err(error) => {
                 failed = Some(error);
@@ -200,7 +200,7 @@ fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
             progress: snapshot.progress,
             ended_ms: lease.expires_ms(),
         },
-        // Replayed meanwhile. What an earlier lease left has to be asked about still.
+        // Replayed meanwhile. The flags of an earlier lease still apply, so the journal must be asked.
         State::Scheduled if lease.entry.raise_fence || lease.entry.interrupted_ms.is_some() => {
             Settlement::Recheck
         }
@@ -216,14 +216,14 @@ async fn register_in_journal(
     entry: &KeyInLane,
 ) -> Result<Done, MaintenanceError> {
     let key = &entry.key;
-    // Leased, so that nobody delivers it, and finds no record to write that into, meanwhile.
+    // Leased, so that no server delivers it meanwhile: there is no record for the outcome yet.
     let Some(lease) = lease(schedule, entry).await? else {
         return Ok(Done::default());
     };
     let is_pending = lease.entry.state == State::Scheduled;
     if is_pending && lease.entry.notification.body.here().is_none() {
-        // Its body was left to the journal, which has lost it. The journal is asked before each
-        // attempt, and that is logged too.
+        // Its body was only in the journal, which has lost it. Each attempt asks the journal for it, and
+        // logs that as well.
         tracing::error!(notification = %key, "the journal has lost a notification and its body");
         schedule.settle(lease, Settlement::Recheck).await?;
         return Ok(Done::default());
@@ -247,7 +247,7 @@ async fn register_in_journal(
     }
     tracing::info!(notification = %key, "registered again in the journal, which had lost it");
     let repaired = Repaired {
-        adopted: 1,
+        registered_again: 1,
         ..Repaired::default()
     };
     Ok((
@@ -256,7 +256,7 @@ async fn register_in_journal(
     ))
 }
 
-/// Leases what the schedule holds; `None` if that is gone, or somebody has it.
+/// Leases an entry of the schedule; `None` if it is missing, or leased already.
 async fn lease(
     schedule: &dyn Schedule,
     entry: &KeyInLane,

@@ -1,8 +1,8 @@
-//! Going through everything, a page at a time: what is pending in the journal, looked for in the
-//! schedule; then what the schedule holds, looked up in the journal.
+//! Comparing everything, one page at a time: first the pending notifications of the journal with the
+//! schedule, then the entries of the schedule with the journal.
 //!
-//! The journal's part goes by when a notification was registered, newest first. That never changes,
-//! so nothing that is pending all the while is missed, however long the way takes.
+//! The journal is read by the instant of registration, newest first. That instant never changes, so no
+//! notification that is pending during the whole scan is missed, however long the scan takes.
 
 use super::difference::{Difference, JournalEntry, find, find_among};
 use super::error::MaintenanceError;
@@ -11,14 +11,14 @@ use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, JournalReads, Order};
 use crate::schedule::Schedule;
 
-/// Where one is.
+/// The position of a scan.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ScanPosition {
-    /// Among what is pending in the journal, after this.
+    /// Reading the pending notifications of the journal, after this cursor.
     Pending(Option<Cursor>),
-    /// Among what the schedule holds, after this.
+    /// Reading the entries of the schedule, after this cursor.
     Held(Option<String>),
-    /// Everything has been seen.
+    /// Everything was read.
     End,
 }
 
@@ -26,7 +26,7 @@ impl ScanPosition {
     /// The beginning.
     pub const START: Self = Self::Pending(None);
 
-    /// As it is written down.
+    /// The text that the journal stores.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self {
@@ -59,7 +59,7 @@ impl ScanPosition {
     }
 }
 
-/// Which of the journal's pending notifications to look for. What is `None` does not matter.
+/// Which pending notifications of the journal to compare. A field that is `None` does not restrict them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pick {
     /// Those of this topic.
@@ -70,20 +70,20 @@ pub struct Pick {
     pub registered_before_ms: Option<i64>,
 }
 
-/// What one page held.
+/// The result of one page.
 #[derive(Debug, Clone)]
 pub struct ScanPage {
-    /// Pending notifications of the journal that were looked for.
+    /// Number of pending notifications of the journal that were looked up in the schedule.
     pub pending: u64,
-    /// Entries of the schedule that were looked up.
+    /// Number of entries of the schedule that were looked up in the journal.
     pub held: u64,
     /// Where the stores disagree.
     pub differences: Vec<Difference>,
-    /// Where the next page begins.
+    /// The position of the next page.
     pub next: ScanPosition,
 }
 
-/// Compares the page of about `limit` that begins at a place.
+/// Compares one page of about `limit` notifications, from a position.
 ///
 /// # Errors
 /// If a store fails.

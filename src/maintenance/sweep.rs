@@ -1,10 +1,10 @@
 //! Comparing everything, slowly and for ever.
 //!
-//! Reconciling looks at what happened lately; this finds what that cannot know of: keys that Redis
-//! lost later, a journal that was set back to an older copy, what was written down long after it was
-//! registered. A thousand notifications a second at most, in steps that take a few milliseconds each:
-//! ten million take six hours both ways. The journal keeps where it is, so that it comes round even
-//! if servers are started often.
+//! Reconciling reads only what happened recently. The sweep finds the rest: keys that Redis lost later, a
+//! journal that was set back to an older copy, rows that were written long after their registration.
+//! It compares at most a thousand notifications a second, in steps of a few milliseconds: ten million
+//! take six hours in both directions. The journal stores its position, so it completes even if servers are
+//! restarted often.
 
 use super::REGISTRATION_MS;
 use super::duty::{Duty, Step};
@@ -17,36 +17,36 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Under which name the journal keeps how far it has come.
+/// The name under which the journal stores the position.
 const PLACE: &str = "swept";
 /// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 500;
 const STEP_REST: Duration = Duration::from_millis(500);
 /// The shortest rest between two runs. A run that took longer rests as long as it took.
 const RUN_REST: Duration = Duration::from_secs(60);
-/// After how many steps the place is written down.
+/// After how many steps the position is stored.
 const REMEMBER: u32 = 20;
 
-/// Goes through everything, again and again.
+/// The duty that compares everything, again and again.
 pub struct Sweep {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
     /// `None` until the journal was asked.
-    place: Option<ScanPosition>,
-    /// Steps since the place was written down; `None` if the journal has none.
+    position: Option<ScanPosition>,
+    /// The value of `steps` when the position was last stored; `None` if the journal has none.
     written: Option<u32>,
     steps: u32,
     repaired: Repaired,
 }
 
 impl Sweep {
-    /// Begins where the journal says.
+    /// Begins at the position that the journal has stored.
     #[must_use]
     pub fn new(journal: Arc<dyn Journal>, schedule: Arc<dyn Schedule>) -> Self {
         Self {
             journal,
             schedule,
-            place: None,
+            position: None,
             written: None,
             steps: 0,
             repaired: Repaired::default(),
@@ -58,20 +58,20 @@ impl Sweep {
     /// # Errors
     /// If a store fails; the step can be repeated.
     pub async fn step(&mut self, now_ms: i64) -> Result<Step<Repaired>, MaintenanceError> {
-        let place = match &self.place {
-            Some(place) => place.clone(),
+        let position = match &self.position {
+            Some(position) => position.clone(),
             None => self.recall().await?,
         };
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let pick = Pick {
-            // What is younger may still be on its way.
+            // Younger notifications may still be on their way to the schedule.
             registered_before_ms: Some(now_ms.saturating_sub(REGISTRATION_MS)),
             ..Pick::default()
         };
-        let page = match compare(journal, schedule, &place, &pick, PAGE).await {
-            // The saved place comes from the other kind of schedule (memory or Redis): its scan starts again.
+        let page = match compare(journal, schedule, &position, &pick, PAGE).await {
+            // The stored position is of the other kind of schedule (memory or Redis): its scan starts again.
             Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
-                self.place = Some(ScanPosition::Held(None));
+                self.position = Some(ScanPosition::Held(None));
                 return Ok(Step::More);
             }
             page => page?,
@@ -80,14 +80,14 @@ impl Sweep {
         self.steps += 1;
         if page.next == ScanPosition::End {
             let repaired = std::mem::take(&mut self.repaired);
-            self.keep(ScanPosition::START).await?;
+            self.set_position(ScanPosition::START).await?;
             return Ok(Step::Done(repaired));
         }
-        self.keep(page.next).await?;
+        self.set_position(page.next).await?;
         Ok(Step::More)
     }
 
-    /// Goes through everything once.
+    /// Compares everything once.
     ///
     /// # Errors
     /// As [`Sweep::step`].
@@ -102,24 +102,24 @@ impl Sweep {
     async fn recall(&mut self) -> Result<ScanPosition, MaintenanceError> {
         let kept = self.journal.recall(PLACE).await?;
         self.written = kept.as_ref().map(|_| self.steps);
-        // What cannot be read is of another version: the sweep starts again.
+        // A position that cannot be read is of another version: the sweep starts again.
         Ok(kept
             .and_then(|text| ScanPosition::from_text(&text))
             .unwrap_or(ScanPosition::START))
     }
 
-    /// Goes on from there, and writes it down now and then. A run of a few steps writes nothing.
-    async fn keep(&mut self, place: ScanPosition) -> Result<(), MaintenanceError> {
+    /// Sets the position, and stores it after every [`REMEMBER`] steps. A run of a few steps stores nothing.
+    async fn set_position(&mut self, position: ScanPosition) -> Result<(), MaintenanceError> {
         let since = self.steps - self.written.unwrap_or(0);
-        let over = place == ScanPosition::START && self.written.is_some();
+        let over = position == ScanPosition::START && self.written.is_some();
         if since >= REMEMBER || over {
-            self.journal.remember(PLACE, &place.to_text()).await?;
+            self.journal.remember(PLACE, &position.to_text()).await?;
             self.written = Some(self.steps);
         }
-        if place == ScanPosition::START {
+        if position == ScanPosition::START {
             (self.steps, self.written) = (0, None);
         }
-        self.place = Some(place);
+        self.position = Some(position);
         Ok(())
     }
 }
@@ -138,7 +138,7 @@ impl Duty for Sweep {
     }
 
     fn start_over(&mut self) {
-        self.place = None;
+        self.position = None;
         self.repaired = Repaired::default();
     }
 

@@ -1,6 +1,6 @@
 //! A schedule around another one: it sees every call and its reply, and passes on what it does not change.
 //!
-//! The list of calls stands here once. Whoever watches, times or holds them back implements
+//! The list of calls is here once. A type that watches, times or delays them implements
 //! [`ScheduleDecorator`].
 
 use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
@@ -49,7 +49,7 @@ pub trait ScheduleDecorator: Send + Sync + 'static {
     /// The schedule that does the work.
     fn inner(&self) -> &dyn Schedule;
 
-    /// Makes a call to it, which begins when `calling` is first polled.
+    /// Makes a call to the inner schedule. The call begins when `calling` is first polled.
     fn around<T: Send>(
         &self,
         call: ScheduleCall,
@@ -73,7 +73,7 @@ pub trait ScheduleDecorator: Send + Sync + 'static {
     }
 }
 
-/// A call about nothing may be answered without the store, so nobody is told of it.
+/// A call with an empty list may be answered without the store, so the decorator does not see it.
 macro_rules! unless_empty {
     ($self:ident, $call:ident, $method:ident, $list:expr) => {
         if $list.is_empty() {

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// What the schedule holds of one notification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What to deliver. Its body may be left to the journal, if there is one. Of an ended entry that
-    /// is only remembered, the body is empty.
+    /// What to deliver. Its body may be in the journal alone, if there is one. An ended entry that is only
+    /// remembered has an empty body.
     pub notification: Arc<Notification>,
     /// How far it has come.
     pub progress: Progress,
@@ -19,13 +19,13 @@ pub struct Entry {
     pub cause: Option<Cause>,
     /// When it ended, if it has, in milliseconds since 1970.
     pub ended_ms: Option<i64>,
-    /// The journal must be asked before the next attempt: the schedule may have missed its end.
+    /// The journal must be asked before the next attempt: the notification may have ended there.
     pub verify: bool,
-    /// A lease on it expired, so an attempt may have been made that nobody recorded: when that
+    /// Set if its lease expired, so an attempt may have been made that is not recorded: when that
     /// lease was given, in milliseconds since 1970.
     pub interrupted_ms: Option<i64>,
-    /// A lease for a change by hand expired, or what became of that change is not known: the journal
-    /// must be told to refuse it before anything is sent.
+    /// A lease for a change by hand expired, or it is not known whether the change was written. Before
+    /// anything is sent, the fence must be raised, so that the journal refuses the change.
     pub raise_fence: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct FoundEntry {
     pub in_flight: bool,
 }
 
-/// What is known of an entry without its content.
+/// An entry without its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Holding {
     /// Scheduled, or ended and remembered.

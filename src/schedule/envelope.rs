@@ -1,4 +1,4 @@
-//! How an entry lies in Redis: a fixed header that scripts can read and replace, then the rest.
+//! The format of an entry in Redis: a fixed header that scripts can read and replace, then the rest.
 //!
 //! ```text
 //!  offset  size
@@ -13,9 +13,9 @@
 //!      24     8  deadline_ms
 //!      32     8  due_ms
 //!      40     8  retry_at_ms, 0 for none
-//!      48     8  ended_ms; with the flag `interrupted`, when the lease that expired was given
+//!      48     8  ended_ms; with the flag `interrupted`: when the expired lease was given
 //!      56     2  length of the lane's name, then the name
-//!       ..    ..  what never changes, as postcard, then the body to the end
+//!       ..    ..  the fields that never change, as postcard, then the body to the end
 //! ```
 //! Numbers are big-endian. The scripts in `redis/lua` know the offsets of state, flags, due_ms,
 //! retry_at_ms, ended_ms and the lane (one higher there, since Lua counts from 1), and rewrite the header
@@ -46,7 +46,7 @@ const CLAMPED: u8 = 2;
 const INTERRUPTED: u8 = 4;
 const FENCE: u8 = 8;
 
-/// What never changes. Fields may only be added at the end, with a new format version.
+/// The fields that never change. Fields may only be added at the end, with a new format version.
 #[derive(Serialize, Deserialize)]
 struct Fixed<'a> {
     webhook_id: [u8; 16],
@@ -60,7 +60,7 @@ struct Fixed<'a> {
     fingerprint: Fingerprint,
 }
 
-/// Why bytes are no envelope.
+/// Why an envelope cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("the envelope of `{key}` cannot be read: {what}")]
 pub struct BadEnvelope {
@@ -74,10 +74,10 @@ impl From<BadEnvelope> for ScheduleError {
     }
 }
 
-/// Writes an entry. With `body` false, the body is left out: the entry is only remembered.
+/// Writes an entry. If `body` is false, the body is left out: the entry is only remembered.
 ///
 /// # Panics
-/// If the body is to be written and is not here.
+/// If the body should be written and is not in memory.
 #[must_use]
 pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let notification = &entry.notification;

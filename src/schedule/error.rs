@@ -2,19 +2,19 @@
 
 use thiserror::Error;
 
-/// Why the schedule could not do what was asked. Nothing of it may be taken for done.
+/// Why the schedule could not do what was asked. The caller must not assume that anything was done.
 #[derive(Debug, Clone, Error)]
 pub enum ScheduleError {
-    /// It cannot be reached, is too slow or refuses; worth trying again. The call may have been
-    /// executed all the same.
+    /// It cannot be reached, is too slow or refuses; trying again may help. The call may have been
+    /// executed nevertheless.
     #[error("the schedule is unavailable: {0}")]
     Unavailable(String),
-    /// It has lost what it held, and nothing was done. It is being loaded from the journal, and can
-    /// be worked with again as soon as that has begun; worth trying again.
-    #[error("the schedule has lost what it held and is being rebuilt from the journal")]
+    /// It has lost data, and nothing was done. It is being loaded from the journal, and executes calls
+    /// again as soon as that has begun; trying again may help.
+    #[error("the schedule has lost data and is being rebuilt from the journal")]
     Rebuilding,
     /// It holds something that this version cannot read.
-    #[error("the schedule holds something unreadable: {0}")]
+    #[error("the schedule holds data that cannot be read: {0}")]
     Corrupt(String),
     /// Another registration of the same key, for another lane, may still be on its way; nothing was done. Worth
     /// trying again.

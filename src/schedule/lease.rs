@@ -18,13 +18,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// For schedules alone, when they give a lease; a test checks that nobody else names this.
+    /// Makes a lease. For schedules alone; a test checks that no other module names this.
     #[must_use]
     pub fn granted(entry: Entry, expiry: Expiry) -> Self {
         Self { entry, expiry }
     }
 
-    /// When the lease ends. Also what tells it from every other lease.
+    /// When the lease ends. It also identifies the lease.
     #[must_use]
     pub fn expiry(&self) -> Expiry {
         self.expiry
@@ -36,7 +36,7 @@ impl Lease {
         self.expiry.at_ms
     }
 
-    /// Takes in what [`super::ScheduleLeases::renew`] answered.
+    /// Sets the new expiry that [`super::ScheduleLeases::renew`] returned.
     pub fn renewed(&mut self, expiry: Expiry) {
         self.expiry = expiry;
     }
@@ -48,31 +48,31 @@ impl Lease {
     }
 }
 
-/// What becomes of a leased entry.
+/// What is done with a leased entry when its lease ends.
 #[derive(Debug, Clone)]
 pub enum Settlement {
-    /// Back to its lane with new progress; next due by that.
+    /// Back to its lane with new progress, which says when it is due.
     Again(Progress),
-    /// Ended. Forgotten, or remembered for [`super::Limits::remember_ms`]; a dead one is then kept until
-    /// it is replayed or discarded.
+    /// Ended. The entry is forgotten, or remembered for [`super::Limits::remember_ms`]. If entries are
+    /// remembered, a dead one is kept until it is replayed or discarded.
     End {
-        /// How.
+        /// How it ended.
         end: End,
-        /// How far it came.
+        /// Its last progress.
         progress: Progress,
-        /// When, in milliseconds since 1970.
+        /// When it ended, in milliseconds since 1970.
         ended_ms: i64,
     },
-    /// Back to where it was: no attempt was made, or it is made again.
+    /// Back to where it was before: no attempt was made, or it will be made again.
     Release,
-    /// Likewise, but it is not known whether it has ended, or a change of it is still being written
-    /// down: the journal must be asked, and fenced, before it is sent ([`Entry::raise_fence`]).
+    /// As [`Settlement::Release`], but it may have ended, or a change of it may still be written: the
+    /// journal must be asked, and fenced, before it is sent ([`Entry::raise_fence`]).
     Recheck,
 }
 
 impl Settlement {
-    /// Brings an entry to a notification's state: back to its lane while it is scheduled, else
-    /// ended, at `ended_ms` (milliseconds since 1970).
+    /// Gives an entry this state: back to its lane if it is scheduled, else ended at `ended_ms`
+    /// (milliseconds since 1970).
     #[must_use]
     pub fn to(state: State, cause: Option<Cause>, progress: Progress, ended_ms: i64) -> Self {
         match End::of(state, cause) {
@@ -85,7 +85,7 @@ impl Settlement {
         }
     }
 
-    /// Brings an entry to the state of its notification in the journal. `now_ms` is for an end without a
+    /// Gives an entry the state of its notification in the journal. `now_ms` is used if the end has no
     /// time.
     #[must_use]
     pub fn to_journal(snapshot: &Snapshot, now_ms: i64) -> Self {
@@ -94,16 +94,16 @@ impl Settlement {
     }
 }
 
-/// What becomes of a key that was leased by hand while nothing was here.
+/// What is done with a key that was leased by hand and had no entry, when the lease ends.
 #[derive(Debug, Clone)]
 pub enum Reservation {
-    /// This is put in.
+    /// This entry is put in.
     Put(Box<Entry>),
-    /// Nothing; what arrived meanwhile is removed.
+    /// Nothing is put in; an entry that arrived meanwhile is removed.
     Forget,
-    /// It is not known what became of the change. What arrived meanwhile goes to its lane, and the
-    /// journal must be asked, and fenced, before it is sent; if nothing did, that holds for what is
-    /// put in next.
+    /// It is not known whether the change was written. An entry that arrived meanwhile goes to its lane,
+    /// and the journal must be asked, and fenced, before it is sent. If none arrived, the same is done for
+    /// the entry that is put in next.
     Recheck,
 }
 
@@ -112,33 +112,33 @@ pub enum Reservation {
 pub enum Settled {
     /// It was executed.
     Done,
-    /// The lease is not in force any more: nothing changed.
+    /// The lease is no longer in force: nothing changed.
     Lost,
 }
 
-/// What a journal knows of a notification that is not here.
+/// What a journal knows of a notification that may have no entry here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownToJournal {
     /// When it was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
-    /// When its next attempt is due; `None` if it has ended or is set aside: then none is in flight.
+    /// When its next attempt is due; `None` if it has ended or is set aside, so that none is in flight.
     pub due_ms: Option<i64>,
 }
 
 /// Asks for a lease on one notification, for a change by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRequest {
-    /// Which notification.
+    /// The notification.
     pub entry: KeyInLane,
-    /// What the journal knows of it. Needed to lease a key of which nothing is here.
+    /// What the journal knows of it. Needed to lease a key that has no entry here.
     pub known: Option<KnownToJournal>,
     for_repair: bool,
     id: u64,
 }
 
 impl LeaseRequest {
-    /// A new request. Made again with the same value, because its reply was lost, it gives the same
-    /// lease again.
+    /// A new request. If it is made again with the same value, because its reply was lost, it gets the
+    /// same lease again.
     #[must_use]
     pub fn new(entry: KeyInLane) -> Self {
         static IDS: AtomicU64 = AtomicU64::new(1);
@@ -150,8 +150,8 @@ impl LeaseRequest {
         }
     }
 
-    /// A new request, to bring the entry to the state that the journal has, without changing anything
-    /// there. It is never answered [`LeasedOne::MayBeInFlight`].
+    /// A new request, to give the entry the state in the journal without changing the journal. It is never
+    /// answered with [`LeasedOne::MayBeInFlight`].
     #[must_use]
     pub fn for_repair(entry: KeyInLane) -> Self {
         Self {
@@ -166,29 +166,29 @@ impl LeaseRequest {
         self.for_repair
     }
 
-    /// Tells this request from any other of this process.
+    /// Identifies this request within this process.
     #[must_use]
     pub fn id(&self) -> u64 {
         self.id
     }
 }
 
-/// What asking for a lease on one notification brought.
+/// The answer to a request for a lease on one notification.
 #[derive(Debug, Clone)]
 pub enum LeasedOne {
-    /// A lease on its entry: pending, due or not; or ended and remembered.
+    /// A lease on its entry, which is pending (due or not), or ended and remembered.
     Leased(Box<Lease>),
-    /// A lease on a key of which nothing is here. What is put in under it meanwhile waits.
+    /// A lease on a key that has no entry here. An entry that is put in meanwhile waits for the lease.
     Reserved(LeaseToken),
     /// An attempt of it is in flight.
     InFlight,
     /// Another request has leased it for a change by hand.
     Changing,
-    /// An attempt of it may be in flight: its lease was lost with other data, less than the time of
-    /// a lease ago.
+    /// An attempt of it may be in flight: data was lost less than the time of a lease ago, and its lease
+    /// may be part of that.
     MayBeInFlight,
-    /// It was accepted a moment ago, and its registration may still be on its way here.
+    /// It was accepted within the last [`super::ARRIVAL_MS`], so its registration may still be on its way here.
     Expected,
-    /// Nothing is here. To lease it all the same, say what the journal knows of it.
+    /// It has no entry here. To lease it nevertheless, the request must say what the journal knows of it.
     Missing,
 }

@@ -1,21 +1,22 @@
 //! What is due when.
 //!
-//! An index over the pending notifications, sorted by lane and due time. It hands out leases,
-//! takes them back, and knows when it next has something to do. Deliberately knows nothing of
-//! HTTP, of ladders and of history.
+//! An index over the pending notifications, sorted by lane and due time. It gives leases, ends
+//! them, and knows when it next has something to do. Deliberately knows nothing of HTTP, of ladders and
+//! of history.
 //!
-//! Two implementations, [`memory`] and [`redis`], keep one contract, which one suite in `tests/`
-//! puts to both:
+//! Two implementations, [`memory`] and [`redis`], keep one contract. One test suite
+//! (`tests/it/schedule_contract`) runs against both:
 //!
-//! * An entry is registered once; registering it again changes nothing and shows what is there.
-//! * A claimed entry belongs to one lease until it is settled or the lease expires; then the next
-//!   claim returns it to its lane, marked [`Entry::interrupted_ms`].
-//! * The expiry says which lease it is: a settlement whose lease is not the one in force changes nothing.
-//! * A claim never takes a lane over its cap, serves the due lanes in turn, and within a lane takes
-//!   what has been due longest.
+//! * An entry is registered once. Registering it again changes nothing and returns the existing entry.
+//! * A claimed entry belongs to one lease until it is settled or the lease expires. After an expiry, the
+//!   next claim returns it to its lane and sets [`Entry::interrupted_ms`].
+//! * The expiry identifies a lease: a settlement whose lease is not the one in force changes nothing.
+//! * A claim never gives a lane more leases than its cap. It serves the due lanes in turn, and within a
+//!   lane takes the entries that have been due longest.
 //! * Every call can be repeated safely: a call that timed out may have been executed.
-//! * Whoever changes a notification by hand leases it first ([`ScheduleLeases::lease_one`]), also one that
-//!   is not here: then nobody else attempts or changes it, and what is put in meanwhile waits.
+//! * A server leases a notification before it changes it by hand ([`ScheduleLeases::lease_one`]), even if
+//!   the notification has no entry here. Then no other server attempts or changes it, and an entry that is
+//!   put in meanwhile waits for the lease.
 
 pub mod decorator;
 pub mod entry;
@@ -44,26 +45,27 @@ use recoverable::Recoverable;
 use std::sync::Arc;
 use wake::Wake;
 
-/// Maximum number of entries that a claim takes from a lane before it turns to the next one that is due. A lane
-/// that has more then queues up behind the lanes that are due by now, so claims go round however
-/// small they are, and a backlog costs another lane no more than this between two of its turns.
+/// Maximum number of entries that a claim takes from a lane before it serves the next due lane. A lane
+/// that has more then waits behind the lanes that are due by now. So all due lanes are served in turn,
+/// even by small claims, and a backlog of one lane delays another by at most this many entries.
 pub const PER_VISIT: usize = 4;
 
-/// An entry that is registered later than this after it was accepted has the journal asked before it
-/// is sent, in milliseconds: it may have been changed, or attempted, or both, meanwhile.
+/// If an entry is registered later than this after it was accepted, the journal is asked before it is
+/// sent, in milliseconds: it may have been changed or attempted meanwhile.
 pub const PROMPT_MS: i64 = 2_000;
 
-/// For how long after it was accepted a notification that is not here cannot be leased by hand, in
-/// milliseconds. What arrives later than [`PROMPT_MS`] is marked, so a change that nobody here knows
-/// of cannot be overlooked then; the rest is for clocks that are set back a little.
+/// For how long after it was accepted a notification that has no entry here cannot be leased by hand, in
+/// milliseconds. It is longer than [`PROMPT_MS`]: an entry that arrives after that is verified
+/// against the journal, so no change by hand is missed. The rest allows for clocks that are set back a
+/// little.
 pub const ARRIVAL_MS: i64 = 3_000;
 
 /// How long a lease for a change by hand lasts, in milliseconds.
 pub const CHANGE_LEASE_MS: i64 = 8_000;
 
-/// For how long it is remembered of a key that is not here that nobody knows what became of a change of
-/// it, in milliseconds. No call to a journal takes nearly as long, so a change that was not written by
-/// then never is, unless the server that makes it is suspended for so long.
+/// For how long an unknown change of a key without an entry is remembered, in milliseconds: a change by
+/// hand of which it is not known whether the journal has it. No call to a journal lasts nearly as long, so a
+/// change that is not written by then never is, unless its server is suspended for that time.
 pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 
 /// What a registration found.
@@ -71,29 +73,29 @@ pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 pub enum Registered {
     /// The entry is new.
     Created,
-    /// One of that key is here already.
+    /// There is an entry with this key already.
     Existing(Box<FoundEntry>),
 }
 
-/// A stretch of all that is here, and where to go on.
+/// A part of all entries, and the cursor of the next part.
 #[derive(Debug, Clone, Default)]
 pub struct Scanned {
-    /// What was found.
+    /// The entries of this part.
     pub holdings: Vec<(KeyInLane, Holding)>,
-    /// Pass this to go on; `None` at the end.
+    /// The cursor of the next part; `None` at the end.
     pub next: Option<String>,
 }
 
-/// What putting entries back did.
+/// What [`ScheduleMaintenance::restore`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Entries that were missing.
+    /// Number of entries that were missing.
     pub missing: u64,
-    /// Entries that were here with other progress.
+    /// Number of entries that had other progress.
     pub moved: u64,
 }
 
-/// What a claim brought.
+/// The result of a claim.
 #[derive(Debug, Clone, Default)]
 pub struct Claimed {
     /// The leases, in the order in which they should be worked on.
@@ -105,49 +107,50 @@ pub struct Claimed {
 /// The schedule's settings. The same for every instance of one schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Maximum number of leases out for one lane.
+    /// Maximum number of leases of one lane.
     pub lane_cap: usize,
-    /// How long a lease lasts: the longest attempt and a margin, in milliseconds.
+    /// How long a lease lasts, in milliseconds: the longest attempt and a margin.
     pub lease_ms: i64,
-    /// How long ended entries are remembered, in milliseconds. `None` where a journal does it: then
+    /// How long ended entries are remembered, in milliseconds. `None` if a journal remembers them: then
     /// an ended entry is forgotten at once.
     pub remember_ms: Option<i64>,
 }
 
-/// A page of dead entries, newest first, and where the next page begins.
+/// A page of dead entries, newest first, and the cursor of the next page.
 #[derive(Debug, Clone, Default)]
 pub struct DeadPage {
     /// The entries.
     pub entries: Vec<Entry>,
-    /// Pass this to get the next page; `None` at the end.
+    /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
 }
 
-/// How many entries are where.
+/// Numbers of entries and leases.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScheduleCounts {
-    /// Pending entries, those with a lease out included.
+    /// Pending entries, leased ones included.
     pub pending: u64,
-    /// Leases out.
+    /// Leases in force.
     pub in_flight: u64,
-    /// Dead entries kept here (only where entries are remembered).
+    /// Dead entries kept here (only if ended entries are remembered).
     pub dead: u64,
 }
 
-/// What hands out the work: registering, claiming, settling, and leases for changes by hand.
+/// The calls that give work: registering, claiming, settling, and leases for changes by hand.
 #[async_trait]
 pub trait ScheduleLeases: Send + Sync + 'static {
-    /// The clock by which things are due here.
+    /// The clock that decides what is due.
     fn clock(&self) -> Arc<dyn Clock>;
 
-    /// Says when there may be something to claim earlier than the last claim knew.
+    /// Wakes the dispatcher when there may be something to claim earlier than the last claim knew.
     fn wake(&self) -> &Wake;
 
-    /// The settings it was opened with.
+    /// The settings with which it was opened.
     fn limits(&self) -> Limits;
 
-    /// Reserves memory for an entry that is about to be registered; to be asked before anything of it is
-    /// written down, and kept until it is in. Always granted where others hold the entries.
+    /// Reserves memory for an entry that is about to be registered. To be called before anything of it is
+    /// written down; the reservation is kept until the entry is in the schedule. Always succeeds if the
+    /// entries are not in this process's memory.
     ///
     /// # Errors
     /// [`MemoryLimitReached`] if the entries take all the memory that they may.
@@ -158,26 +161,27 @@ pub trait ScheduleLeases: Send + Sync + 'static {
         Ok(MemoryReservation::unlimited())
     }
 
-    /// Adds an entry, unless one of its key is here.
+    /// Adds an entry, unless there is one with its key.
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError>;
 
-    /// Returns expired leases to their lanes, then leases up to `most` due entries. Also forgets a
-    /// bounded number of ended entries whose time is over.
+    /// Returns entries whose lease expired to their lanes, then leases up to `most` due entries. Also
+    /// forgets a bounded number of ended entries that were remembered long enough.
     async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError>;
 
-    /// Settles a lease.
+    /// Ends a lease as the settlement says.
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;
 
-    /// Extends a lease that is in force by its full time, and says when it ends now; `None` if it is lost.
-    /// For whoever made an attempt and cannot record its outcome yet: no other server may make it.
+    /// Extends a lease that is in force by its full time, and returns its new expiry; `None` if it is lost.
+    /// For a server that made an attempt and cannot record its outcome yet, so that no other server makes
+    /// the attempt again.
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError>;
 
-    /// Leases one notification for a change by hand, due or not and whatever its lane's cap, for
-    /// [`CHANGE_LEASE_MS`]. A request that is made again, because its reply was lost, gets its lease
-    /// again, with a new expiry.
+    /// Leases one notification for a change by hand for [`CHANGE_LEASE_MS`], even if it is not due or its
+    /// lane is full. A request that is repeated because its reply was lost gets its lease again, with a new
+    /// expiry.
     async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError>;
 
-    /// Settles a lease on a key of which nothing was here.
+    /// Ends a lease on a key that had no entry here.
     async fn end_reservation(
         &self,
         lease: LeaseToken,
@@ -185,14 +189,14 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     ) -> Result<Settled, ScheduleError>;
 }
 
-/// What is asked about entries without changing them.
+/// The calls that read entries and change nothing.
 #[async_trait]
 pub trait ScheduleReads: Send + Sync + 'static {
-    /// Looks one entry up by its key alone. For schedules without a journal, which nothing else can tell
+    /// Looks one entry up by its key alone. For schedules without a journal: there, only the schedule knows
     /// the lane of a key.
     async fn find(&self, key: &Key) -> Result<Option<FoundEntry>, ScheduleError>;
 
-    /// What is here of these, in order; `None` too for what no claim would ever find.
+    /// The entries of these keys, in order. `None` if an entry is missing, or waits where no claim finds it.
     async fn holds(&self, entries: &[KeyInLane]) -> Result<Vec<Option<Holding>>, ScheduleError>;
 
     /// Which of these are leased.
@@ -201,35 +205,35 @@ pub trait ScheduleReads: Send + Sync + 'static {
     /// The remembered dead entries, newest first, `limit` at most, after `cursor`.
     async fn dead(&self, cursor: Option<&str>, limit: usize) -> Result<DeadPage, ScheduleError>;
 
-    /// How many entries are where.
+    /// Numbers of entries and leases.
     async fn counts(&self) -> Result<ScheduleCounts, ScheduleError>;
 
-    /// How many leases a lane has, for tests and metrics.
+    /// Number of leases of a lane, for tests and metrics.
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError>;
 
-    /// How much of this process's memory the entries take; `None` where others hold them.
+    /// How much of this process's memory the entries take; `None` if they are not in it.
     fn memory(&self) -> Option<MemoryUse> {
         None
     }
 
-    /// Whether it can be reached and works.
+    /// Whether the schedule can be reached and works.
     async fn check(&self) -> Result<(), ScheduleError>;
 }
 
-/// What keeps a schedule in agreement with its journal.
+/// The calls that keep a schedule in agreement with its journal.
 #[async_trait]
 pub trait ScheduleMaintenance: Send + Sync + 'static {
-    /// A stretch of all that is here, about `limit` entries in no order, after `cursor`. What is
-    /// here all the while comes at least once.
+    /// A part of all entries: about `limit` entries after `cursor`, in no order. An entry that is here
+    /// during the whole scan comes at least once.
     async fn scan(&self, cursor: Option<&str>, limit: usize) -> Result<Scanned, ScheduleError>;
 
-    /// Puts pending entries in that are missing, and gives those that wait the progress that these
-    /// have. What is leased is left alone. For whoever has just read them in the journal; it
-    /// should be asked again before they are sent ([`Entry::verify`]). No key may come twice.
+    /// Adds these pending entries if they are missing, and gives waiting entries their progress. A leased
+    /// entry is not changed. For a caller that has just read the entries in the journal; the journal should
+    /// be asked again before they are sent ([`Entry::verify`]). No key may come twice.
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
 
-    /// How a loss of data in it is found out and repaired, if it outlives this process and others work
-    /// with it too.
+    /// How a loss of its data is detected and repaired; `None` if the schedule is in this process's memory
+    /// alone.
     fn recoverable(&self) -> Option<&dyn Recoverable>;
 }
 

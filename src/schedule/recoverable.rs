@@ -1,29 +1,30 @@
 //! A schedule that outlives the process: several instances work with it, and it may lose data.
 //!
-//! Three things tell that something is or may be missing.
+//! A loss is detected in three ways:
 //!
-//! * Each instance counts the changes it made there and had answered, and every call says how many
-//!   those were. Where fewer were counted, the data was flushed, replaced or set back to an older copy:
-//!   the call is refused with [`ScheduleError::Rebuilding`] until this instance has inspected it.
-//! * The store was restarted since the data was last compared with the journal: it may have come back
-//!   without its last changes, and whoever made them may be gone.
-//! * A call comes upon something that is missing: an entry, a lane, a lease.
+//! * Each instance knows how many of its changes were answered, and sends that number with every call. If
+//!   the store has counted fewer, its data was flushed, replaced or set back to an older copy: the call is
+//!   refused with [`ScheduleError::Rebuilding`] until this instance has inspected the data.
+//! * The store was restarted after the data was last compared with the journal. It may have lost its last
+//!   changes, and the instance that made them may have ended.
+//! * A call finds something missing: an entry, a lane, a lease.
 //!
 //! In each case one instance compares everything with the journal, and puts in what is missing, soonest
-//! due first. The others work with the schedule meanwhile. The journal is asked before anything is sent
-//! that was accepted before, until it is done and calls whose lease was lost have ended.
+//! due first. The others continue to use the schedule. Before a notification is sent that was accepted
+//! before the loss, the journal is asked, until the comparison is done and attempts whose lease was lost
+//! have ended.
 //!
-//! What the duty in `maintenance/recovery` calls, in the order of an instance's life:
+//! The calls that the duty in `maintenance/recovery` makes:
 //!
 //! | call | when |
 //! |---|---|
-//! | [`Recoverable::restore_write_counts`] | at start, with what an earlier instance had written down |
+//! | [`Recoverable::restore_write_counts`] | at start, with the counts that an earlier instance stored |
 //! | [`Recoverable::inspect`] | at start, and whenever something may be missing |
-//! | [`Recoverable::take_ownership`] | once, if nothing in the store says whose the data is and the journal knows it |
+//! | [`Recoverable::take_ownership`] | once, if the data has no owner and the journal knows its notifications |
 //! | [`Recoverable::report_loading`], [`Recoverable::reindex`], [`Recoverable::finish_loading`] | while this instance loads it |
-//! | [`Recoverable::wait_for_loss`], [`Recoverable::wait_until_usable`] | while it works |
+//! | [`Recoverable::wait_for_loss`], [`Recoverable::wait_until_usable`] | while the schedule is in use |
 //! | [`Recoverable::heartbeat`], [`Recoverable::write_counts`] | every few seconds |
-//! | [`Recoverable::deregister`] | at its stop |
+//! | [`Recoverable::deregister`] | when the instance stops |
 //!
 //! [`Recoverable::status`] is for commands that only read.
 
@@ -37,22 +38,22 @@ pub enum Inspection {
     Whole,
     /// Another instance is loading it; calls are executed meanwhile.
     Loading,
-    /// Another instance is emptying it; to be asked again in a moment.
+    /// Another instance is emptying it; inspect it again soon.
     Clearing,
-    /// It falls to this instance to put in everything that is pending and remove what has ended, with
-    /// [`Recoverable::report_loading`] at least every few seconds, then [`Recoverable::finish_loading`].
+    /// This instance has to put in everything that is pending and remove what has ended. Meanwhile it
+    /// calls [`Recoverable::report_loading`] at least every few seconds, then [`Recoverable::finish_loading`].
     ToLoad(LoadReason),
-    /// It holds something, and nothing there says whose it is. To be compared with the journal; if that
-    /// knows of it, [`Recoverable::take_ownership`] and inspect it again.
+    /// It holds data without an owner. The caller compares it with the journal. If the journal knows the
+    /// data, the caller calls [`Recoverable::take_ownership`] and inspects it again.
     Unowned,
 }
 
-/// What a schedule says of itself, read without touching it.
+/// The status of a schedule, read without changing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScheduleStatus {
-    /// There is none of this journal.
+    /// There is no schedule of this journal.
     New,
-    /// It is in use. What it may have lost, only looking tells.
+    /// It is in use. Whether it has lost data, only [`Recoverable::inspect`] says.
     Whole,
     /// It is being loaded from the journal, or no instance has begun to load it yet.
     Loading,
@@ -63,31 +64,31 @@ pub enum ScheduleStatus {
 pub enum LoadReason {
     /// It is new to this journal.
     New,
-    /// It has lost what it held: all of it, or what came after some instant.
+    /// It has lost data: all of it, or the changes after some instant.
     Lost,
-    /// The store was restarted, and may have lost its last changes.
+    /// The store was restarted and may have lost its last changes.
     Restarted,
     /// A call found something missing.
     Damaged,
-    /// Another instance began to load it and did not come to an end.
+    /// Another instance began to load it and did not finish.
     Unfinished,
-    /// It was asked for, and everything was removed first.
+    /// A user asked for it, and everything was removed first.
     Asked,
 }
 
-/// A stretch of all entries that was reindexed, and where to go on.
+/// The result of reindexing a part of all entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reindexed {
-    /// Entries that were put back to where they belong.
+    /// Number of entries that were put back into their sets.
     pub reindexed: u64,
-    /// Pass this to go on; `None` at the end.
+    /// The cursor of the next part; `None` at the end.
     pub next: Option<String>,
 }
 
 /// See the module's documentation.
 #[async_trait]
 pub trait Recoverable: Send + Sync {
-    /// Finds out whether it holds everything, and registers this instance. `clear` has it emptied first,
+    /// Checks whether it holds everything, and registers this instance. With `clear` it is emptied first,
     /// whatever it holds.
     ///
     /// # Errors
@@ -95,50 +96,50 @@ pub trait Recoverable: Send + Sync {
     /// secret; [`ScheduleError::Unavailable`].
     async fn inspect(&self, clear: bool) -> Result<Inspection, ScheduleError>;
 
-    /// Reads its status. Unlike [`Recoverable::inspect`] it changes nothing, and gives no instance a task.
+    /// Reads its status. Unlike [`Recoverable::inspect`] this changes nothing and gives this instance no task.
     ///
     /// # Errors
     /// As [`Recoverable::inspect`].
     async fn status(&self) -> Result<ScheduleStatus, ScheduleError>;
 
-    /// Takes the data for this journal's, from the next inspection on.
+    /// From the next inspection on, data without an owner is taken over for this journal.
     fn take_ownership(&self);
 
-    /// Puts those entries of a stretch back into their lanes that are in no lane and not leased: what a lost
-    /// lane or lease left. `cursor` as for [`super::Schedule::scan`].
+    /// Reads a part of all entries and puts those back into their lanes that are in no lane and not leased:
+    /// their lane or lease was lost. `cursor` is as for [`super::ScheduleMaintenance::scan`].
     ///
     /// # Errors
     /// As any call; also [`ScheduleError::BadCursor`].
     async fn reindex(&self, cursor: Option<&str>, limit: usize)
     -> Result<Reindexed, ScheduleError>;
 
-    /// Says that loading goes on. `false` if it has to be inspected again: another instance has
-    /// taken over, since it heard nothing for too long, or more was lost.
+    /// Reports that loading continues. `false` if the schedule must be inspected again: another instance
+    /// has taken over because the reports were too late, or more was lost.
     async fn report_loading(&self) -> Result<bool, ScheduleError>;
 
-    /// Says that everything is in. `false` as for [`Recoverable::report_loading`].
+    /// Reports that loading is complete. `false` as for [`Recoverable::report_loading`].
     async fn finish_loading(&self) -> Result<bool, ScheduleError>;
 
-    /// Completes once something was found to be missing that no inspection has seen yet.
+    /// Completes when a loss is detected after the last inspection.
     async fn wait_for_loss(&self);
 
-    /// Completes once calls are executed again.
+    /// Completes when calls are executed again.
     async fn wait_until_usable(&self);
 
-    /// How many changes of this instance were answered, as a text to be remembered outside.
+    /// How many changes of this instance were answered, as a text for the journal to keep.
     fn write_counts(&self) -> String;
 
-    /// Takes in what [`Recoverable::write_counts`] gave to an earlier instance, before the first inspection.
-    /// A text that is none is ignored.
+    /// Sets the text that [`Recoverable::write_counts`] gave to an earlier instance, before the first
+    /// inspection. Any other text is ignored.
     fn restore_write_counts(&self, write_counts: &str);
 
-    /// Says that this instance is at work. To be called every few seconds: one that claims nothing, because
-    /// all its attempts are in flight, would be taken for dead.
+    /// Reports that this instance is alive. To be called every few seconds: without it, an instance that
+    /// claims nothing, because all its attempts are in flight, would count as dead.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`].
     async fn heartbeat(&self) -> Result<(), ScheduleError>;
 
-    /// Says that this instance has stopped.
+    /// Reports that this instance has stopped.
     async fn deregister(&self);
 }

@@ -1,7 +1,7 @@
 //! Waking the dispatcher without polling.
 //!
-//! A [`Wake`] holds the earliest instant at which there may be something to claim. Whoever adds an
-//! earlier one brings it forward, and the dispatcher, asleep until then, is told.
+//! A [`Wake`] holds the earliest instant at which there may be something to claim. A call that adds an
+//! earlier one brings it forward and wakes the dispatcher, which sleeps until that instant.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;
@@ -9,27 +9,27 @@ use tokio::sync::Notify;
 /// No known due time.
 pub const NEVER_MS: i64 = i64::MAX;
 
-/// The earliest known due time, and a bell that rings when it moves forward.
+/// The earliest known due time, and a notification when it becomes earlier.
 #[derive(Debug)]
 pub struct Wake {
     at_ms: AtomicI64,
-    bell: Notify,
+    earlier: Notify,
 }
 
 impl Default for Wake {
     fn default() -> Self {
         Self {
             at_ms: AtomicI64::new(NEVER_MS),
-            bell: Notify::new(),
+            earlier: Notify::new(),
         }
     }
 }
 
 impl Wake {
-    /// Something is due at this instant, perhaps earlier than anything known.
+    /// Notes that something is due at this instant, which may be earlier than the known one.
     pub fn bring_forward(&self, at_ms: i64) {
         if at_ms < self.at_ms.fetch_min(at_ms, Ordering::SeqCst) {
-            self.bell.notify_one();
+            self.earlier.notify_one();
         }
     }
 
@@ -38,15 +38,15 @@ impl Wake {
         self.at_ms.load(Ordering::SeqCst)
     }
 
-    /// Forgets what is known. Called right before a claim, whose reply brings it up to date: what
-    /// is registered during the claim rings again.
+    /// Forgets the known due time. Called right before a claim, whose reply says the next one. An entry
+    /// that is registered during the claim wakes the dispatcher again.
     pub fn reset(&self) {
         self.at_ms.store(NEVER_MS, Ordering::SeqCst);
     }
 
-    /// Completes when the due time has moved forward since the last call. For one waiter.
+    /// Completes when the due time has become earlier since the last call. For one waiter.
     pub async fn moved(&self) {
-        self.bell.notified().await;
+        self.earlier.notified().await;
     }
 }
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_an_earlier_time_rings() {
+    async fn only_an_earlier_time_wakes() {
         let wake = Wake::default();
         wake.bring_forward(100);
         wake.moved().await;

@@ -1,5 +1,5 @@
-//! A schedule whose calls tell [`crate::health`] how it is doing. Changes nothing of what is asked
-//! and answered.
+//! A schedule that reports the result of each call to [`crate::health`]. It does not change requests or
+//! answers.
 
 use super::decorator::{ScheduleCall, ScheduleDecorator};
 use super::memory_budget::{MemoryLimitReached, MemoryReservation};
@@ -9,21 +9,21 @@ use crate::health::{CallResult, Health, Store, Work};
 use std::future::Future;
 use std::sync::Arc;
 
-/// A schedule under watch.
+/// A schedule whose calls are reported.
 pub struct WatchedSchedule {
     schedule: Arc<dyn Schedule>,
     health: Arc<Health>,
 }
 
 impl WatchedSchedule {
-    /// Watches a schedule.
+    /// Reports the calls of a schedule.
     #[must_use]
     pub fn new(schedule: Arc<dyn Schedule>, health: Arc<Health>) -> Self {
         Self { schedule, health }
     }
 }
 
-/// What a check of a schedule says. Whatever is wrong with it, it cannot be worked with.
+/// The result of a check for [`crate::health`]. Every error counts as a failure: the schedule cannot be used.
 #[must_use]
 pub fn checked(result: &Result<(), ScheduleError>) -> CallResult {
     result
@@ -43,10 +43,10 @@ fn failed(error: &ScheduleError) -> CallResult {
     }
 }
 
-/// What a call says of the schedule.
+/// The result of a failed call for [`crate::health`].
 fn ended(work: Work, error: &ScheduleError) -> CallResult {
     match error {
-        // Whatever the error, nothing drains: it is no single notification's.
+        // Every error counts: a claim concerns all notifications, so none is delivered.
         _ if work == Work::Claim => failed(error),
         ScheduleError::BadCursor | ScheduleError::BeingRegistered => CallResult::Answered,
         ScheduleError::Corrupt(_) | ScheduleError::Foreign(_) => CallResult::Unreadable,
@@ -54,7 +54,7 @@ fn ended(work: Work, error: &ScheduleError) -> CallResult {
     }
 }
 
-/// The kind of work that a call is; a check is none.
+/// The kind of work that a call belongs to; `None` for a check.
 fn work_of(call: ScheduleCall) -> Option<Work> {
     match call {
         ScheduleCall::Register | ScheduleCall::LeaseOne | ScheduleCall::EndReservation => {

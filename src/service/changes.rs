@@ -1,10 +1,10 @@
 //! Changes by hand: cancel, retry, replay, discard.
 //!
-//! All go one way: read how the notification is recorded and lease it ([`super::held`]), then write the
-//! change into the record under that lease. The two kinds of record part there, and only there: a journal
-//! ([`in_journal`]), or without one the schedule itself ([`in_schedule`]).
+//! All do the same steps: read the recorded state of the notification and lease it ([`super::held`]), then
+//! write the change into the record under that lease. Only the last step depends on the kind of record: a
+//! journal ([`in_journal`]), or without one the schedule itself ([`in_schedule`]).
 //!
-//! A change is completed even if the caller goes away.
+//! A change is completed even if the caller disconnects.
 
 mod in_journal;
 mod in_schedule;
@@ -20,7 +20,7 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A change that was asked for.
+/// A requested change.
 #[derive(Debug, Clone)]
 struct ChangeRequest {
     key: Key,
@@ -29,11 +29,11 @@ struct ChangeRequest {
     reason: String,
 }
 
-/// What one try came to.
+/// The result of one try.
 enum ChangeStep {
-    /// This is the answer.
+    /// The answer to the caller.
     Answered(Box<Result<Snapshot, ServiceError>>),
-    /// Nothing was changed, since the lease was lost, or what the change was decided by is outdated.
+    /// Nothing was changed, because the lease was lost or the state has changed: try again.
     Again,
 }
 
@@ -44,11 +44,11 @@ impl ChangeStep {
 }
 
 impl Service {
-    /// Calls a scheduled notification off. Once this has answered, no attempt begins.
+    /// Cancels a scheduled notification. After this has answered, no attempt begins.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be in flight:
-    /// that one can no longer be called back, so the caller should ask again when it has ended.
+    /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be in flight: that
+    /// attempt can no longer be stopped, so the caller should ask again when it has ended.
     pub async fn cancel(
         self: &Arc<Self>,
         key: &Key,
@@ -57,8 +57,8 @@ impl Service {
         self.change(key, Change::Cancel, actor, "").await
     }
 
-    /// Makes an attempt of a scheduled notification now; its ladder goes on afterwards. Does
-    /// nothing to one that is in flight anyhow.
+    /// Makes an attempt of a scheduled notification now; its ladder continues afterwards. Does nothing if
+    /// an attempt is in flight already.
     ///
     /// # Errors
     /// [`ServiceError::Refused`] if it has ended.
@@ -83,7 +83,7 @@ impl Service {
         self.change(key, Change::Replay, actor, reason).await
     }
 
-    /// Gives a dead letter up for good. It counts as cancelled.
+    /// Discards a dead letter. It counts as cancelled.
     ///
     /// # Errors
     /// [`ServiceError::Refused`] if it is not dead.
@@ -115,8 +115,7 @@ impl Service {
             .unwrap_or_else(|error| resume_unwind(error.into_panic()))
     }
 
-    /// Leases the notification and makes the change, again while what it was decided by has changed
-    /// meanwhile.
+    /// Leases the notification and makes the change. Tries again if the state has changed meanwhile.
     async fn run_change(self: &Arc<Self>, asked: &ChangeRequest) -> Result<Snapshot, ServiceError> {
         let _lock = self.locks.lock(&asked.key).await?;
         let started = Instant::now();
@@ -138,7 +137,7 @@ impl Service {
         Err(ServiceError::Unsettled)
     }
 
-    /// The answer where the recorded state does not allow the change.
+    /// The answer if the recorded state does not allow the change.
     async fn refuse(&self, asked: &ChangeRequest, before: Snapshot) -> ChangeStep {
         match self.find(&asked.key).await {
             Ok(shown) => {
@@ -152,8 +151,8 @@ impl Service {
         }
     }
 
-    /// The answer while an attempt is in flight. It can no longer be stopped; one that is made anyhow need
-    /// not be asked for.
+    /// The answer while an attempt is in flight. The attempt can no longer be stopped, and a retry needs no
+    /// second one.
     async fn answer_in_flight(&self, asked: &ChangeRequest) -> ChangeStep {
         let found = match self.find(&asked.key).await {
             Ok(Some(found)) => found,
@@ -166,7 +165,7 @@ impl Service {
         };
         match asked.change {
             Change::Retry => ChangeStep::answered(Ok(snapshot)),
-            // That attempt has ended it meanwhile, and is being settled.
+            // That attempt has ended the notification meanwhile, and its lease is being settled.
             change if snapshot.state != State::Scheduled && change.is_allowed(snapshot.state) => {
                 ChangeStep::Again
             }
@@ -180,7 +179,7 @@ impl Service {
     }
 }
 
-/// A refused change that was only asked for twice is as good as done.
+/// The answer to a refused change: success if the same change was made before.
 fn repeated(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError> {
     match (change, snapshot.state) {
         (Change::Cancel | Change::Discard, State::Cancelled) => Ok(snapshot),

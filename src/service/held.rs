@@ -1,15 +1,17 @@
 //! A notification leased for a change by hand.
 //!
-//! Whoever changes a notification leases it first: then no server sends it or changes it meanwhile, and
-//! what another server is just putting into the schedule waits for the lease. The journal takes a change
-//! only with the lease, and only if nobody has leased the notification since.
+//! A server leases a notification before it changes it. Then no server sends or changes it meanwhile, and an
+//! entry that another server puts into the schedule now waits for the lease. The journal accepts a change
+//! only with the lease's token, and only if no other request has leased the notification since.
 //!
-//! For that, the fence is read *before* the lease is asked for. Whoever leases the notification after this
-//! lease has expired raises the fence, so the change no longer fits. Read under the lease, it might be read
-//! after the lease has expired and somebody else has raised it, and the change would fit again.
+//! To check that, the fence is read *before* the lease is requested. A server that leases the notification
+//! after this lease has expired raises the fence, so the journal refuses the late change. If the fence were
+//! read under the lease, it might be read after the lease has expired and another server has raised it, and
+//! the journal would accept the late change.
 //!
-//! Dying with a lease lets it expire after a few seconds; whoever gets the notification next then has the
-//! journal refuse what the dead one may still be writing, and asks how the notification stands.
+//! If the process dies, its lease expires after a few seconds. The server that gets the notification next
+//! raises the fence, so that the journal refuses the change that the dead process may have sent, and reads
+//! the state in the journal.
 
 use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
@@ -30,20 +32,20 @@ use std::time::{Duration, Instant};
 /// A lease for a change by hand.
 #[derive(Debug)]
 pub(super) enum HeldLease {
-    /// Of an entry in the schedule.
+    /// A lease on an entry in the schedule.
     Entry(Box<Lease>),
-    /// Of a key of which nothing is in the schedule.
+    /// A lease on a key that has no entry in the schedule.
     Key(LeaseToken),
 }
 
-/// What asking for a lease came to.
+/// The result of a request for a lease.
 pub(super) enum Leasing {
-    /// The lease, and the notification as it was recorded before, without its attempts.
+    /// The lease, and the recorded state before it was given, without the attempts.
     Held(HeldLease, Box<Snapshot>),
-    /// There is none to be had: an attempt is, or may be, in flight.
+    /// No lease: an attempt is or may be in flight.
     InFlight,
-    /// None is needed: it is recorded in a state in which this change is not made. So those who
-    /// ask for what is refused, again and again, keep no attempt waiting.
+    /// No lease: the recorded state does not allow the change. Without a lease, a caller that repeats a
+    /// refused request again and again delays no attempt.
     Refused(Box<Snapshot>),
     /// There is no such notification.
     Missing,
@@ -60,19 +62,19 @@ impl HeldLease {
 }
 
 impl Service {
-    /// Leases a notification for a change by hand. Waits, but not for long, while another change of it is
+    /// Leases a notification for a change by hand. Waits for a short time while another change of it is
     /// being made, while its registration may be on its way into the schedule, and while the attempt that
-    /// ended it is being settled. To be called with this process's own lock on it.
+    /// ended it is being settled. The caller must hold this process's lock on its key.
     ///
     /// # Errors
-    /// [`ServiceError::Unsettled`] if what is waited for takes too long; else what the stores say.
+    /// [`ServiceError::Unsettled`] if the wait takes too long; else the errors of the stores.
     pub(super) async fn lease(
         self: &Arc<Self>,
         key: &Key,
         change: Change,
     ) -> Result<Leasing, ServiceError> {
         let started = Instant::now();
-        // One whose replies did not come may have a lease, which it alone gets again.
+        // A request whose replies were lost may have a lease, and only that request gets the lease again.
         let mut request = self.unanswered().remove(key);
         let mut may_have_lease = request.is_some();
         let leased = loop {
@@ -98,14 +100,14 @@ impl Service {
                 }
                 Ok(LeasedOne::Missing) => break Ok(Leasing::Missing),
                 Ok(LeasedOne::MayBeInFlight) => break Ok(Leasing::InFlight),
-                // One that has ended by the journal is about to be settled.
+                // It has ended in the journal: the lease of its last attempt is about to be settled.
                 Ok(LeasedOne::InFlight) if before.state != State::Scheduled && may_wait => {}
                 Ok(LeasedOne::InFlight) => break Ok(Leasing::InFlight),
                 Ok(LeasedOne::Changing | LeasedOne::Expected) if may_wait => {}
                 Ok(LeasedOne::Changing | LeasedOne::Expected) => {
                     break Err(ServiceError::Unsettled);
                 }
-                // The reply may have been lost: asked again, the same lease is given again.
+                // The reply may be lost: the same request gets the same lease again.
                 Err(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) if may_wait => {
                     may_have_lease = true;
                 }
@@ -122,9 +124,9 @@ impl Service {
         leased
     }
 
-    /// Finds out in the background whether a lease was given to a request whose replies did not come, and
-    /// gives it back, unless another change of the same notification goes on with the request first. A
-    /// lease that is not given back expires after a few seconds.
+    /// Asks in the background whether a request whose replies were lost got a lease, and gives that lease
+    /// back. Stops if another change of the same notification uses the request first. A lease that is not
+    /// given back expires after a few seconds.
     fn give_back(self: Arc<Self>, request: LeaseRequest) {
         let key = request.entry.key.clone();
         {
@@ -149,7 +151,7 @@ impl Service {
                     Ok(LeasedOne::Reserved(token)) => self.release(HeldLease::Key(token)).await,
                     Ok(_) => {}
                     Err(error) => {
-                        tracing::debug!(notification = %key, %error, "cannot tell whether a lease was granted; asking again");
+                        tracing::debug!(notification = %key, %error, "it is not known whether a lease was given; asking again");
                         continue;
                     }
                 }
@@ -163,18 +165,18 @@ impl Service {
         });
     }
 
-    /// A panic elsewhere leaves the map whole: every change to it is one call.
+    /// The map is valid even after a panic under its lock: every change to it is one call.
     fn unanswered(&self) -> MutexGuard<'_, HashMap<Key, LeaseRequest>> {
         let unanswered = self.unanswered.lock();
         unanswered.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives a lease back of something that was not changed.
+    /// Gives back the lease on a notification that was not changed.
     pub(super) async fn release(&self, held: HeldLease) {
         self.end_held(held, Settlement::Release).await;
     }
 
-    /// Gives a lease back of something of which it is not known whether it was changed.
+    /// Gives back the lease on a notification of which it is not known whether it was changed.
     pub(super) async fn recheck(&self, held: HeldLease) {
         self.end_held(held, Settlement::Recheck).await;
     }
@@ -193,7 +195,7 @@ impl Service {
         }
     }
 
-    /// Settles a lease by what the journal has, and so brings the schedule into agreement with it.
+    /// Settles a lease to the state in the journal, so that the schedule agrees with it.
     ///
     /// # Errors
     /// If a store fails. The lease then expires, and the journal is asked before anything is sent.
@@ -226,15 +228,15 @@ impl Service {
     }
 }
 
-/// What the schedule is told of a notification that it does not hold.
+/// What a request for a lease says of the notification, in case the schedule has no entry.
 fn known(recorded: &Snapshot) -> KnownToJournal {
-    // Once an attempt was made, the registration has arrived. One that is set aside had an attempt.
+    // If an attempt was made, the registration has arrived. A notification that is set aside had an attempt.
     let arrived = recorded.progress.attempts > 0
         || recorded.state != State::Scheduled
         || recorded.set_aside.is_some();
     KnownToJournal {
         registered_ms: if arrived { 0 } else { recorded.registered_ms },
-        // Nothing is in flight of one that is set aside: its attempt had ended.
+        // If it is set aside, its attempt has ended, so none is in flight.
         due_ms: recorded
             .next_due_ms()
             .filter(|_| recorded.set_aside.is_none()),
@@ -243,5 +245,5 @@ fn known(recorded: &Snapshot) -> KnownToJournal {
 
 /// Maximum number of requests for a lease of which it is not known whether they got one.
 const MAX_UNANSWERED: usize = 10_000;
-/// Wait before a lease is given back again.
+/// Wait between two tries to give a lease back.
 const GIVE_BACK_AGAIN: Duration = Duration::from_millis(250);

@@ -1,4 +1,4 @@
-//! Looking notifications up: one, a list, the dead letters.
+//! Reading notifications: one, a list, the dead letters.
 
 use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError, snapshot_of};
@@ -9,7 +9,7 @@ use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Order, Transition};
 use crate::schedule::{FoundEntry, ScheduleError};
 
-/// Maximum number of remembered dead entries looked at for one page, when there is no journal to filter them.
+/// Maximum number of remembered dead entries read for one page without a journal, which would filter them.
 const MOST_SCANNED: usize = 10_000;
 /// Dead entries read from the schedule at a time.
 const SCAN_PAGE: usize = 200;
@@ -17,23 +17,23 @@ const SCAN_PAGE: usize = 200;
 /// Which notifications to list.
 #[derive(Debug, Clone, Default)]
 pub struct ListRequest {
-    /// Which.
+    /// The filter on state, topic and so on.
     pub filter: Filter,
     /// Of the scheduled ones, only those with (`true`) or without (`false`) an attempt in flight.
     pub in_flight: Option<bool>,
     /// Maximum number of items on the page.
     pub limit: usize,
-    /// Where to go on: the `next` of the page before.
+    /// The `next` of the page before; `None` for the first page.
     pub cursor: Option<String>,
 }
 
-/// Whether it is known which of the scheduled have an attempt in flight: only the schedule knows.
+/// Whether it is known which scheduled notifications have an attempt in flight. Only the schedule knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flights {
-    /// It was asked, or none is scheduled.
+    /// The schedule was asked, or no notification of the answer is scheduled.
     #[default]
     Known,
-    /// It did not answer. The record is still worth showing, as long as that is said.
+    /// The schedule did not answer. The record is shown nevertheless, and the answer says so.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ pub enum Flights {
 pub struct ListPage {
     /// The notifications.
     pub items: Vec<Snapshot>,
-    /// Whether `in_flight` of the items says something.
+    /// Whether `in_flight` of the items is known.
     pub flights: Flights,
     /// The cursor of the next page; `None` at the end.
     pub next: Option<String>,
@@ -58,7 +58,7 @@ impl Service {
         Ok(found.map(|(snapshot, _)| snapshot))
     }
 
-    /// Likewise, and whether its `in_flight` says something.
+    /// As [`Service::find`], and whether its `in_flight` is known.
     ///
     /// # Errors
     /// As [`Service::find`].
@@ -89,8 +89,8 @@ impl Service {
     /// Notifications, newest first.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without one; [`ServiceError::BadCursor`]; if the journal fails, or
-    /// the schedule where the request asks for what only that knows.
+    /// [`ServiceError::NoJournal`] without a journal; [`ServiceError::BadCursor`]; if the journal fails, or if
+    /// the schedule fails and the request filters by `in_flight`.
     pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         self.journal().ok_or(ServiceError::NoJournal)?;
         self.list_journal(request, Order::Registered).await
@@ -123,7 +123,7 @@ impl Service {
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {
-            // An empty page would say that there are none.
+            // Without the schedule's answer the page would be empty, as if there were none.
             marked?;
             items.retain(|item| item.in_flight == in_flight);
         }
@@ -134,8 +134,8 @@ impl Service {
         })
     }
 
-    /// Looks through what the schedule remembers, a bounded stretch at a time; a page may come back
-    /// short, with a cursor to go on from.
+    /// Filters the dead entries that the schedule remembers, a bounded number for each page. A page may be
+    /// shorter than the limit and still have a cursor.
     async fn list_remembered(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
         let mut cursor = request.cursor.clone();
         let mut items = Vec::new();
@@ -166,7 +166,7 @@ impl Service {
         }
     }
 
-    /// The journal does not know what is in flight; the schedule does.
+    /// Sets `in_flight`, which the schedule knows and the journal does not.
     async fn mark_in_flight(&self, snapshots: &mut [Snapshot]) -> Result<(), ScheduleError> {
         let scheduled: Vec<KeyInLane> = snapshots
             .iter()

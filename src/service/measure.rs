@@ -1,4 +1,4 @@
-//! Reading the metrics: what was counted, and what the stores hold at this moment.
+//! Reading the metrics: the counters of this process, and what the stores hold now.
 
 use super::Service;
 use crate::health::StoreState;
@@ -9,9 +9,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for a store; one that takes longer is left out of the reading.
+/// Longest wait for a store; a slower one is left out of the reading.
 const LONGEST_READ: Duration = Duration::from_millis(1_500);
-/// For how long one reading serves everybody who asks.
+/// For how long one reading is used for all requests.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The last reading as text.
@@ -19,8 +19,8 @@ const FRESH: Duration = Duration::from_secs(1);
 pub struct LastReading(tokio::sync::Mutex<Option<(Instant, Arc<str>)>>);
 
 impl Service {
-    /// All metrics as text. Takes a bounded time, whatever the stores do, and asks them at most once
-    /// a second, whoever asks.
+    /// All metrics as text. Takes a bounded time, whatever the stores do, and asks them at most once a
+    /// second, however many requests there are.
     pub async fn measure(&self) -> Arc<str> {
         let mut last = self.last_reading.0.lock().await;
         if let Some((at, text)) = last.as_ref()
@@ -29,8 +29,8 @@ impl Service {
             return text.clone();
         }
         let journal = async {
-            let counts = in_short(self.journal()?.counts()).await?;
-            let set_aside = in_short(self.journal()?.all_set_aside(0)).await?;
+            let counts = within_read_limit(self.journal()?.counts()).await?;
+            let set_aside = within_read_limit(self.journal()?.all_set_aside(0)).await?;
             Some(JournalReading {
                 registered: counts.registered,
                 pending: counts.scheduled,
@@ -41,7 +41,7 @@ impl Service {
             })
         };
         let schedule = async {
-            let counts = in_short(self.schedule.counts()).await?;
+            let counts = within_read_limit(self.schedule.counts()).await?;
             Some(ScheduleReading {
                 pending: counts.pending,
                 in_flight: counts.in_flight,
@@ -74,6 +74,6 @@ impl Service {
     }
 }
 
-async fn in_short<T, E>(call: impl Future<Output = Result<T, E>>) -> Option<T> {
+async fn within_read_limit<T, E>(call: impl Future<Output = Result<T, E>>) -> Option<T> {
     tokio::time::timeout(LONGEST_READ, call).await.ok()?.ok()
 }

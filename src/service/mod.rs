@@ -1,8 +1,8 @@
-//! What services and support staff ask for, done over both stores.
+//! The operations that callers and support staff request, over both stores.
 //!
-//! Owns the order of the writes: the journal first, then the schedule. A crash in between leaves
-//! the journal ahead, and asking again puts it right: every request here can be repeated. Knows nothing
-//! of HTTP; `api` translates.
+//! Owns the order of the writes: the journal first, then the schedule. After a crash in between, only the
+//! journal has the change, and repeating the request completes it: every request here can be repeated.
+//! Knows nothing of HTTP; `api` translates.
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
@@ -35,10 +35,10 @@ use std::time::Duration;
 use thiserror::Error;
 use timeouts::with_timeout;
 
-/// How long a request waits for what passes in a moment: an outcome that is just being settled, a
-/// schedule that is about to be rebuilt.
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How long a change by hand waits for a lease: longer than a registration may be on its way.
+/// How long a registration waits for a schedule that is about to be rebuilt.
+const LONGEST_REBUILD_WAIT: Duration = Duration::from_secs(2);
+/// How long a change by hand waits for a lease. Longer than a registration may be on its way
+/// ([`schedule::ARRIVAL_MS`]).
 const LONGEST_LEASE_WAIT: Duration = Duration::from_secs(4);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
@@ -49,7 +49,7 @@ pub struct Service {
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
-    /// Requests for a lease whose replies did not come.
+    /// Requests for a lease whose replies were lost.
     unanswered: Mutex<HashMap<Key, LeaseRequest>>,
     health: Arc<Health>,
     metrics: Arc<Metrics>,
@@ -62,39 +62,39 @@ pub enum ServiceError {
     /// No such notification.
     #[error("there is no notification of this topic and id")]
     Missing,
-    /// The key is taken by a registration that asks for something else.
+    /// The key was registered before with different content.
     #[error("this topic and id were registered before with different content")]
     Mismatch(Box<Snapshot>),
     /// The notification's state does not allow the change.
     #[error("cannot {change} a notification that is {state}", state = snapshot.state_name())]
     Refused {
-        /// What was asked for.
+        /// The requested change.
         change: Change,
-        /// How the notification stands.
+        /// The notification.
         snapshot: Box<Snapshot>,
     },
-    /// Something about it is still being written down; nothing was done. Asking again soon helps.
+    /// Another write of it is not finished; nothing was done. A later request succeeds.
     #[error("something about this notification is still being written down; ask again")]
     Unsettled,
-    /// A list was asked for, and no journal keeps one.
+    /// A list was requested, and there is no journal to list.
     #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
     NoJournal,
-    /// Too much is pending; nothing was done. Asking again helps once something was delivered.
+    /// Too much is pending; nothing was done. A later request succeeds when something was delivered.
     #[error(transparent)]
     Full(#[from] MemoryLimitReached),
-    /// The cursor is not one that a list gave.
+    /// The cursor is not one that a list returned.
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
-    /// The journal failed; nothing may be taken for done.
+    /// The journal failed; the caller must not assume that anything was done.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The schedule failed; nothing may be taken for done.
+    /// The schedule failed; the caller must not assume that anything was done.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
 }
 
 impl Service {
-    /// Puts the operations over the stores. Without a recorder, the schedule is the record.
+    /// The operations over these stores. Without a recorder, the schedule is the record.
     #[must_use]
     pub fn new(recorder: Option<Arc<Recorder>>, schedule: Arc<dyn Schedule>) -> Self {
         let clock = schedule.clock();
@@ -110,13 +110,13 @@ impl Service {
         }
     }
 
-    /// Goes by what others tell of the stores too, not only by its own checks.
+    /// Uses this health, to which other parts report as well, and not only its own checks.
     #[must_use]
     pub fn with_health(self, health: Arc<Health>) -> Self {
         Self { health, ..self }
     }
 
-    /// Shows what others count.
+    /// Uses these metrics, which other parts count as well.
     #[must_use]
     pub fn with_metrics(self, metrics: Arc<Metrics>) -> Self {
         Self { metrics, ..self }
@@ -128,14 +128,14 @@ impl Service {
         self.clock.as_ref()
     }
 
-    /// Whether a journal keeps what happened.
+    /// Whether there is a journal.
     #[must_use]
     pub fn has_journal(&self) -> bool {
         self.recorder.is_some()
     }
 
-    /// How the stores are doing, checked at this moment and judged by the work they did before.
-    /// Takes a bounded time, whatever the stores do.
+    /// The health of the stores, by a check now and by the results of earlier calls. Takes a bounded time,
+    /// whatever the stores do.
     pub async fn check(&self) -> HealthReport {
         let journal = async {
             if let Some(journal) = self.journal() {
@@ -152,7 +152,7 @@ impl Service {
         self.recorder.as_ref().map(|recorder| recorder.journal())
     }
 
-    /// A notification as its record has it, without its attempts.
+    /// The recorded state of a notification, without its attempts.
     async fn recorded(&self, key: &Key) -> Result<Option<Snapshot>, ServiceError> {
         match &self.recorder {
             Some(recorder) => Ok(with_timeout(recorder.snapshot(key.clone())).await?),
@@ -162,8 +162,8 @@ impl Service {
         }
     }
 
-    /// Makes sure that a notification which the journal holds pending is in the schedule: a crash
-    /// or an outage between the two writes may have left it out. Says whether it is in flight.
+    /// Makes sure that a notification that is pending in the journal is in the schedule: after a crash or an
+    /// outage between the two writes it may be missing. Returns whether it is in flight.
     async fn ensure_scheduled(
         &self,
         journal: &dyn Journal,
@@ -174,7 +174,7 @@ impl Service {
             return Ok(holding.in_flight);
         }
         if let Some(pending) = with_timeout(journal.pending(&recorded.key)).await? {
-            // It may end between that reading and this writing, so it is verified when claimed.
+            // It may end after it was read and before it is written here, so it is verified when claimed.
             let entry = Entry {
                 verify: true,
                 ..Entry::scheduled(pending.notification, pending.progress)
@@ -185,7 +185,7 @@ impl Service {
     }
 }
 
-/// How a schedule's entry looks from outside.
+/// A schedule's entry as callers see it.
 fn snapshot_of(found: FoundEntry) -> Snapshot {
     let FoundEntry { entry, in_flight } = found;
     Snapshot {

@@ -1,7 +1,7 @@
-//! Taking notifications in.
+//! Registering notifications.
 
 use super::timeouts::with_timeout;
-use super::{LONGEST_WAIT, Service, ServiceError, snapshot_of};
+use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::notification::Registration;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -11,22 +11,22 @@ use crate::schedule::{Entry, Registered, ScheduleError};
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What a registration came to.
+/// The result of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegisterReply {
-    /// It is new, and will be delivered, parked or cancelled.
+    /// It is new. It will be delivered, parked or cancelled.
     Created(Snapshot),
-    /// The same was registered before; this is how it stands.
+    /// The same was registered before; its state now.
     Existing(Snapshot),
 }
 
 impl Service {
-    /// Registers a notification. Once this has answered, it will not be lost.
+    /// Registers a notification. After this has answered, it will not be lost.
     ///
     /// # Errors
-    /// [`ServiceError::Mismatch`] if the key is taken by other content; [`ServiceError::Full`] if too
-    /// much is pending, and then nothing of it was written down. If a store fails, the same
-    /// registration may and should be sent again: it leads to one notification.
+    /// [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Full`] if
+    /// too much is pending, and then nothing of it was written down. If a store fails, the caller may and
+    /// should repeat the same registration: that makes one notification.
     pub async fn register(
         &self,
         registration: Registration,
@@ -38,10 +38,10 @@ impl Service {
         let _lock = self.locks.lock(&notification.key).await?;
         let fresh = Snapshot::of_new(&notification, progress);
         let entry = Entry::scheduled(notification.clone(), progress);
-        // Kept until it is in the schedule.
+        // Kept until the entry is in the schedule.
         let reserved = self.schedule.reserve_memory(&notification);
         let mut known = match (&self.recorder, reserved) {
-            // What is known already takes no more.
+            // A notification that is registered already takes no more memory.
             (_, Err(full)) => self.recorded(&notification.key).await?.ok_or(full)?,
             (Some(recorder), Ok(_reserved)) => {
                 let registering = Registering {
@@ -51,8 +51,8 @@ impl Service {
                 };
                 match with_timeout(recorder.register(registering)).await? {
                     RegisterResult::Created => {
-                        // Dying here leaves it in the journal alone; nobody was answered yet, and
-                        // registering again or the reconciler puts it there.
+                        // Dying here leaves it in the journal alone. The caller got no answer, and a repeated
+                        // registration or the reconciler puts it into the schedule.
                         self.schedule_new(entry).await?;
                         return Ok(RegisterReply::Created(fresh));
                     }
@@ -73,16 +73,17 @@ impl Service {
         Ok(RegisterReply::Existing(known))
     }
 
-    /// Puts a new entry into the schedule. One that has lost what it held takes entries again as soon
-    /// as its rebuild has begun, which is worth a moment's wait.
+    /// Puts a new entry into the schedule. A schedule that has lost its data accepts entries again as soon as
+    /// its rebuild has begun, so this waits for that for a short time.
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         match (
             with_timeout(self.schedule.register(entry.clone())).await,
             self.schedule.recoverable(),
         ) {
             (Err(ScheduleError::Rebuilding), Some(recoverable)) => {
-                // What comes of waiting, registering again will tell.
-                let _ = tokio::time::timeout(LONGEST_WAIT, recoverable.wait_until_usable()).await;
+                // Whether the wait succeeded does not matter: the next call says whether it accepts entries.
+                let _ = tokio::time::timeout(LONGEST_REBUILD_WAIT, recoverable.wait_until_usable())
+                    .await;
                 let late = Entry {
                     verify: true,
                     ..entry

@@ -1,7 +1,7 @@
 //! How long a caller waits for a store: a few seconds, whatever the store does.
 //!
-//! A call that is given up may have been executed, or may be later: the caller is told to take
-//! nothing for done, as after any other failure.
+//! A call that timed out may have been executed, or may be executed later. As after any other failure, the
+//! caller must not assume that anything was done.
 
 use super::ServiceError;
 use crate::journal::JournalError;
@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// Longest wait for one call.
 const LONGEST_CALL: Duration = Duration::from_secs(3);
-/// Longest wait for one that may have to look at much.
-const LONGEST_LOOK: Duration = Duration::from_secs(8);
+/// Longest wait for a call that may have to read much.
+const LONGEST_READ: Duration = Duration::from_secs(8);
 
 /// The error of a store that did not answer.
 pub(super) trait TooLate {
@@ -33,25 +33,25 @@ impl TooLate for ScheduleError {
     }
 }
 
-/// What a lock gives that is held for too long.
+/// The error of a lock that is held for too long.
 impl TooLate for ServiceError {
     fn too_late() -> Self {
         Self::Unsettled
     }
 }
 
-/// Waits for a call, but not for long.
+/// Waits for a call, at most [`LONGEST_CALL`].
 pub(super) async fn with_timeout<T, E: TooLate>(
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
     within(LONGEST_CALL, call).await
 }
 
-/// Waits for a call that may have to look at much.
+/// Waits for a call that may have to read much, at most [`LONGEST_READ`].
 pub(super) async fn with_long_timeout<T, E: TooLate>(
     call: impl Future<Output = Result<T, E>>,
 ) -> Result<T, E> {
-    within(LONGEST_LOOK, call).await
+    within(LONGEST_READ, call).await
 }
 
 async fn within<T, E: TooLate>(

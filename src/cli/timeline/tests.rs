@@ -45,7 +45,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
             { "kind": "parked", "at": "2026-11-20T08:20:00.010Z", "actor": "dispatcher", "detail": "ladder_exhausted" },
             { "kind": "replayed", "at": "2026-11-20T08:20:01.000Z", "actor": "li.lei", "detail": "the shop is back" },
             { "kind": "attempt", "at": "", "index": 1 },
-            { "kind": "restored", "at": "2026-11-20T08:20:02.000Z", "actor": "maintenance", "detail": "the schedule had lost what it held" },
+            { "kind": "restored", "at": "2026-11-20T08:20:02.000Z", "actor": "maintenance", "detail": "the schedule had lost data" },
             { "kind": "attempt", "at": "", "index": 2 },
             { "kind": "attempt", "at": "", "index": 3 },
         ],
@@ -60,7 +60,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
 2026-11-20T08:20:00.001Z  attempt 2     interrupted
                                         the instance that made this attempt ended before it recorded
                                         an outcome; the receiver may have got it
-2026-11-20T08:20:02.000Z  restored      by maintenance: the schedule had lost what it held
+2026-11-20T08:20:02.000Z  restored      by maintenance: the schedule had lost data
 2026-11-20T08:20:04.001Z  attempt 2     wrong_answer 200 in 12ms (4s late) series 2
                                         `\u{feff}success\r\n`
                                         not the text

@@ -1,9 +1,9 @@
-//! Loading a schedule from the journal: the whole schedule in embedded mode, where it lives in
-//! memory; in Redis what it lacks, beside the traffic.
+//! Loading a schedule from the journal. In embedded mode the whole schedule is loaded, since it is in
+//! memory. In Redis the missing entries are loaded, beside the traffic.
 //!
-//! Goes through what is pending, soonest due first, so that attempts go on as soon as the first are
-//! in. Registrations go on meanwhile: what is registered is written to the journal first and put into
-//! the schedule afterwards by whoever registers it, so it does not matter whether it is seen here.
+//! Pending notifications are read soonest due first, so that attempts continue as soon as the first are
+//! loaded. Registrations continue meanwhile: a server writes a registration to the journal first and puts it
+//! into the schedule itself, so it does not matter whether it is read here.
 
 use crate::journal::{Cursor, JournalError, JournalMaintenance, Pending};
 use crate::maintenance::error::MaintenanceError;
@@ -17,19 +17,19 @@ use tokio_util::task::AbortOnDropHandle;
 /// Notifications read from the journal at a time.
 const PAGE: usize = 2_000;
 
-/// Pages kept ready while the schedule is at one. One more is held by the task that reads.
+/// Pages read ahead while one is put into the schedule. The task that reads has one more.
 const PAGES_AHEAD: usize = 1;
 
-/// A schedule being loaded. Can be gone on with after a failure.
+/// Loads a schedule. Can be continued after a failure.
 pub struct Loader<'schedule> {
     journal: Arc<dyn JournalMaintenance>,
     schedule: &'schedule dyn Schedule,
     verify: bool,
     bodies: LoadBodies,
     reading: Option<ReadAhead>,
-    /// Read, and not yet put in.
+    /// The page that was read and is not yet put in.
     page: Option<LoadPage>,
-    /// Where reading goes on.
+    /// The cursor of the next page to read.
     cursor: Option<Cursor>,
     is_through: bool,
     done: Loaded,
@@ -40,34 +40,34 @@ pub struct Loader<'schedule> {
 pub struct Loaded {
     /// Pending notifications that were read in the journal.
     pub read: u64,
-    /// What had to be put into the schedule.
+    /// What was put into the schedule.
     pub restored: Restored,
 }
 
-/// Whether bodies are put in.
+/// Whether bodies are put into the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoadBodies {
-    /// They are: the schedule is where attempts find them.
+    /// They are: attempts read them in the schedule.
     Put,
-    /// They stay in the journal alone.
+    /// They stay in the journal: attempts read them there.
     Left,
 }
 
 struct LoadPage {
     entries: Vec<Entry>,
-    /// The cursor of the next page; `None` after the last.
+    /// The cursor of the next page; `None` if this is the last.
     next: Option<Cursor>,
 }
 
-/// Pages being read ahead, in a task of its own. Ends at the last page, or after a failure.
+/// Reads pages ahead in a task of its own. The task ends after the last page, or after a failure.
 struct ReadAhead {
     pages: mpsc::Receiver<Result<LoadPage, JournalError>>,
     task: AbortOnDropHandle<()>,
 }
 
 impl<'schedule> Loader<'schedule> {
-    /// Begins to load a schedule. With `verify`, the journal is asked again before each is sent:
-    /// needed wherever anything can have happened since it was read.
+    /// Begins to load a schedule. With `verify`, the journal is asked again before an entry is sent. That is
+    /// needed if a notification can change after it was read.
     #[must_use]
     pub fn new(
         journal: Arc<dyn JournalMaintenance>,
@@ -96,13 +96,13 @@ impl<'schedule> Loader<'schedule> {
         self.done
     }
 
-    /// Puts one page in while the next ones are read. `false` at the end.
+    /// Puts one page into the schedule while the next is read. `false` at the end.
     ///
     /// # Errors
-    /// [`MaintenanceError`]; the step can be repeated, as it can be if it was dropped.
+    /// [`MaintenanceError`]; the step can be repeated, also if its future was dropped.
     ///
     /// # Panics
-    /// If the journal does.
+    /// If the journal panics.
     pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         if self.is_through {
             return Ok(false);
@@ -111,7 +111,7 @@ impl<'schedule> Loader<'schedule> {
             Some(page) => page,
             None => self.next_page().await?,
         };
-        // Kept until it is in.
+        // Kept until it is in the schedule.
         let page = &*self.page.insert(page);
         let restored = self.schedule.restore(&page.entries).await?;
         self.done.read += page.entries.len() as u64;
@@ -141,7 +141,7 @@ impl<'schedule> Loader<'schedule> {
                 self.reading = None;
                 match ended.map_err(JoinError::try_into_panic) {
                     Err(Ok(panic)) => resume_unwind(panic),
-                    // Not the end: a schedule would pass for whole.
+                    // An error and not the end: otherwise an incomplete schedule would count as whole.
                     Ok(()) | Err(Err(_)) => {
                         let stopped = "reading what is pending was stopped".to_string();
                         Err(JournalError::Unavailable(stopped))
@@ -196,11 +196,11 @@ async fn read(
     })
 }
 
-/// Puts every pending notification into a schedule that nobody works with yet. If that is in memory,
-/// the bodies stay in the journal: together they may be more than there is memory.
+/// Puts every pending notification into a schedule that is not yet in use. If the schedule is in memory,
+/// the bodies stay in the journal: together they may be larger than the memory.
 ///
 /// # Errors
-/// [`MaintenanceError`] if a store fails half-way.
+/// [`MaintenanceError`] if a store fails; the schedule is then incomplete.
 pub async fn load(
     journal: Arc<dyn JournalMaintenance>,
     schedule: &dyn Schedule,

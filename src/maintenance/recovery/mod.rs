@@ -1,26 +1,25 @@
-//! What happens when Redis loses data: noticing it, and bringing the schedule back to where the journal
-//! stands.
+//! What happens when Redis loses data: noticing the loss, and repairing the schedule from the journal.
 //!
-//! **How a loss is noticed** (`schedule::redis::recovery`), by whichever server meets it first:
+//! **How a loss is noticed** (`schedule::redis::recovery`). The first server whose call meets it notices it:
 //!
-//! * Redis counts fewer writes of an instance than that instance had answered: it was flushed, replaced
+//! * Redis has counted fewer writes of an instance than were answered to it: it was flushed, replaced
 //!   or set back to an older copy (`write_counters`). The call is refused.
 //! * A new connection leads to another run of the Redis server than before: it was restarted, and may have
 //!   come back without its last writes (`server_run`).
-//! * A script finds something missing: an entry, a lane, a lease (`note_damage` in `lua/common.lua`). It goes on
-//!   with the rest.
+//! * A script finds something missing: an entry, a lane, a lease (`note_damage` in `lua/common.lua`). It
+//!   continues with the rest.
 //!
-//! Redis itself keeps the state (`whole`, `loading`, `damaged`, `restarted`, ...) in its `meta` hash, so all
-//! servers agree on it. [`crate::schedule::recoverable`] is the trait between that and this folder.
+//! The state (`whole`, `loading`, `damaged`, `restarted`, ...) is stored in Redis, in the hash `meta`, so all
+//! servers agree on it. [`crate::schedule::recoverable`] is the trait between that code and this folder.
 //!
 //! **What is done about it** ([`Recovery`], the duty of every server): one server gets the task, and another
 //! takes over if it dies. It loads everything that is pending in the journal and not in Redis, soonest due
 //! first ([`load`]); puts entries that are in no lane back into theirs; and removes what has ended in the
-//! journal ([`resync`]). Redis is emptied first only if that is asked for.
+//! journal ([`resync`]). Redis is emptied first only if a user requests it.
 //!
-//! **What the others do meanwhile**: they work with the schedule. Before anything is sent that was accepted
-//! before the loss, the journal is asked, until the comparison is done and calls whose lease was lost have
-//! ended. What was in flight when its lease was lost may be sent again by another server.
+//! **What the others do meanwhile**: they use the schedule. Before a notification is sent that was accepted
+//! before the loss, the journal is asked, until the comparison is done and attempts whose lease was lost
+//! have ended. An attempt that was in flight when its lease was lost may be made again by another server.
 
 pub mod load;
 pub mod resync;
@@ -35,25 +34,25 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Under which name the journal keeps how many changes this schedule had answered.
+/// The name under which the journal stores how many changes of this schedule were answered.
 const WRITE_COUNTS: &str = "schedule_write_counts";
-/// How often that is written down. A server that starts notices an older copy of Redis by it.
+/// How often that is stored. With it, a server that starts notices an older copy of Redis.
 const REMEMBER: Duration = Duration::from_secs(5);
 /// Wait before the next inspection while another instance empties the schedule.
 const INSPECT_SOON: Duration = Duration::from_millis(100);
 /// Wait before the next inspection while another instance loads it.
 const INSPECT_AGAIN: Duration = Duration::from_secs(2);
-/// First wait for a store that is away, and the longest.
+/// First and longest wait for a store that is unavailable.
 const BACK_OFF: Duration = Duration::from_millis(50);
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(800);
-/// How often the others are told that loading goes on.
+/// How often it is reported that loading continues.
 const REPORT_LOADING: Duration = Duration::from_secs(1);
-/// How often an instance says that it is at work, whatever it does.
+/// How often an instance reports that it is alive.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Notifications looked up to find out whose a schedule is.
+/// Number of notifications looked up to find the owner of a schedule.
 const SAMPLE: usize = 200;
 
-/// The duty that keeps one schedule whole.
+/// The duty that notices and repairs losses of one schedule.
 pub struct Recovery {
     journal: Option<Arc<dyn Journal>>,
     schedule: Arc<dyn Schedule>,
@@ -62,7 +61,7 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// The recovery of a schedule; without a journal, there is nothing to load it from.
+    /// The recovery of a schedule. Without a journal, missing notifications cannot be loaded.
     #[must_use]
     pub fn new(journal: Option<Arc<dyn Journal>>, schedule: Arc<dyn Schedule>) -> Self {
         Self {
@@ -79,7 +78,7 @@ impl Recovery {
         self.whole.subscribe()
     }
 
-    /// Inspects the schedule for the first time, before anything is done with it.
+    /// Inspects the schedule for the first time, before it is used.
     ///
     /// # Errors
     /// As [`Recoverable::inspect`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
@@ -98,18 +97,18 @@ impl Recovery {
         Ok(())
     }
 
-    /// Goes on from the first inspection until stopped.
+    /// Acts on the first inspection and on later losses, until stopped.
     pub async fn run(self, stop: CancellationToken) {
         let Some(recoverable) = self.schedule.recoverable() else {
             return;
         };
-        let keeping = self.keep(recoverable);
+        let repairing = self.inspect_and_repair(recoverable);
         let remembering = self.remember(recoverable);
         let beating = send_heartbeats(recoverable);
-        stop.run_until_cancelled(async { tokio::join!(keeping, remembering, beating) })
+        stop.run_until_cancelled(async { tokio::join!(repairing, remembering, beating) })
             .await;
         if let Some(journal) = &self.journal {
-            // The next start then notices any change behind its back.
+            // With these, the next start notices if the data was changed or lost in between.
             let _ = journal
                 .remember(WRITE_COUNTS, &recoverable.write_counts())
                 .await;
@@ -117,7 +116,7 @@ impl Recovery {
         recoverable.deregister().await;
     }
 
-    async fn keep(&self, recoverable: &dyn Recoverable) {
+    async fn inspect_and_repair(&self, recoverable: &dyn Recoverable) {
         let mut inspected: Result<Inspection, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
         let mut logged = String::new();
@@ -132,9 +131,9 @@ impl Recovery {
                 }
                 Err(error) => {
                     let text = error.to_string();
-                    // Health logs that it is away. The same error is logged once.
+                    // `health` logs that the store is unavailable. The same error is logged once.
                     if !matches!(error, ScheduleError::Unavailable(_)) && text != logged {
-                        tracing::error!(%error, "cannot work with the schedule");
+                        tracing::error!(%error, "cannot use the schedule");
                         logged = text;
                     }
                     tokio::time::sleep(back_off).await;
@@ -145,7 +144,7 @@ impl Recovery {
         }
     }
 
-    /// Does what an inspection calls for; returns when it is time for the next.
+    /// Does what the result of an inspection requires; returns when it is time for the next inspection.
     async fn act_on(&self, recoverable: &dyn Recoverable, found: Inspection) {
         match found {
             Inspection::Whole => recoverable.wait_for_loss().await,
@@ -160,8 +159,8 @@ impl Recovery {
         }
     }
 
-    /// Compares the schedule with the journal and puts it right, waiting for stores that are away. Ends
-    /// early if another server has taken over or more is lost; the next inspection tells.
+    /// Compares the schedule with the journal and repairs it. Waits for stores that are unavailable. Ends
+    /// early if another server has taken over or more is lost; the next inspection finds that.
     async fn rebuild(&self, recoverable: &dyn Recoverable, reason: LoadReason) {
         let started = Instant::now();
         announce(reason, self.journal.is_some());
@@ -177,7 +176,7 @@ impl Recovery {
                 Ok(true) => back_off = BACK_OFF,
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
-                    tracing::debug!(%error, "loading the schedule waits");
+                    tracing::debug!(%error, "loading the schedule failed; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
                         () = recoverable.wait_for_loss() => return,
@@ -200,7 +199,7 @@ impl Recovery {
         loop {
             match recoverable.finish_loading().await {
                 Ok(true) => break,
-                // It has to be inspected again.
+                // The schedule must be inspected again.
                 Ok(false) | Err(ScheduleError::Rebuilding) => return,
                 Err(_) => tokio::time::sleep(INSPECT_SOON).await,
             }
@@ -225,7 +224,7 @@ impl Recovery {
             reason: reason.to_string(),
         };
         if let Err(error) = journal.rebuilding(&rebuild).await {
-            tracing::warn!(%error, "the rebuild is missing in the histories");
+            tracing::warn!(%error, "cannot write the rebuild into the histories");
         }
     }
 
@@ -244,17 +243,17 @@ impl Recovery {
     }
 }
 
-/// Tells the other instances that this one is at work.
+/// Reports to the other instances that this one is alive.
 async fn send_heartbeats(recoverable: &dyn Recoverable) {
     loop {
         tokio::time::sleep(HEARTBEAT).await;
-        // While the store is away, nobody can be told, and health says so.
+        // While the store is unavailable this fails, and `health` logs that.
         let _ = recoverable.heartbeat().await;
     }
 }
 
-/// Inspects a schedule for the first time, by what the journal knows of it. `asked` has it loaded
-/// whatever it holds.
+/// Inspects a schedule for the first time, with the write counts that the journal stores. With `asked`, it
+/// is emptied and loaded, whatever it holds.
 ///
 /// # Errors
 /// As [`Recoverable::inspect`], or [`ScheduleError::Unavailable`] if the journal cannot be asked.
@@ -276,8 +275,7 @@ pub async fn inspect(
     }
 }
 
-/// Finds out whether a schedule that says nothing of its owner is this journal's: then the journal knows
-/// what it holds.
+/// Takes over a schedule without an owner if this journal knows some of its notifications.
 async fn claim_unowned(
     journal: &dyn Journal,
     schedule: &dyn Schedule,
@@ -293,19 +291,18 @@ async fn claim_unowned(
         return recoverable.inspect(false).await;
     }
     Err(ScheduleError::Foreign(
-        "this Redis holds a schedule of which nothing says whose it is, and this journal knows none of \
-         its notifications; start a server with the journal it belongs to, or give this one another \
-         Redis database"
+        "this Redis holds a schedule without an owner, and this journal knows none of its notifications; \
+         start a server with the journal it belongs to, or give this one another Redis database"
             .to_string(),
     ))
 }
 
-/// What the histories say of a rebuild; nothing if there was nothing before.
+/// The reason of a rebuild for the histories; `None` if it is not written there.
 #[must_use]
 pub fn why(reason: LoadReason) -> Option<&'static str> {
     match reason {
         LoadReason::New => None,
-        LoadReason::Lost => Some("the schedule had lost what it held"),
+        LoadReason::Lost => Some("the schedule had lost data"),
         LoadReason::Restarted => None,
         LoadReason::Damaged => Some("something was missing in the schedule"),
         LoadReason::Unfinished => Some("an earlier rebuild did not come to its end"),
@@ -313,7 +310,7 @@ pub fn why(reason: LoadReason) -> Option<&'static str> {
     }
 }
 
-/// Whether nothing is missing that could be put in.
+/// Whether the inspection found nothing missing.
 fn is_whole(found: Inspection) -> bool {
     match found {
         Inspection::Whole => true,
@@ -332,7 +329,7 @@ fn announce(reason: LoadReason, has_journal: bool) {
              callers register again is delivered"
         ),
         LoadReason::Lost => {
-            tracing::warn!("the schedule has lost what it held; loading it from the journal");
+            tracing::warn!("the schedule has lost data; loading it from the journal");
         }
         LoadReason::Damaged => {
             tracing::warn!("something is missing in the schedule; comparing it with the journal");

@@ -1,9 +1,9 @@
-//! Bringing a schedule in which something is or may be missing to where the journal stands.
+//! Repairing a schedule in which something is or may be missing, from the journal.
 //!
-//! First everything that is pending in the journal is put in, as far as it is not there, soonest due
-//! first. Then everything that is in the schedule is gone through: what is nowhere in the order is put
-//! back to where it belongs, and what has ended in the journal is removed. Servers work with the
-//! schedule meanwhile. Without a journal, the schedule is put in order from what it holds itself.
+//! First everything that is pending in the journal and missing in the schedule is put in, soonest due
+//! first. Then all entries of the schedule are read: entries that are in no lane are put back into theirs,
+//! and entries that have ended in the journal are removed. Servers use the schedule meanwhile. Without a
+//! journal, only the entries that are in no lane are put back.
 
 use super::load::Loader;
 use crate::journal::Journal;
@@ -14,10 +14,10 @@ use crate::schedule::Schedule;
 use crate::schedule::recoverable::Recoverable;
 use std::sync::Arc;
 
-/// Entries gone through in one step.
+/// Entries read in one step.
 const PAGE: usize = 500;
 
-/// Such a comparison. Can be gone on with after a failure.
+/// Repairs a schedule from the journal. Can be continued after a failure.
 pub struct Resync<'schedule> {
     journal: Option<Arc<dyn Journal>>,
     schedule: &'schedule dyn Schedule,
@@ -32,19 +32,19 @@ pub struct Resync<'schedule> {
 pub struct Recovered {
     /// Pending notifications that were read in the journal.
     pub read: u64,
-    /// Entries that were missing, or elsewhere than they should be, and were put in.
+    /// Entries that were missing, had other progress or were in no lane, and were put in.
     pub put_in: u64,
-    /// Entries that were removed, since they have ended or are set aside.
+    /// Entries that were removed because they have ended or are set aside.
     pub removed: u64,
 }
 
 #[derive(Debug)]
 enum ResyncStage {
-    /// Putting in what is pending.
+    /// Putting in pending notifications.
     Loading,
-    /// Putting back what is nowhere, from here on.
+    /// Putting back entries that are in no lane, after this cursor.
     Repairing(Option<String>),
-    /// Removing what has ended or is set aside, from here on.
+    /// Removing entries that have ended or are set aside, after this cursor.
     Removing(Option<String>),
     Done,
 }
@@ -86,7 +86,7 @@ impl<'schedule> Resync<'schedule> {
     /// [`MaintenanceError`]; the step can be repeated.
     ///
     /// # Panics
-    /// If the journal does.
+    /// If the journal panics.
     pub async fn step(&mut self) -> Result<bool, MaintenanceError> {
         match &mut self.stage {
             ResyncStage::Loading => {
@@ -122,7 +122,7 @@ impl<'schedule> Resync<'schedule> {
                 let entries = page.holdings.into_iter().map(|(entry, _)| entry);
                 let entries: Vec<_> = entries.collect();
                 let mut found = find_among(journal.as_ref(), self.schedule, &entries).await?;
-                // What is missing by now is on its way, or is put in by the reconciler.
+                // An entry that is missing by now is on its way, or the reconciler puts it in.
                 found.retain(|difference| match difference.kind {
                     DifferenceKind::Ended
                     | DifferenceKind::OtherLane

@@ -1,5 +1,5 @@
-//! Which bodies are held in memory while their notifications wait. Where a journal has them, all that are
-//! not small or needed soon are left to it, so that what is pending takes little memory.
+//! Which bodies are kept in memory while their notifications wait. If a journal has them, only small bodies
+//! and those that are needed soon are kept, so that pending notifications take little memory.
 
 use crate::domain::body::Body;
 use crate::domain::notification::Notification;
@@ -7,24 +7,25 @@ use crate::schedule::Entry;
 use crate::schedule::memory_budget::MemoryBudget;
 use std::sync::Arc;
 
-/// A body is held for a first attempt that is due within this, in milliseconds.
+/// A body is kept if its first attempt is due within this time, in milliseconds.
 const SOON_MS: i64 = 5_000;
-/// A body of up to so many bytes is held for any attempt, if it is here and there is room: it takes about what
-/// the rest of its entry takes, and to read it costs more than all else of an attempt here.
+/// A body of up to this many bytes is kept for any attempt, if it is in memory already and the budget allows
+/// it. It takes about as much as the rest of its entry, and reading it from the journal would cost more
+/// than everything else that an attempt does in this process.
 const SMALL_BYTES: usize = 1_024;
 
 /// Where bodies are while their notifications wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeldBodies {
-    /// Here: nobody else has them.
+    /// In memory: there is no journal.
     Held,
-    /// In a journal; here as well if they are small or needed soon, and there is room.
+    /// In the journal; in memory as well if they are small or needed soon, and the budget allows it.
     LeftToJournal,
 }
 
 impl HeldBodies {
-    /// Leaves the body of an entry that comes in to the journal, unless it is small or needed soon, and
-    /// there is room.
+    /// Leaves the body of a new entry to the journal, unless it is small or needed soon and the budget allows
+    /// it.
     pub(super) fn leave_unneeded(self, budget: &MemoryBudget, entry: &mut Entry, now_ms: i64) {
         let is_first = entry.progress.attempts == 0;
         let is_soon = entry.progress.next_due_ms() <= now_ms.saturating_add(SOON_MS);
@@ -38,7 +39,7 @@ impl HeldBodies {
     }
 
     /// Leaves the body of a notification that waits for a later attempt to the journal, unless it is small
-    /// and there is room. Of a notification that is not counted in the budget.
+    /// and the budget allows it. The notification must not be counted in the budget at this moment.
     pub(super) fn leave_unless_small(
         self,
         budget: &MemoryBudget,

@@ -1,10 +1,10 @@
-//! Notifications filed under their key, without a copy of it and without holding their bodies.
+//! Keys of notifications, ordered alone or by an instant. They share the key's text and hold no body.
 
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use std::borrow::Borrow;
 
-/// A notification by its name.
+/// A notification by its key.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct ByKey(Key);
 

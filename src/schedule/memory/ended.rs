@@ -1,15 +1,18 @@
-//! The ended entries that are remembered: dead ones until somebody decides, the others for a while.
+//! The ended entries that are remembered: dead ones until they are replayed or discarded, the others for
+//! [`Limits::remember_ms`].
+//!
+//! [`Limits::remember_ms`]: crate::schedule::Limits::remember_ms
 
 use crate::domain::key::Key;
 use crate::schedule::ScheduleError;
 use std::collections::BTreeSet;
 
-/// Which ended entries are kept, and how long.
+/// The keys of ended entries.
 #[derive(Debug, Default)]
 pub(super) struct EndedEntries {
-    /// When it ended, and who.
+    /// When it ended, and its key.
     dead: BTreeSet<(i64, Key)>,
-    /// When to forget it, and who.
+    /// When to forget it, and its key.
     expiring: BTreeSet<(i64, Key)>,
 }
 
@@ -30,7 +33,7 @@ impl EndedEntries {
         self.expiring.remove(&(forget_ms, key.clone()));
     }
 
-    /// The next key whose time is over; it is not kept here any more.
+    /// Removes and returns the next key that is to be forgotten by now.
     pub(super) fn forget(&mut self, now_ms: i64) -> Option<Key> {
         let (forget_ms, _) = self.expiring.first()?;
         if *forget_ms > now_ms {
@@ -49,8 +52,8 @@ impl EndedEntries {
 
     /// The dead after `cursor`, newest first, `limit` at most, and the cursor of the next page.
     ///
-    /// A cursor is the place of the last one shown, not a number of them: what is parked, replayed
-    /// or discarded meanwhile shifts nothing.
+    /// A cursor is the position of the last key on the page, not a number of keys. So entries that are
+    /// parked, replayed or discarded meanwhile do not shift the next page.
     pub(super) fn page(
         &self,
         cursor: Option<&str>,

@@ -1,12 +1,12 @@
 //! The two levels: entries in their lanes, lanes in the order in which they are served.
 //!
-//! Owns the fairness of a claim. A lane's place in the order is when it next has something to do;
-//! a lane that is full or has nothing waiting has no place, and a backlog is one place however long
-//! it is. Knows of entries only who they are and when they are due.
+//! Owns the fairness of a claim. The lanes are ordered by when each next has something to do. A lane
+//! that is full or has no waiting entry is not in the order. A lane has one turn in the order, however
+//! many entries wait in it. Of an entry, only its key and its due time are known here.
 //!
-//! A lane that is due keeps its place until it is served, and then queues up at the end: at the
-//! present instant, behind the lanes that came to that instant before it. So between two turns of
-//! a due lane no other is served twice.
+//! A due lane keeps its turn until it is served. Then it gets a turn at the present instant, behind the
+//! lanes that got theirs at that instant before. So between two turns of a due lane no other lane is
+//! served twice.
 
 use super::by_key::{ByKey, Timed};
 use crate::domain::lane::Lane;
@@ -14,7 +14,7 @@ use crate::schedule::PER_VISIT;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Where a lane stands: by instant, then by who came there first.
+/// A lane's turn: ordered by instant, then by which lane got its turn first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct LaneTurn {
     at_ms: i64,
@@ -30,7 +30,7 @@ struct Queue {
     turn: Option<LaneTurn>,
 }
 
-/// All lanes that have entries waiting or leases out.
+/// All lanes that have waiting entries or leases.
 #[derive(Debug)]
 pub(super) struct Lanes {
     cap: usize,
@@ -39,12 +39,12 @@ pub(super) struct Lanes {
     next_number: u64,
 }
 
-/// Why a lane's place is looked at again.
+/// Why a lane's turn is computed again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LaneEvent {
-    /// What waits in it or is leased from it has changed.
+    /// Its waiting entries or its leases have changed.
     Changed,
-    /// It had its turn.
+    /// It was served.
     Served,
 }
 
@@ -58,7 +58,7 @@ impl Lanes {
         }
     }
 
-    /// Lets an entry wait in its lane until it is due.
+    /// Adds an entry that waits in its lane until it is due.
     pub(super) fn add_waiting(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         if !self.lanes.contains_key(lane) {
             let lane = Arc::new(lane.clone());
@@ -75,27 +75,27 @@ impl Lanes {
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
-    /// Takes an entry out of its lane, due or not.
+    /// Removes a waiting entry from its lane, due or not.
     pub(super) fn remove_waiting(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         let at_ms = due_ms;
         self.queue(lane).waiting.remove(&Timed { at_ms, name });
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
-    /// Takes an entry out of its lane for a lease, due or not and whatever the cap.
+    /// Removes a waiting entry from its lane for a lease, even if it is not due or the lane is full.
     pub(super) fn start_lease(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
         self.queue(lane).leases += 1;
         self.remove_waiting(lane, name, due_ms, now_ms);
     }
 
-    /// A lease from this lane is over.
+    /// Ends a lease of this lane.
     pub(super) fn end_lease(&mut self, lane: &Lane, now_ms: i64) {
         self.queue(lane).leases -= 1;
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
-    /// Serves the lane whose turn it is: takes up to `most` and [`PER_VISIT`] of its due entries
-    /// for leases. `None` if no lane is due.
+    /// Serves the lane whose turn is first: removes at most `most`, and at most [`PER_VISIT`], of its due
+    /// entries for leases. `None` if no lane is due.
     pub(super) fn visit(&mut self, most: usize, now_ms: i64) -> Option<Vec<Timed>> {
         let (turn, lane) = self.order.first_key_value()?;
         if turn.at_ms > now_ms {
@@ -124,7 +124,7 @@ impl Lanes {
         self.order.first_key_value().map(|(turn, _)| turn.at_ms)
     }
 
-    /// How many leases a lane has out.
+    /// Number of leases of a lane.
     pub(super) fn leases(&self, lane: &Lane) -> usize {
         self.lanes.get(lane).map_or(0, |queue| queue.leases)
     }
@@ -135,7 +135,7 @@ impl Lanes {
             .expect("invariant: a lane with entries or leases is here")
     }
 
-    /// Puts a lane where it belongs in the order, or drops it if nothing is left of it.
+    /// Updates a lane's turn in the order, or drops a lane without entries and leases.
     fn reorder(&mut self, lane: &Lane, now_ms: i64, event: LaneEvent) {
         let cap = self.cap;
         let number = self.next_number;
@@ -171,8 +171,8 @@ impl Lanes {
     }
 }
 
-/// Whether a lane that was not served stays where it is: it is due and waits for its turn, or its
-/// first entry is due when it was before.
+/// Whether a lane that was not served keeps its turn: it is due already, or the due time of its first
+/// entry has not changed.
 fn keeps_turn(turn: LaneTurn, head_ms: i64, now_ms: i64) -> bool {
     turn.at_ms == head_ms || (turn.at_ms <= now_ms && head_ms <= now_ms)
 }

@@ -1,14 +1,14 @@
 //! The schedule in this process's memory, for the embedded mode.
 //!
 //! Owns nothing that outlives the process: the journal is the record, and the schedule is rebuilt
-//! from it at start. Promises the contract of [`crate::schedule`] to any number of tasks. Every
-//! call is executed whole under one lock, which is held for a few steps in sorted sets and never
-//! across a wait; time is read under the lock, so calls see it in the order in which they happen.
+//! from it at start. Keeps the contract of [`crate::schedule`] for any number of tasks. Every call is
+//! executed under one lock, which is held for a few steps in sorted sets and never across a wait. The time
+//! is read under the lock, so it never goes back from one call to the next.
 //!
-//! Over a journal, a body is held if its first attempt is due soon, as long as bodies take no more than
-//! half of the limit, or if it is small, as long as they take no more than an eighth. Any other is left to
-//! the journal, where the attempt reads it ([`crate::domain::body`]). So what is pending takes little, and
-//! what is sent at once costs no read.
+//! Over a journal, a body is kept in memory if its first attempt is due soon, while bodies take at most
+//! half of the limit; or if it is small, while they take at most an eighth. Any other body is left to the
+//! journal, and the attempt reads it there ([`crate::domain::body`]). So pending notifications take little
+//! memory, and a notification that is sent at once needs no read.
 
 mod bodies;
 mod by_key;
@@ -48,17 +48,17 @@ pub struct MemorySchedule {
     budget: Arc<MemoryBudget>,
 }
 
-/// What a schedule in memory may take unless configured otherwise, in bytes.
+/// How much memory a schedule may take by default, in bytes.
 pub const MEMORY_BYTES: usize = 512 * 1024 * 1024;
 
 impl MemorySchedule {
-    /// An empty schedule that runs by `clock`, and holds every body.
+    /// An empty schedule that uses `clock`, and keeps every body in memory.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, limits: Limits) -> Self {
         Self::with(clock, limits, MEMORY_BYTES, HeldBodies::Held)
     }
 
-    /// An empty schedule over a journal, which has every body. Takes about `memory_bytes` at most.
+    /// An empty schedule over a journal, which has every body. It takes about `memory_bytes` at most.
     #[must_use]
     pub fn over_journal(clock: Arc<dyn Clock>, limits: Limits, memory_bytes: usize) -> Self {
         Self::with(clock, limits, memory_bytes, HeldBodies::LeftToJournal)
@@ -80,8 +80,8 @@ impl MemorySchedule {
         }
     }
 
-    /// A panic under the lock is a bug and may have left half a change behind. Nothing here may be
-    /// relied on then; a restart rebuilds it from the journal.
+    /// A panic under the lock is a bug, and a change may be half done. Then no call is executed any more;
+    /// a restart rebuilds the schedule from the journal.
     fn state(&self) -> Result<MutexGuard<'_, MemoryState>, ScheduleError> {
         self.state.lock().map_err(|_| {
             ScheduleError::Corrupt("a change was left unfinished; restart the server".into())
@@ -130,7 +130,7 @@ impl ScheduleLeases for MemorySchedule {
     }
 
     async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        // Does not ring: whoever claims learns from the reply when there is more.
+        // Does not wake the dispatcher: the reply of the claim says when there is more.
         let mut state = self.state()?;
         Ok(state.claim(most, self.clock.now_ms()))
     }

@@ -1,7 +1,7 @@
 //! Every entry, its lease and its end: the contract as plain data structures.
 //!
-//! Pure: time comes in as a value. Registering, settling and the like cost a few steps in sorted
-//! sets; a claim costs what it brings, and returns or forgets a bounded number beside that.
+//! Pure: the time is a parameter. Registering and settling cost a few steps in sorted sets. The cost
+//! of a claim grows with the leases it gives; besides, it returns and forgets a bounded number of entries.
 
 mod by_hand;
 mod reads;
@@ -31,13 +31,13 @@ const MOST_RETURNED: usize = 256;
 /// Maximum number of ended entries that one claim forgets.
 const MOST_FORGOTTEN: usize = 256;
 
-/// One entry with what the schedule knows beside it.
+/// One entry and its lease.
 #[derive(Debug)]
 struct Job {
     entry: Entry,
     /// The lease in force.
     lease: Option<LeaseInForce>,
-    /// Its place among all entries.
+    /// Its slot in `scan_slots`.
     scan_slot: usize,
 }
 
@@ -46,11 +46,11 @@ struct Job {
 struct LeaseInForce {
     expiry: Expiry,
     holder: Holder,
-    /// Whether its lane counts it: the entry is pending, and came from there.
+    /// Whether its lane counts it: the entry is pending, and was taken from its lane.
     counted: bool,
 }
 
-/// What a lease was given for.
+/// The purpose of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Holder {
     /// An attempt.
@@ -66,16 +66,16 @@ pub(super) struct MemoryState {
     bodies: HeldBodies,
     budget: Arc<MemoryBudget>,
     jobs: HashMap<ByKey, Job>,
-    /// All entries, each in a place that it keeps, for scans.
+    /// All entries, each in a slot that does not change, for scans.
     scan_slots: Slab<ByKey>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
-    /// Leases on keys of which nothing is here. What is put in takes its lease over.
+    /// Leases on keys that have no entry. An entry that is put in takes over the lease of its key.
     reserved: HashMap<Key, LeaseInForce>,
-    /// When each of them ends.
+    /// When each lease in `reserved` ends.
     reservation_expiries: BTreeSet<(i64, Key)>,
-    /// Keys whose reservation ended before anything arrived, and nobody knows what became of the
-    /// change: it may still be written.
+    /// Keys whose reservation ended before an entry arrived, and for which it is not known whether the
+    /// change was written.
     unknown_changes: UnknownChanges,
     ended: EndedEntries,
     /// The number of the next lease.
@@ -109,7 +109,7 @@ impl MemoryState {
         Registered::Created
     }
 
-    /// Adds an entry; one whose key is leased by hand waits for that lease.
+    /// Adds an entry. If its key is leased by hand, the entry waits for the end of that lease.
     fn insert(&mut self, mut entry: Entry, now_ms: i64) {
         let key = &entry.notification.key;
         let reserved = self.reserved.remove_entry(key);
@@ -271,7 +271,7 @@ impl MemoryState {
         Some(expiry)
     }
 
-    /// When there is next something to claim: a lane is due, or a lease expires.
+    /// When there is next something to claim: a lane's turn, or the expiry of a lease.
     pub(super) fn next_ms(&self) -> Option<i64> {
         let expires_ms = self.leases.first().map(|lease| lease.at_ms);
         let reserved_ms = self.reservation_expiries.first().map(|(at_ms, _)| *at_ms);
@@ -281,7 +281,7 @@ impl MemoryState {
             .min()
     }
 
-    /// Puts an entry back to where it was before it was leased.
+    /// Returns an entry to where it was before it was leased.
     fn return_entry(&mut self, entry: &Entry, now_ms: i64) {
         let key = &entry.notification.key;
         match (entry.state, entry.ended_ms) {
@@ -313,14 +313,14 @@ impl MemoryState {
         );
     }
 
-    /// An expiry that no lease of the same millisecond has had, unless a thousand others had.
+    /// A new expiry. It differs from the others of the same millisecond, unless there are a thousand.
     fn expiry(&mut self, at_ms: i64) -> Expiry {
         let number = self.number;
         self.number = (number + 1) % Expiry::NUMBERS;
         Expiry { at_ms, number }
     }
 
-    /// Puts a lease on an entry that has just left where it waited.
+    /// Leases an entry that was just removed from where it waited.
     fn give_lease(&mut self, name: ByKey, in_force: LeaseInForce) -> Lease {
         let job = self
             .jobs
@@ -354,7 +354,7 @@ impl MemoryState {
         }
     }
 
-    /// Ends the lease on an entry or a key if its time is over.
+    /// Ends the lease on an entry or a key if it has expired.
     fn return_if_expired(&mut self, key: &Key, now_ms: i64) {
         let is_over = |in_force: &LeaseInForce| in_force.expiry.at_ms <= now_ms;
         let Some(job) = self.jobs.get_mut(key) else {
@@ -401,7 +401,7 @@ impl MemoryState {
         }
     }
 
-    /// Forgets an ended entry, or remembers it: a dead one whole, any other without its body.
+    /// Forgets an ended entry, or remembers it: a dead one with its body, any other without.
     fn end(&mut self, key: &Key, end: End, progress: Progress, ended_ms: i64) {
         let Some(mut job) = self.jobs.remove(key) else {
             return;

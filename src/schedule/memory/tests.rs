@@ -1,4 +1,4 @@
-//! Where bodies are, and what the entries are counted for. What every schedule promises is tested in
+//! Where bodies are kept, and how much memory is counted. The contract of all schedules is tested in
 //! `tests/it/schedule_contract`.
 
 use super::*;
@@ -89,14 +89,14 @@ async fn no_body_is_held_for_a_later_attempt() {
     assert_eq!(bodies_held(&schedule), 0);
     let lease = claim_one(&schedule).await;
     assert_eq!(*body(&lease), Body::InJournal(2_000));
-    // One that is given back keeps what it has.
+    // A released entry keeps its body where it is.
     schedule
         .settle(lease, Settlement::Release)
         .await
         .expect("settled");
     clock.advance(1);
     assert_eq!(*body(&claim_one(&schedule).await), Body::InJournal(2_000));
-    // One that is put in by its body, after an attempt.
+    // An entry that is put in with its body, after an attempt.
     let mut later = entry("2", 1);
     later.progress.attempts = 1;
     schedule.restore(&[later]).await.expect("restored");
@@ -119,13 +119,13 @@ async fn a_small_body_is_held_for_every_attempt_while_there_is_room() {
     assert_eq!(bodies_held(&schedule), 1_024);
     let lease = claim_one(&schedule).await;
     assert_eq!(*body(&lease), Bytes::from_static(SMALL_BODY).into());
-    // An eighth of the limit is for eight of them.
+    // An eighth of the limit holds eight small bodies.
     for id in ["2", "3", "4", "5", "6", "7", "8", "9", "10", "11"] {
         let entry = with_body(id, 600_000, SMALL_BODY);
         schedule.register(entry).await.expect("new");
     }
     assert_eq!(bodies_held(&schedule), 8 * 1_024);
-    // More that are due soon take what is for those; if they fail, they wait like the others.
+    // Bodies that are due soon may take half of the limit; after a failed attempt, the eighth counts again.
     for id in ["12", "13", "14"] {
         let soon = with_body(id, 60_000, SMALL_BODY);
         schedule.register(soon).await.expect("new");
@@ -197,7 +197,7 @@ async fn memory_is_reserved_once_and_is_freed_again() {
     drop(reservations);
     assert!(schedule.memory().expect("in memory").taken > 0);
 
-    // However it leaves.
+    // An ended entry is not counted any more.
     let lease = match schedule
         .lease_one(&LeaseRequest::new(given.notification.key_in_lane()))
         .await

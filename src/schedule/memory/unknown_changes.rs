@@ -1,22 +1,22 @@
-//! Keys of which nothing is here, and of which nobody knows what became of a change by hand.
+//! Unknown changes: keys without an entry, for which it is not known whether a change by hand was written.
 //!
-//! The change may still be written, so what is put in under such a key has that refused first. After
-//! [`UNKNOWN_CHANGE_MS`] no call to a journal goes on.
+//! The journal may still write the change. So the fence of an entry that is put in under such a key is
+//! raised before it is sent. No call to a journal lasts longer than [`UNKNOWN_CHANGE_MS`].
 
 use crate::domain::key::Key;
 use crate::schedule::UNKNOWN_CHANGE_MS;
 use std::collections::{HashMap, VecDeque};
 
-/// The keys, each with since when.
+/// The keys, and when each was added.
 #[derive(Debug, Default)]
 pub(super) struct UnknownChanges {
     since: HashMap<Key, i64>,
-    /// In the order in which they came; those that were removed or came again are here still.
+    /// In the order in which they were added. Keys that were removed or added again are still in it.
     order: VecDeque<(i64, Key)>,
 }
 
 impl UnknownChanges {
-    /// Adds a key, and forgets those whose time is over.
+    /// Adds a key, and forgets those that were added more than [`UNKNOWN_CHANGE_MS`] ago.
     pub(super) fn add(&mut self, key: Key, now_ms: i64) {
         while let Some((since_ms, oldest)) = self.order.front() {
             if *since_ms >= now_ms - UNKNOWN_CHANGE_MS {
@@ -31,7 +31,7 @@ impl UnknownChanges {
         self.order.push_back((now_ms, key));
     }
 
-    /// Removes a key; says whether it was here.
+    /// Removes a key; returns whether it was in the list.
     pub(super) fn remove(&mut self, key: &Key) -> bool {
         self.since.remove(key).is_some()
     }

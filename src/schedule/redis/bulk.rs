@@ -1,4 +1,4 @@
-//! Many entries at a time: scanning them, putting them back.
+//! Calls about many entries: scanning, restoring, reindexing.
 
 use super::context::add_entries;
 use super::partition::Partition;
@@ -15,12 +15,12 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 /// Maximum number of keys looked up by one script.
 pub const MOST_LOOKED_UP: usize = 500;
-/// Maximum number of entries put back by one script, and most bytes of them: a script must not hold Redis up for
-/// much longer than a millisecond.
+/// Maximum number of entries restored by one script, and maximum of their bytes: a script must not block
+/// Redis for much longer than a millisecond.
 const MOST_RESTORED: usize = 200;
 const MOST_RESTORED_BYTES: usize = 512 * 1024;
-/// Maximum number of scripts that put entries back and are sent without waiting for a reply: while Redis runs
-/// one, the next is on the network.
+/// Maximum number of restore scripts that wait for a reply at a time: while Redis runs one, the next is on
+/// the network.
 const AT_ONCE: usize = 3;
 
 #[async_trait]
@@ -38,7 +38,7 @@ impl ScheduleMaintenance for RedisSchedule {
     }
 }
 
-/// Where in `lanes` those of each partition are.
+/// For each partition, the indices of its lanes in `lanes`.
 pub fn by_partition<'lane>(
     lanes: impl Iterator<Item = &'lane Lane>,
     partitions: usize,
@@ -50,7 +50,8 @@ pub fn by_partition<'lane>(
     places
 }
 
-/// What is held of one key; `None` if that cannot be read, which must not hold up the others.
+/// The entry of one key without its content; `None` if it cannot be read, so that the others are still
+/// returned.
 pub fn holding(
     key: &str,
     header: &[u8],
@@ -64,13 +65,13 @@ pub fn holding(
             in_flight,
         })),
         Err(error) => {
-            tracing::error!(%error, "a notification cannot be read");
+            tracing::error!(%error, "the schedule holds a notification that cannot be read");
             Ok(None)
         }
     }
 }
 
-/// A cursor names the partition and the place in it.
+/// Reads a part of all entries. A cursor names the partition and the position in it.
 pub async fn scan(
     partitions: &[Partition],
     cursor: Option<&str>,
@@ -108,7 +109,7 @@ pub async fn scan(
     Ok(Scanned { holdings, next })
 }
 
-/// The partition and the place in it that a cursor names.
+/// The partition and the position in it that a cursor names.
 fn place_of(cursor: Option<&str>) -> Result<(usize, &str), ScheduleError> {
     let Some(text) = cursor else {
         return Ok((0, "0"));
@@ -118,7 +119,7 @@ fn place_of(cursor: Option<&str>) -> Result<(usize, &str), ScheduleError> {
     Ok((number, place))
 }
 
-/// The cursor after a stretch; `None` at the end.
+/// The cursor of the next part; `None` at the end.
 fn next_place(number: usize, partitions: usize, place: &str) -> Option<String> {
     match place {
         "0" if number + 1 == partitions => None,
@@ -148,7 +149,7 @@ async fn restore(partitions: &[Partition], entries: &[Entry]) -> Result<Restored
         .await
 }
 
-/// Cuts what is put back into what one script puts back.
+/// Splits the entries into parts that one script restores each.
 fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places [usize]> {
     let mut parts = Vec::new();
     while !places.is_empty() {
@@ -165,8 +166,8 @@ fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places
     parts
 }
 
-/// Puts a few entries back. They are written out once it is their turn, while Redis is at those
-/// before them.
+/// Restores one part. Its entries are encoded when it is sent, while Redis runs the script of the part
+/// before.
 async fn call(
     partition: &Partition,
     places: &[usize],

@@ -1,11 +1,11 @@
 //! Connections to one Redis or Valkey, and running scripts over them.
 //!
-//! Every call has a time limit. One that found its connection broken is sent once more over a new
-//! one, or the first call after an outage would always fail, on every connection; that it may have
-//! been executed does no harm, since every script can be repeated. One that timed out is not sent
-//! again: the caller has waited long enough to decide for itself. The next one then goes over a new
-//! connection, since the old one may lead nowhere any more; likewise after the server said that it
-//! may not be written to, since the name may stand for another server by now.
+//! Every call has a time limit. A call whose connection is broken is sent once more over a new one.
+//! Otherwise the first call after an outage would always fail, on every connection. The first one may have
+//! been executed, but every script can be repeated. A call that timed out is not sent again: the caller has
+//! waited long enough and decides itself. The next call then uses a new connection, since the old one may
+//! be dead. The same is done after the server answered that it is read-only, since the host name may mean
+//! another server by now.
 
 use super::recovery::server_run::ServerRun;
 use super::reply::ScriptReply;
@@ -21,17 +21,18 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// How long one command may take before it counts as failed. What was sent into a line that led
-/// nowhere is waited for this long after the line is good again, and work should go on within two
-/// seconds then; a command that was only slow is repeated, which does no harm.
+/// How long one command may take before it counts as failed. A command that was lost in a network outage
+/// is still waited for this long after the network works again, and work should continue within two seconds.
+/// A command that was only slow is repeated, which does no harm.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_200);
 /// How long a command about many entries may take.
 pub const BULK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// What a call may take beyond its command: connecting, and once more after a broken connection.
+/// How much longer a call may take than its command: for connecting, twice after a broken connection.
 const CALL_MARGIN: Duration = Duration::from_secs(2);
-/// Unanswered data fails the socket after this time, or a black-holed peer would never be noticed.
+/// The socket fails if sent data is not acknowledged for this time. Otherwise it would not be noticed that
+/// the peer is unreachable.
 const USER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Opens connections to one server.
@@ -42,7 +43,7 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Prepares for a URL; connects nowhere yet.
+    /// Prepares connections to a URL; does not connect yet.
     pub fn new(url: &str, run: Arc<ServerRun>) -> Result<Self, ScheduleError> {
         let keepalive = TcpKeepalive::new()
             .with_time(Duration::from_secs(10))
@@ -62,14 +63,14 @@ impl Connector {
         })
     }
 
-    /// The number of the database that the URL names. Channels are shared by all databases of a
-    /// server, so it belongs into their names.
+    /// The number of the database that the URL names. All databases of a server share the channels, so the
+    /// number is part of a channel's name.
     pub fn database(&self) -> i64 {
         self.client.get_connection_info().redis_settings().db()
     }
 
-    /// A connection that is made at its first use and made again after a failure.
-    /// Each of its commands may take `timeout`.
+    /// A connection that is opened at its first use, and opened again after a failure. Each of its commands
+    /// may take `timeout`.
     pub fn connect(&self, timeout: Duration) -> Connection {
         Connection {
             connector: self.clone(),
@@ -81,7 +82,7 @@ impl Connector {
         }
     }
 
-    /// A connection for listening.
+    /// A connection for subscriptions.
     pub async fn listen(&self) -> Result<PubSub, ScheduleError> {
         match tokio::time::timeout(CALL_MARGIN, self.client.get_async_pubsub()).await {
             Ok(connected) => connected.map_err(unavailable),
@@ -90,7 +91,7 @@ impl Connector {
     }
 }
 
-/// One multiplexed connection, made at its first use and made again after a failure. Clones share it.
+/// One multiplexed connection, opened at its first use and again after a failure. Clones share it.
 #[derive(Clone)]
 pub struct Connection {
     connector: Connector,
@@ -99,7 +100,7 @@ pub struct Connection {
     timeout: Duration,
 }
 
-/// A connection that was made, or is to be.
+/// A connection that is open, or will be opened.
 type Opened = OnceCell<MultiplexedConnection>;
 
 impl Connection {
@@ -108,8 +109,8 @@ impl Connection {
         current.clone()
     }
 
-    /// Lets the next command connect anew, unless another call has done that. What is in flight
-    /// over the old connection goes on there.
+    /// The next command opens a new connection, unless another call has opened one. Calls in flight
+    /// continue over the old connection.
     fn replace(&self, used: &Arc<Opened>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&current, used) {
@@ -117,8 +118,8 @@ impl Connection {
         }
     }
 
-    /// Connects. Before anything else is sent, it is noted if this is another server, or the same
-    /// started anew: nobody may work with what it holds until that is known.
+    /// Connects. Before anything else is sent, it is noted if this is another server, or the same after a
+    /// restart: its data must not be used before that is noted.
     async fn open(&self) -> Result<MultiplexedConnection, RedisError> {
         let Connector { client, run } = &self.connector;
         let opening = client.get_multiplexed_async_connection_with_config(&self.config);
@@ -127,7 +128,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Connects, unless that was done.
+    /// Connects, unless the connection is open.
     pub async fn ready(&self) -> Result<(), ScheduleError> {
         self.run(redis::cmd("PING").arg("")).await.map(drop)
     }
@@ -137,7 +138,7 @@ impl Connection {
         self.send(command, None).await?.map_err(unavailable)
     }
 
-    /// Runs a script that `command` calls; hands it to the server first if that does not know it.
+    /// Runs the script that `command` calls. If the server does not know the script, loads it first.
     pub async fn run_script(
         &self,
         script: &Script,
@@ -146,8 +147,9 @@ impl Connection {
         ScriptReply::of(self.eval(script, command, None).await?)
     }
 
-    /// Likewise; if it has to be sent a second time, its argument at this place is 0 then.
-    pub async fn run_script_telling(
+    /// Runs a script as [`Connection::run_script`]. If the command is sent a second time, its argument at
+    /// this index is 0 then.
+    pub async fn run_script_marking_repeat(
         &self,
         script: &Script,
         command: &Cmd,
@@ -160,12 +162,12 @@ impl Connection {
         &self,
         script: &Script,
         command: &Cmd,
-        telling: Option<usize>,
+        zero_on_repeat: Option<usize>,
     ) -> Result<Value, ScheduleError> {
-        let result = match self.send(command, telling).await? {
+        let result = match self.send(command, zero_on_repeat).await? {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
                 self.run(&script.load()).await?;
-                self.send(command, telling).await?
+                self.send(command, zero_on_repeat).await?
             }
             result => result,
         };
@@ -175,10 +177,10 @@ impl Connection {
     async fn send(
         &self,
         command: &Cmd,
-        telling: Option<usize>,
+        zero_on_repeat: Option<usize>,
     ) -> Result<Result<Value, RedisError>, ScheduleError> {
         let sending = async {
-            match (self.send_once(command).await, telling) {
+            match (self.send_once(command).await, zero_on_repeat) {
                 (Err(error), None) if !error.is_timeout() => self.send_once(command).await,
                 (Err(error), Some(place)) if !error.is_timeout() => {
                     self.send_once(&zeroed(command, place)).await
@@ -190,7 +192,7 @@ impl Connection {
             self.replace(&self.current());
             return Err(timed_out());
         };
-        // An error that the server answers with comes as a value.
+        // The client returns an error reply of the server as a value.
         let sent = sent.and_then(Value::extract_error);
         if let Err(error) = &sent
             && is_read_only(error)
@@ -200,8 +202,9 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Whatever fails here is the connection: no answer, half of one, or none to its first commands.
-    /// The library takes only some of that for broken, and would give the same error for ever.
+    /// Sends a command. Every error here comes from the connection: no answer, a part of one, or no answer to
+    /// its first commands. The library considers only some of these connections broken, and would return
+    /// the same error for ever. So the connection is replaced.
     async fn send_once(&self, command: &Cmd) -> Result<Value, RedisError> {
         let used = self.current();
         let sent = match used.get_or_try_init(|| self.open()).await {
@@ -215,7 +218,7 @@ impl Connection {
     }
 }
 
-/// The same command with 0 as its argument at one place.
+/// The same command with 0 as its argument at one index.
 fn zeroed(command: &Cmd, place: usize) -> Cmd {
     let mut again = Cmd::new();
     for (number, argument) in command.args_iter().enumerate() {
@@ -227,8 +230,8 @@ fn zeroed(command: &Cmd, place: usize) -> Cmd {
     again
 }
 
-/// Whether the server may not be written to. Before version 7, what a command within a script is
-/// refused with is only quoted.
+/// Whether the server is read-only. Before version 7, the error of a command within a script is only quoted
+/// in the text.
 fn is_read_only(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
         || error

@@ -1,4 +1,4 @@
-//! What all calls to one partition share: the names of its keys, and how a script's reply is taken in.
+//! What all calls to one partition share: the names of its keys, and how the start of a reply is read.
 
 use super::Time;
 use super::connection::Connection;
@@ -71,7 +71,7 @@ impl PartitionKeys {
         &self.prefix
     }
 
-    /// Where the leases of one lane are.
+    /// The key with the leases of one lane.
     pub fn leased(&self, lane: &Lane) -> String {
         format!("{}leased:{}", self.prefix, lane.as_str())
     }
@@ -88,12 +88,12 @@ impl PartitionKeys {
         &self.rebuild
     }
 
-    /// Where this instance's last claim is written down.
+    /// The key that stores this instance's last claim.
     pub fn claim(&self) -> &str {
         &self.claim
     }
 
-    /// In which partition each key lies (directory.rs).
+    /// The key of the directory (directory.rs).
     pub fn directory(&self) -> &str {
         &self.directory
     }
@@ -130,7 +130,7 @@ impl Context {
         command
     }
 
-    /// Adds the time that a script goes by.
+    /// Adds the time that a script uses.
     pub fn add_now(&self, command: &mut Cmd) {
         match self.time {
             Time::Server => command.arg(""),
@@ -138,8 +138,8 @@ impl Context {
         };
     }
 
-    /// Runs a script that changes something; takes in the server's clock and the write count of the change
-    /// from the first items of its reply.
+    /// Runs a script that changes something. Reads the server's time and the write count of the change from
+    /// the first items of its reply.
     pub async fn run(
         &self,
         connection: &Connection,
@@ -149,16 +149,16 @@ impl Context {
         self.take_in(self.read(connection, script, command).await)
     }
 
-    /// Likewise for a script that must be told, at one place of its arguments, when it may run for
-    /// the second time (see [`Connection::run_script_telling`]).
-    pub async fn run_telling(
+    /// Runs a script as [`Context::run`]. If the command is sent a second time, its argument at `place` is 0
+    /// (see [`Connection::run_script_marking_repeat`]).
+    pub async fn run_marking_repeat(
         &self,
         connection: &Connection,
         script: &Script,
         command: &Cmd,
         place: usize,
     ) -> Result<ScriptReply, ScheduleError> {
-        let running = connection.run_script_telling(script, command, place);
+        let running = connection.run_script_marking_repeat(script, command, place);
         self.take_in(self.timed(running).await)
     }
 
@@ -174,7 +174,7 @@ impl Context {
         Ok(reply)
     }
 
-    /// Runs a script that only reads; takes in the server's clock.
+    /// Runs a script that only reads. Reads the server's time from the first item of its reply.
     pub async fn read(
         &self,
         connection: &Connection,
@@ -199,8 +199,8 @@ impl Context {
     }
 }
 
-/// Adds what a script is told of each entry: key, lane, due, when it was accepted, envelope. Says when
-/// the first is due.
+/// Adds the arguments for each entry: key, lane, due, when it was accepted, envelope. Returns the earliest
+/// due time.
 pub fn add_entries<'entry>(
     command: &mut Cmd,
     entries: impl IntoIterator<Item = &'entry Entry>,

@@ -1,4 +1,4 @@
-//! Leafing through the dead entries, last parked first, over all partitions.
+//! Reading the dead entries page by page, last parked first, over all partitions.
 
 use super::partition::Partition;
 use crate::domain::key::Key;
@@ -7,14 +7,14 @@ use crate::schedule::{DeadPage, ScheduleError};
 use bytes::Bytes;
 use redis::Value;
 
-/// Where a page ended: the last entry's instant and key. Pages go on right behind it, whether or
-/// not it is still there.
+/// The end of a page: the last entry's instant and key. The next page begins right after it, even if that
+/// entry was removed.
 struct DeadPosition {
     at_ms: i64,
     key: String,
 }
 
-/// One page; each partition gives its share, and the latest win.
+/// One page: candidates are read from each partition, and the latest of all are returned.
 pub async fn page(
     partitions: &[Partition],
     cursor: Option<&str>,
@@ -25,7 +25,7 @@ pub async fn page(
         .transpose()?;
     let mut candidates = Vec::new();
     for (number, partition) in partitions.iter().enumerate() {
-        // One more than asked for tells whether there is a next page.
+        // One more than the limit, to know whether there is a next page.
         for place in behind(partition, after.as_ref(), limit + 1).await? {
             candidates.push((place, number));
         }
@@ -42,7 +42,7 @@ pub async fn page(
     for (place, number) in candidates {
         let partition = &partitions[number];
         let command = redis::Cmd::hget(partition.context.keys.jobs(), &place.key);
-        // Gone meanwhile: replayed or discarded.
+        // Removed meanwhile: replayed or discarded.
         let Value::BulkString(bytes) = partition.reads.run(&command).await? else {
             continue;
         };
@@ -52,7 +52,7 @@ pub async fn page(
     Ok(DeadPage { entries, next })
 }
 
-/// The places of one partition behind `after`, latest first.
+/// The positions in one partition after `after`, latest first.
 async fn behind(
     partition: &Partition,
     after: Option<&DeadPosition>,
@@ -128,5 +128,5 @@ fn bad_cursor() -> ScheduleError {
 }
 
 fn unreadable() -> ScheduleError {
-    ScheduleError::Corrupt("the dead entries are no sorted set of instants".to_string())
+    ScheduleError::Corrupt("the dead entries are not a sorted set of instants".to_string())
 }

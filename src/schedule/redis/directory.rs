@@ -1,12 +1,13 @@
-//! In which partition a key's lane lies, where there are several partitions and no journal.
+//! Which partition has a key's lane, if there are several partitions and no journal.
 //!
-//! With a journal, whoever asks for a notification has read its lane there. Without one, only its key is
-//! known, and a key must not be registered twice, in two lanes. So `directory`, in the partition that the
-//! key's own name decides, says in which partition its entry is, and since when.
+//! With a journal, a server reads the lane of a notification there. Without one, only the key is known,
+//! and a key must not be registered twice, in two lanes. So the hash `directory`, in the partition that the
+//! key's own name decides, says which partition has its entry, and since when.
 //!
-//! It is written before the entry. Dying in between leaves a key in it that has no entry. Whoever registers
-//! the key again in the same lane goes on; for another lane it takes the key over, but only once the first
-//! registration can no longer arrive ([`ARRIVAL_MS`], checked by `register.lua`).
+//! It is written before the entry. Dying in between leaves a key in it that has no entry. A new
+//! registration of the key for the same partition then continues. One for another partition takes the key
+//! over, but only when the first registration can no longer arrive ([`ARRIVAL_MS`], checked by
+//! `register.lua`).
 //!
 //! Entries are forgotten in their own partition, which cannot change another one. So every server compares
 //! both, slowly and for ever ([`compare`]).
@@ -32,8 +33,8 @@ use std::time::Duration;
 
 /// How long after it was accepted a registration may arrive in its lane's partition, in milliseconds.
 pub const ARRIVAL_MS: i64 = 5_000;
-/// For how long a key without an entry is kept for the registration that wrote it down, in milliseconds.
-/// Much longer than that may take to arrive, since the clocks of several Redis servers differ.
+/// For how long a key without an entry is reserved for the registration that wrote it, in milliseconds. Much
+/// longer than [`ARRIVAL_MS`], since the clocks of several Redis servers differ.
 const KEPT_MS: i64 = 30_000;
 /// Maximum number of tries to enter a key, and the wait while another registration of it may be on its way.
 const MAX_TRIES: usize = 10;
@@ -45,30 +46,30 @@ const CHANGES: BatchLimits = BatchLimits {
     queue: 4_096,
 };
 
-/// Whether there has to be one.
+/// Whether these options need a directory.
 pub fn is_needed(options: &Options) -> bool {
     options.partitions > 1 && options.owner == NO_JOURNAL
 }
 
 /// The directory of all keys.
 pub struct Directory {
-    /// For each partition, what writes to its part.
+    /// For each partition, the batcher that writes to its part of the directory.
     parts: Vec<Batcher<DirectoryChange, Result<DirectoryReply, ScheduleError>>>,
 }
 
-/// Writes a key's place down, if the directory still says what was read.
+/// Writes a key's partition down, if the directory still has the text that was read.
 struct DirectoryChange {
     key: Key,
     /// The text that was read; empty for none.
     expected: String,
-    /// In which partition the lane lies; `None` to remove the key.
+    /// The partition that has the lane; `None` to remove the key.
     partition: Option<usize>,
 }
 
-/// What came of it.
+/// The result of a [`DirectoryChange`].
 enum DirectoryReply {
     Done,
-    /// The directory says something else.
+    /// The directory has this text instead.
     Differs(String),
 }
 
@@ -143,7 +144,7 @@ impl Directory {
         Err(ScheduleError::BeingRegistered)
     }
 
-    /// In which partition a key's entry is.
+    /// Which partition has a key's entry.
     ///
     /// # Errors
     /// As any call.

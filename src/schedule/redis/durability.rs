@@ -1,11 +1,11 @@
-//! Whether the server keeps what it is given, as far as it tells.
+//! Whether the server's settings may lose notifications, as far as it reports them.
 
 use super::RedisSchedule;
 use redis::Value;
 
 impl RedisSchedule {
-    /// What speaks against keeping notifications in this server alone, one sentence each. Empty if
-    /// nothing does, or if the server does not say: managed services often hide it.
+    /// Reasons not to keep notifications in this server alone, one sentence each. Empty if there are none,
+    /// or if the server does not report its settings: managed services often hide them.
     pub async fn durability_warnings(&self) -> Vec<&'static str> {
         let mut warnings = Vec::new();
         let Some(partition) = self.partitions.first() else {

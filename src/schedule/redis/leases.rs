@@ -1,4 +1,4 @@
-//! Handing out the work: each call goes to the partition of its lane.
+//! Registering, claiming and settling: each call goes to the partition of its lane.
 
 use super::RedisSchedule;
 use super::writes::Settling;
@@ -42,10 +42,10 @@ impl ScheduleLeases for RedisSchedule {
         self.partitions[number].register(entry).await
     }
 
-    /// Asks every partition for an equal part of what is still wanted, so that a backlog in one costs the
-    /// others nothing; then those that have more due for the rest. Stops where a partition fails or the
-    /// calls take too long while leases are waiting: what was claimed has to be worked on. The next claim
-    /// begins with another partition.
+    /// Asks every partition for an equal part first, so that a backlog in one does not delay the others; then
+    /// asks the partitions that have more due entries for the rest. Stops if a partition fails or the calls
+    /// take long while leases are waiting: the leases claimed so far must be used. The next claim begins
+    /// with another partition.
     async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         let many = self.partitions.len();
         let first = self.turn.fetch_add(1, Ordering::Relaxed);

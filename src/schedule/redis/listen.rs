@@ -1,6 +1,6 @@
-//! Hearing from other instances that something is due earlier than thought.
+//! Listening for messages of other instances that something is due earlier than known here.
 //!
-//! Messages may be lost while the connection is down; the dispatcher's slow poll makes up for it.
+//! Messages may be lost while the connection is down; then the dispatcher's slow poll finds the entries.
 
 use super::connection::Connector;
 use crate::schedule::wake::Wake;
@@ -33,7 +33,7 @@ impl Listener {
                         }
                     }
                 }
-                // What failed is reported by the calls that matter; this is only a convenience.
+                // The failure is not logged here: calls to the same server report it.
                 tokio::time::sleep(BACK_OFF).await;
             }
         });

@@ -1,32 +1,32 @@
 //! The schedule in Redis or Valkey, shared by any number of instances.
 //!
 //! Owns the keys under `{rb:N}` and the scripts in `lua/`, one file per transition. Every change is
-//! one script, so nobody sees it half done, and runs in Redis's own time, so that instances whose
-//! clocks differ agree on what is due. Needs Redis 6.2 or Valkey, nothing of CONFIG, and no other
-//! client in its keys.
+//! one script, so no other call sees it half done. A script uses the clock of Redis, so instances whose
+//! clocks differ agree on what is due. Needs Redis 6.2 or Valkey and no CONFIG command. No other client may
+//! change its keys.
 //!
 //! ```text
 //!   jobs      HASH   key -> envelope (schedule::envelope)
 //!   lane:...  ZSET   key -> due, one set per lane; small ones stay compact in memory
 //!   lanes     ZSET   lane -> when it next has something to do, in microseconds
-//!   leases    ZSET   key -> lease expiry in microseconds, which also tells a lease from every other
-//!   leased:.. ZSET   the same, one set per lane: how many leases it has out
-//!   changing  HASH   key -> the request that leased it for a change by hand
+//!   leases    ZSET   key -> lease expiry in microseconds, which also identifies the lease
+//!   leased:.. ZSET   the same, one set per lane: its size is the number of leases of the lane
+//!   changing  HASH   key -> the request that leased it for a change by hand, or an unknown change
 //!   dead      ZSET   key -> parked at   (only without a journal)
 //!   ended     ZSET   key -> ended at    (only without a journal)
-//!   epoch     STRING whose data this is
-//!   meta      HASH   instance -> how many changes it has made; since when the data is here, and
-//!                    whose it is, in case `epoch` is lost (all of it: recovery/inspect.lua)
-//!   rebuild   STRING which instance is loading it, while it does
+//!   epoch     STRING the owner of the data
+//!   meta      HASH   instance -> how many changes it has made; since when the data is here, and its
+//!                    owner, in case `epoch` is lost (all fields: recovery/inspect.lua)
+//!   rebuild   STRING the instance that is loading it
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
 //! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
 //!
-//! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. Whatever of
-//! this is lost alone is found out by the scripts, and put right (lua/common.lua).
+//! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. If a part of
+//! this is lost, the scripts notice it, and it is repaired (lua/common.lua).
 //!
-//! A lane lies whole in one partition, which its name decides, so its cap is exact. The journal knows the
-//! lane of every key. Without one, several partitions need a directory (`directory`).
+//! All entries of a lane are in one partition, which its name decides, so its cap is exact. The journal knows
+//! the lane of every key. Without a journal, several partitions need a directory (`directory`).
 
 mod bulk;
 mod connection;
@@ -64,7 +64,7 @@ use uuid::Uuid;
 pub enum Time {
     /// The Redis server's.
     Server,
-    /// The one that was handed in, for tests that turn it by hand.
+    /// The clock that was passed in, for tests.
     Clock,
 }
 
@@ -73,17 +73,17 @@ pub enum Time {
 pub struct Options {
     /// `redis://` or `rediss://`.
     pub url: String,
-    /// Into how many partitions the keys are split, 1 or more. The same for every instance, for
-    /// ever: it decides where an entry lies.
+    /// Number of partitions, 1 or more. The same for every instance, and never changed: it decides which
+    /// partition has an entry.
     pub partitions: usize,
-    /// The settings.
+    /// The settings of the schedule.
     pub limits: Limits,
-    /// Whose clock decides.
+    /// Whose clock decides what is due.
     pub time: Time,
     /// The journal's id, or [`NO_JOURNAL`].
     pub owner: String,
-    /// A fingerprint of the secret that this instance signs with, if it signs: all that share a
-    /// schedule have to sign alike.
+    /// A fingerprint of the secret that this instance signs with, if it signs: all instances of a schedule
+    /// must sign with the same secret.
     pub signing: Option<String>,
 }
 
@@ -99,26 +99,27 @@ pub struct RedisSchedule {
     limits: Limits,
     owner: String,
     signing: Option<String>,
-    /// Whether there is a journal that it can be loaded from.
+    /// Whether there is a journal from which it can be loaded.
     has_journal: bool,
-    /// Whether what is here is known to be of this owner, though nothing there says so.
-    adopted: AtomicBool,
+    /// Whether data without an owner is known to be this owner's.
+    ownership_taken: AtomicBool,
     run: Arc<ServerRun>,
     scripts: recovery::Scripts,
     loss: Arc<Loss>,
-    /// What an earlier instance knew of each partition.
+    /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
-    /// Where the next claim begins, so that no partition is always the last.
+    /// The partition where the next claim begins, so that none is always the last.
     turn: AtomicUsize,
     _listener: Listener,
     _comparing: Option<Comparing>,
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. [`crate::schedule::recoverable::Recoverable::inspect`] comes next.
+    /// Prepares the schedule; connects at the first call. The first call must be
+    /// [`crate::schedule::recoverable::Recoverable::inspect`].
     ///
     /// # Errors
-    /// [`ScheduleError::Unavailable`] if the URL is none.
+    /// [`ScheduleError::Unavailable`] if the URL is not valid.
     pub fn open(options: &Options, clock: Arc<dyn Clock>) -> Result<Self, ScheduleError> {
         let clock = Arc::new(OffsetClock::new(clock));
         let wake = Arc::new(Wake::default());
@@ -166,7 +167,7 @@ impl RedisSchedule {
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
             signing: options.signing.clone(),
             has_journal: options.owner != NO_JOURNAL,
-            adopted: AtomicBool::new(false),
+            ownership_taken: AtomicBool::new(false),
             run,
             scripts: recovery::Scripts::default(),
             loss,
@@ -175,8 +176,8 @@ impl RedisSchedule {
         })
     }
 
-    /// Compares the directory with the entries at once, as every server does slowly all the time. Without
-    /// a directory it does nothing.
+    /// Compares the directory with the entries without rests. Every server also does that slowly in the
+    /// background. Without a directory it does nothing.
     ///
     /// # Errors
     /// As any call.
@@ -187,7 +188,7 @@ impl RedisSchedule {
         }
     }
 
-    /// In which partition a lane lies.
+    /// Which partition has a lane.
     fn number_of(&self, lane: &Lane) -> usize {
         slot(lane.as_str(), self.partitions.len())
     }
@@ -223,7 +224,7 @@ fn foreign(found: &str, owner: &str) -> String {
 }
 
 /// Which partition a name belongs to: FNV-1a of 64 bits, whose halves are combined, since the lower bits
-/// alone depend on little. Must never change.
+/// alone are poorly distributed. Must never change.
 fn slot(name: &str, partitions: usize) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -238,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_name_stays_in_its_partition() {
-        // Written down once: another result would orphan everything that is scheduled.
+        // These values must never change: with another result, no scheduled entry would be found.
         assert_eq!(slot("https://shop.example", 1), 0);
         assert_eq!(slot("https://shop.example", 16), 13);
         assert_eq!(slot("https://other.example", 16), 10);

@@ -1,7 +1,7 @@
-//! One partition: keys under one hash tag, and the scripts that keep them in order.
+//! One partition: keys under one hash tag, and the scripts that change them.
 //!
-//! Registrations and settlements are collected into batches by themselves (see [`crate::batch`]);
-//! each kind of call has a connection of its own, so that none waits behind another.
+//! Registrations and settlements are collected into batches (see [`crate::batch`]). Each kind of call has a
+//! connection of its own, so that none waits behind another.
 
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
@@ -26,26 +26,26 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tokio::sync::Mutex;
 
-/// Maximum number of leases in one claim: a script must not hold Redis up for much longer than a millisecond.
+/// Maximum number of leases in one claim: a script must not block Redis for much longer than a millisecond.
 const MOST_CLAIMED: usize = 128;
 /// Maximum bytes of envelopes in one claim.
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
 /// By how much the clock of a Redis that takes over may be behind the one before, in milliseconds.
 const CLOCKS_APART_MS: i64 = 10_000;
-/// Maximum number of expired leases returned, and most ended entries forgotten, in one claim.
+/// Maximum number of expired leases returned, and of ended entries forgotten, in one claim.
 const MAX_EXPIRED_PER_CLAIM: usize = 256;
-/// After how long what cannot be read comes up again, in milliseconds: meanwhile somebody may have
-/// repaired it, or a server of a newer version have taken it.
+/// After how long an entry that cannot be read is due again, in milliseconds: meanwhile it may be repaired,
+/// or a server of a newer version may claim it.
 const UNREADABLE_MS: i64 = 60_000;
-/// How long whoever asks for one lease waits, in milliseconds. A call that Redis runs later
-/// would give a lease to nobody.
+/// How long a caller waits for one lease, in milliseconds. If Redis ran the call later, no server would
+/// know that it has the lease.
 const WANTED_MS: i64 = 3_000;
 
 /// One partition of the schedule.
 pub struct Partition {
     pub context: Arc<Context>,
     pub reads: Connection,
-    /// Whether it falls to this instance to load it.
+    /// Whether this instance is loading it.
     pub loading: AtomicBool,
     claims: Connection,
     claim: Script,
@@ -54,7 +54,7 @@ pub struct Partition {
     check: Script,
     renew: Script,
     lease_one: Script,
-    /// For calls about many entries, so that none of the others waits behind them.
+    /// For calls about many entries, so that no other call waits behind them.
     pub bulk: Connection,
     pub holds: Script,
     present: Script,
@@ -132,8 +132,8 @@ impl Partition {
 
     /// See [`crate::schedule::ScheduleLeases::claim`]; at most [`MOST_CLAIMED`] at a time.
     ///
-    /// A claim that was not answered may have been executed all the same, and its leases would
-    /// be nobody's until they expire. So it is repeated under its number, and gives them again.
+    /// A claim that was not answered may have been executed nevertheless, and then no server would use its
+    /// leases until they expire. So it is repeated with the same number, and gives them again.
     pub async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
         let mut last = self.last_claim.lock().await;
         let number = match *last {
@@ -173,15 +173,15 @@ impl Partition {
             let key = reply.text()?;
             match envelope::decode(&key, &reply.bytes()?) {
                 Ok(mut entry) => {
-                    // What was accepted before something was lost may be older here than it is, and the
-                    // lease of a change by hand may be among what was lost.
+                    // An entry that was accepted before a loss may have older progress here than in the
+                    // journal, and the lease of a change by hand may be lost as well.
                     let may_be_older = lost_ms > 0
                         && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
                     entry.raise_fence |= may_be_older;
                     leases.push(Lease::granted(entry, expiry));
                 }
-                // To drop it would lose it, to fail here would hold up all the others.
+                // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
                     tracing::error!(%error, "a notification cannot be read; it is tried again in a minute");
                     unreadable.push(key);
@@ -195,8 +195,8 @@ impl Partition {
         })
     }
 
-    /// Gives leases back of what cannot be read, in the background. One that is not given back comes up
-    /// again when its lease expires.
+    /// Gives the leases on entries that cannot be read back, in the background. An entry whose lease is not
+    /// given back can be claimed again when that expires.
     fn defer(&self, keys: Vec<String>, expiry: Expiry) {
         let again_ms = self.context.clock.now_ms().saturating_add(UNREADABLE_MS);
         for key in keys {
@@ -204,7 +204,7 @@ impl Partition {
             tokio::spawn(async move {
                 let deferred = settlements.call(Settling::Defer(key, expiry, again_ms));
                 if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
-                    tracing::debug!(%error, "what cannot be read keeps its lease");
+                    tracing::debug!(%error, "the lease on an unreadable notification cannot be given back");
                 }
             });
         }
@@ -258,7 +258,7 @@ impl Partition {
         Ok(match verdict.as_str() {
             "leased" => {
                 let expiry = expiry(&mut reply)?;
-                // Somebody has to be awake to return it if it is never settled.
+                // If it is never settled, a claim returns it after the expiry: wake the dispatcher then.
                 self.context.wake.bring_forward(expiry.at_ms);
                 let entry = envelope::decode(key.as_str(), &reply.bytes()?)?;
                 LeasedOne::Leased(Box::new(Lease::granted(entry, expiry)))
@@ -277,7 +277,11 @@ impl Partition {
                 let late = "Redis took too long to run a call";
                 return Err(ScheduleError::Unavailable(late.to_string()));
             }
-            other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
+            other => {
+                return Err(ScheduleError::Corrupt(format!(
+                    "unknown answer `{other}` of lease_one.lua"
+                )));
+            }
         })
     }
 
@@ -295,7 +299,7 @@ impl Partition {
         }))
     }
 
-    /// Which of these have an entry or a lease here.
+    /// Whether each key has an entry or a lease here.
     pub async fn present(
         &self,
         keys: impl ExactSizeIterator<Item = &Key>,
@@ -312,14 +316,14 @@ impl Partition {
         (0..many).map(|_| Ok(reply.number()? == 1)).collect()
     }
 
-    /// Which of these are leased.
+    /// Whether each key is leased.
     pub async fn in_flight(&self, keys: &[&str]) -> Result<Vec<bool>, ScheduleError> {
         let mut command = redis::cmd("ZMSCORE");
         command.arg(self.context.keys.leases()).arg(keys);
         match self.reads.run(&command).await? {
             Value::Array(scores) => Ok(scores.iter().map(|score| *score != Value::Nil).collect()),
             _ => Err(ScheduleError::Corrupt(
-                "the leases are no sorted set".to_string(),
+                "the leases are not a sorted set".to_string(),
             )),
         }
     }
@@ -331,7 +335,8 @@ fn expiry(reply: &mut ScriptReply) -> Result<Expiry, ScheduleError> {
 
 fn read_expiry(text: &[u8]) -> Result<Expiry, ScheduleError> {
     let expiry = std::str::from_utf8(text).ok().and_then(Expiry::from_text);
-    expiry.ok_or_else(|| ScheduleError::Corrupt("the expiry of a lease is no instant".to_string()))
+    expiry
+        .ok_or_else(|| ScheduleError::Corrupt("the expiry of a lease is not a number".to_string()))
 }
 
 fn gone(lost: BatchLost) -> ScheduleError {

@@ -1,4 +1,4 @@
-//! What is asked about entries: each question goes to the partitions of its lanes.
+//! The calls that only read: each goes to the partitions of its lanes.
 
 use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
 use super::reply::Item;
@@ -20,7 +20,7 @@ impl ScheduleReads for RedisSchedule {
         {
             return Ok(Some(found));
         }
-        // The directory may have lost it, or be set back to an older copy.
+        // The directory may have lost the key, or be set back to an older copy.
         for partition in self.partitions.iter() {
             if let Some(found) = partition.find(key).await? {
                 return Ok(Some(found));

@@ -1,15 +1,15 @@
-//! Reading the flat replies of the scripts, item by item.
+//! Reading the replies of the scripts, which are flat arrays, item by item.
 
 use crate::schedule::ScheduleError;
 use bytes::Bytes;
 use redis::Value;
 
-/// What a script answered, read from front to back.
+/// The reply of a script, read from the first item to the last.
 pub struct ScriptReply {
     items: std::vec::IntoIter<Value>,
 }
 
-/// One item that may stand for "nothing" or for an envelope.
+/// One item: a number or bytes.
 pub enum Item {
     /// A number.
     Number(i64),
@@ -28,7 +28,7 @@ impl ScriptReply {
         }
     }
 
-    /// Whether all was read.
+    /// Whether all items were read.
     pub fn is_empty(&self) -> bool {
         self.items.len() == 0
     }
@@ -65,5 +65,5 @@ impl ScriptReply {
 }
 
 fn unreadable() -> ScheduleError {
-    ScheduleError::Corrupt("a script's reply has another shape than expected".to_string())
+    ScheduleError::Corrupt("a script's reply has an unexpected format".to_string())
 }

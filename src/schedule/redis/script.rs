@@ -9,7 +9,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Prepares a script with what all scripts share in front of it.
+    /// Prepares a script, with `common.lua` in front of it.
     pub fn with_common(text: &str) -> Self {
         Self::new(&format!("{}\n{text}", include_str!("lua/common.lua")))
     }
@@ -23,21 +23,21 @@ impl Script {
         }
     }
 
-    /// The start of a call that carries the script itself: for what is called once in a while.
+    /// The start of a call that contains the script's text: for scripts that are called rarely.
     pub fn eval(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(&self.text);
         command
     }
 
-    /// The start of a call; keys and arguments are to be added.
+    /// The start of a call; the caller adds keys and arguments.
     pub fn call(&self) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         command.arg(&self.sha);
         command
     }
 
-    /// Hands the script to the server, so that [`Script::call`] finds it.
+    /// The command that loads the script into the server, for [`Script::call`].
     pub fn load(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(&self.text);

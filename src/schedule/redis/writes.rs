@@ -1,7 +1,7 @@
 //! Registering and settling, many at a time.
 //!
-//! Calls are collected by themselves while the one before is in flight (see [`crate::batch`]); one
-//! script then runs the whole batch.
+//! Calls are collected while the batch before is in flight (see [`crate::batch`]); one script then runs the
+//! whole batch.
 
 use super::connection::Connection;
 use super::context::{Context, add_entries};
@@ -30,20 +30,20 @@ const SETTLEMENTS: BatchLimits = BatchLimits {
     queue: 16_384,
 };
 
-/// What is to be settled.
+/// A settlement.
 #[derive(Debug, Clone)]
 pub enum Settling {
     /// A lease on an entry.
     Lease(Lease, Settlement),
-    /// A lease on a key of which nothing was here.
+    /// A lease on a key that had no entry.
     Reservation(LeaseToken, Reservation),
-    /// A lease on an entry that cannot be read: it comes up again at that instant, in milliseconds
-    /// since 1970, so that it does not keep a place of its lane, if that can be read.
+    /// A lease on an entry that cannot be read: it is due again at that instant, in milliseconds since
+    /// 1970. If its lane can be read, it does not count against the lane's cap until then.
     Defer(String, Expiry, i64),
 }
 
 impl Settling {
-    /// About how many bytes it sends.
+    /// About how many bytes it adds to the command.
     fn weigh(&self) -> usize {
         match self {
             Self::Reservation(_, Reservation::Put(entry)) => envelope::estimated_bytes(entry) + 512,
@@ -54,8 +54,8 @@ impl Settling {
     }
 }
 
-/// Collects registrations and runs them. One that arrives more than `arrival_ms` after it was accepted is
-/// refused.
+/// Collects registrations and runs them. A registration that arrives more than `arrival_ms` after it was
+/// accepted is refused.
 pub fn registrations(
     context: Arc<Context>,
     connection: Connection,
@@ -83,14 +83,14 @@ async fn register(
 ) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
     let mut command = context.call(script);
     command.arg(context.keys.channel());
-    // Sent a second time because the first reply was lost, it is late however soon that is: what the
-    // first one put here may have been sent and forgotten by then.
+    // If the command is sent a second time because the first reply was lost, its entries do not count as
+    // new: those of the first may have been sent and forgotten by then. So this argument is 0 then.
     let prompt = command.args_iter().count();
     command.arg(PROMPT_MS);
     command.arg(arrival_ms.map(|ms| ms.to_string()).unwrap_or_default());
     let earliest_ms = add_entries(&mut command, &batch);
     let mut reply = context
-        .run_telling(connection, script, &command, prompt)
+        .run_marking_repeat(connection, script, &command, prompt)
         .await?;
     context.wake.bring_forward(earliest_ms);
     let mut results = Vec::with_capacity(batch.len());
@@ -135,7 +135,7 @@ async fn settle(
     batch: Vec<Settling>,
 ) -> Result<Vec<Result<Settled, ScheduleError>>, ScheduleError> {
     let mut verdicts = settle_once(context, connection, script, &batch).await?;
-    // Their entries were lost from there, and are here: what is settled must not be lost with them.
+    // Redis has lost these entries, but the leases contain them. They are put in again as they are settled.
     let places = (0..batch.len()).filter(|place| verdicts[*place] == SettleReply::EntryMissing);
     let places: Vec<usize> = places.collect();
     if !places.is_empty() {
@@ -153,7 +153,7 @@ async fn settle(
     Ok(settled.collect())
 }
 
-/// What the script says of one settlement.
+/// The script's answer for one settlement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SettleReply {
     Done,
@@ -213,7 +213,7 @@ async fn settle_once(
     Ok(verdicts)
 }
 
-/// The same settlement with the whole entry, where Redis has lost it.
+/// The same settlement with the whole entry, for an entry that Redis has lost.
 fn put_instead(settling: &Settling) -> Settling {
     let Settling::Lease(lease, settlement) = settling else {
         return settling.clone();

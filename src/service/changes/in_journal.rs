@@ -1,5 +1,5 @@
-//! Changing a notification that a journal records: the change is written there, and the lease settled by
-//! what the journal then has.
+//! Changing a notification that a journal records: the change is written there, then the lease is settled
+//! to the new state in the journal.
 
 use super::{ChangeRequest, ChangeStep, repeated};
 use crate::domain::attempt::Attempt;
@@ -15,24 +15,24 @@ use crate::service::held::HeldLease;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
 
-/// What writing a change into the journal came to.
+/// The result of writing a change into the journal.
 enum JournalReply {
-    /// This is what the journal has now, and what is answered.
+    /// The state in the journal now, and the answer to the caller.
     Has {
         after: Box<Snapshot>,
         answer: Box<Result<Snapshot, ServiceError>>,
     },
-    /// Another request has had the lease meanwhile; nothing was written.
+    /// Another request has leased the notification meanwhile; nothing was written.
     LeaseLost,
     /// There is no such notification.
     Missing,
-    /// The journal failed; whether it was written is not known.
+    /// The journal failed; it is not known whether the change was written.
     Unknown(JournalError),
 }
 
 impl Service {
-    /// Writes a change into the journal under a lease, and settles the lease. `before` is how the
-    /// notification was recorded before it was leased.
+    /// Writes a change into the journal under a lease, and settles the lease. `before` is the recorded state
+    /// before the notification was leased.
     pub(super) async fn change_in_journal(
         &self,
         recorder: &Recorder,
@@ -75,7 +75,7 @@ impl Service {
         }
     }
 
-    /// Writes a change into the journal, as far as the state allows it.
+    /// Writes a change into the journal, if the state allows it.
     async fn write(
         &self,
         journal: &dyn Journal,
@@ -84,7 +84,7 @@ impl Service {
     ) -> JournalReply {
         match with_timeout(journal.change(changing)).await {
             Ok(ChangeResult::Done(after)) => {
-                // Shown with its attempts, as by a look-up.
+                // The answer contains the attempts, like a look-up.
                 let shown = with_timeout(journal.find(&asked.key)).await;
                 let shown = shown.ok().flatten().unwrap_or_else(|| (*after).clone());
                 JournalReply::Has {
@@ -93,8 +93,8 @@ impl Service {
                 }
             }
             Ok(ChangeResult::Refused(recorded)) => {
-                // What is pending may be sent once the lease is settled. A request that had a lease
-                // before, and lost it, must not write a change after that.
+                // A pending notification may be sent after the lease is settled. So the fence is raised: a
+                // request that lost an earlier lease must not write a change after that.
                 let fenced = match recorded.state {
                     State::Scheduled => with_timeout(journal.fence(&asked.key)).await,
                     State::Delivered | State::Dead | State::Cancelled => Ok(None),
@@ -109,12 +109,12 @@ impl Service {
             }
             Ok(ChangeResult::Fenced(_)) => JournalReply::LeaseLost,
             Ok(ChangeResult::Missing) => JournalReply::Missing,
-            // The journal may have applied it all the same, or may do so yet.
+            // The journal may have applied the change nevertheless, or may still do so.
             Err(error) => JournalReply::Unknown(error),
         }
     }
 
-    /// Settles the lease by what the journal has now.
+    /// Settles the lease to the state in the journal.
     async fn settle_change(
         &self,
         journal: &dyn Journal,
@@ -125,12 +125,13 @@ impl Service {
     ) -> ChangeStep {
         let settled = self.settle_to_journal(journal, held, after).await;
         match (settled, after.state) {
-            // What has ended is never sent again: the lease keeps it back, and once that has expired
-            // the journal is asked.
+            // An ended notification is never sent again: while the lease lasts it is not claimed, and after
+            // the lease has expired the journal is asked.
             (_, State::Delivered | State::Dead | State::Cancelled)
             | (Ok(Settled::Done), State::Scheduled) => ChangeStep::answered(answer),
-            // The journal has it. The server that has the lease now may have asked the journal before that,
-            // and a change that was written late lies before what the reconciler reads.
+            // The change is in the journal. The server that has the lease now may have asked the journal
+            // before that. A change that was written late is before the window that the reconciler reads. So
+            // it is put into the schedule here.
             (Ok(Settled::Lost), State::Scheduled) => {
                 self.restore(journal, &asked.key).await;
                 ChangeStep::answered(answer)
@@ -139,8 +140,8 @@ impl Service {
         }
     }
 
-    /// Puts into the schedule what is pending in the journal, as far as the schedule does not have it.
-    /// A failure is left to the sweep.
+    /// Puts a notification that is pending in the journal into the schedule, if it is missing there or has
+    /// other progress. After a failure, the sweep does it.
     async fn restore(&self, journal: &dyn JournalReads, key: &Key) {
         let Ok(Some(pending)) = with_timeout(journal.pending(key)).await else {
             return;
@@ -150,12 +151,12 @@ impl Service {
             ..Entry::scheduled(pending.notification, pending.progress)
         };
         if let Err(error) = with_timeout(self.schedule.restore(&[entry])).await {
-            tracing::debug!(notification = %key, %error, "cannot be put back");
+            tracing::debug!(notification = %key, %error, "cannot put a changed notification into the schedule");
         }
     }
 
-    /// Writes down that an attempt may have been made whose lease expired before its outcome was known:
-    /// once it is called off or begun anew, nobody else would.
+    /// Records an attempt whose lease expired before its outcome was known. After a cancellation or a replay,
+    /// no server would record it.
     async fn record_interruption(
         &self,
         recorder: &Recorder,
@@ -166,7 +167,7 @@ impl Service {
             return Ok(());
         };
         let progress = lease.entry.progress;
-        // Its outcome may have been recorded, and only the settlement lost.
+        // The outcome may be recorded already, if only the settlement was lost.
         let recorded = with_timeout(recorder.snapshot(before.key.clone())).await?;
         let step = |progress: &Progress| (progress.series, progress.attempts);
         if recorded.is_none_or(|recorded| step(&recorded.progress) != step(&progress)) {

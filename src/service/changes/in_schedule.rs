@@ -1,5 +1,5 @@
-//! Changing a notification where there is no journal: the schedule is the record, and the settlement of the
-//! lease is the change.
+//! Changing a notification without a journal: the schedule is the record, and the settlement of the lease is
+//! the change.
 
 use super::{ChangeRequest, ChangeStep, repeated};
 use crate::domain::change::Changed;
@@ -10,7 +10,7 @@ use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError, snapshot_of};
 
 impl Service {
-    /// Changes an entry under a lease, and settles the lease by that.
+    /// Changes an entry by settling the lease on it.
     pub(super) async fn change_in_schedule(
         &self,
         asked: &ChangeRequest,
@@ -20,7 +20,7 @@ impl Service {
             HeldLease::Entry(lease) => {
                 ChangeStep::answered(self.settle_with_change(asked, *lease).await)
             }
-            // Only what a journal knows is leased without an entry.
+            // A key without an entry is leased only if a journal knows it.
             HeldLease::Key(_) => {
                 self.release(held).await;
                 ChangeStep::answered(Err(ServiceError::Missing))
@@ -61,8 +61,7 @@ impl Service {
                 ended_ms,
                 ..before
             }),
-            // It took too long, and somebody else has it now; or this had been done, and the reply was
-            // lost.
+            // It took too long, and another request has the lease now; or it was done, and the reply was lost.
             Settled::Lost => Err(ServiceError::Unsettled),
         }
     }

@@ -179,7 +179,7 @@ async fn what_says_of_nobody_whose_it_is_is_left_to_the_journal_that_knows_it() 
     foreign.schedule.redis.clone_from(&own.schedule.redis);
     let error = App::start(foreign).await.err().expect("it is refused");
     let text = format!("{error:#}");
-    assert!(text.contains("nothing says whose it is"), "{text}");
+    assert!(text.contains("without an owner"), "{text}");
     let server = Server::open(own, None, None).await;
     assert_eq!(merchant.call().await.body, b"id=a");
     server.until_state("a", "delivered").await;

@@ -32,7 +32,7 @@ const NOTHING: Repaired = Repaired {
     restored: 0,
     moved: 0,
     removed: 0,
-    adopted: 0,
+    registered_again: 0,
 };
 
 fn reconciler(stage: &Stage) -> Reconciler {

@@ -32,7 +32,7 @@ const NOTHING: Repaired = Repaired {
     restored: 0,
     moved: 0,
     removed: 0,
-    adopted: 0,
+    registered_again: 0,
 };
 
 fn sweep(stage: &Stage) -> Sweep {
@@ -87,7 +87,7 @@ async fn each_kind_of_difference_is_repaired(stage: Stage) {
         restored: 1,
         moved: 1,
         removed: 1,
-        adopted: 0,
+        registered_again: 0,
     };
     assert_eq!(repaired, expected);
     let again = sweep.pass(START_MS + DAY_MS).await.expect("repaired");
@@ -145,7 +145,7 @@ async fn what_the_journal_forgot_is_written_down_again_and_delivered_once(stage:
     stage.schedule_one(&forgotten, next).await;
     let repaired = sweep(&stage).pass(START_MS + DAY_MS).await;
     let expected = Repaired {
-        adopted: 1,
+        registered_again: 1,
         ..NOTHING
     };
     assert_eq!(repaired.expect("repaired"), expected);

@@ -1,4 +1,4 @@
-//! Leases for changes by hand: of an entry, due or not, or of a key of which nothing is here.
+//! Leases for changes by hand: on an entry, due or not, or on a key that has no entry.
 
 use super::{Holder, Job, LeaseInForce, MemoryState};
 use crate::domain::lease::LeaseToken;
@@ -45,7 +45,7 @@ impl MemoryState {
         LeasedOne::Leased(Box::new(self.give_lease(name, in_force)))
     }
 
-    /// Takes an entry away from where it waits or is remembered, for a lease.
+    /// Removes an entry from where it waits or is remembered, for a lease.
     fn remove_for_lease(&mut self, entry: &Entry, now_ms: i64) {
         let notification = &entry.notification;
         match (entry.state, entry.ended_ms) {
@@ -64,7 +64,7 @@ impl MemoryState {
         }
     }
 
-    /// Leases a key of which nothing is here.
+    /// Leases a key that has no entry.
     fn reserve(&mut self, request: &LeaseRequest, now_ms: i64) -> LeasedOne {
         let key = &request.entry.key;
         let holder = Holder::Change(request.id());
@@ -80,7 +80,7 @@ impl MemoryState {
             }
             (None, Some(_)) => {}
         }
-        // If this change ends unknown too, its end adds the key again.
+        // If it is not known whether this change was written either, the end of its lease adds the key again.
         self.unknown_changes.remove(key);
         let expiry = self.expiry(now_ms + CHANGE_LEASE_MS);
         self.reservation_expiries
@@ -142,7 +142,7 @@ impl MemoryState {
     }
 }
 
-/// What arrived under a change by hand that did not come to a known end.
+/// An entry that arrived during a change by hand of which it is not known whether it was written.
 pub(super) fn to_recheck(entry: Entry) -> Entry {
     Entry {
         verify: true,

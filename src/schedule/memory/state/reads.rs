@@ -1,4 +1,4 @@
-//! What is asked about entries without changing them.
+//! The calls that read entries and change nothing.
 
 use super::MemoryState;
 use crate::domain::key::Key;

@@ -261,7 +261,7 @@ local function check_in()
   WRITES = call('HINCRBY', META, INSTANCE, 1)
   if WRITES <= SEEN then
     call('HDEL', META, INSTANCE) -- otherwise refused calls would raise the count to SEEN
-    return redis.error_reply('REBUILDING this schedule has lost what it held')
+    return redis.error_reply('REBUILDING this schedule has lost data')
   end
 end
 

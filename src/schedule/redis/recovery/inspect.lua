@@ -39,7 +39,7 @@
 local EPOCH, META, REBUILD, JOBS = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, instance, known = ARGV[2], ARGV[3], tonumber(ARGV[4])
 local earlier, seen, hold_ms, mode = ARGV[5], tonumber(ARGV[6]), ARGV[7], ARGV[8]
-local run, signing, alive_ms, adopt = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
+local run, signing, alive_ms, may_take_over = ARGV[9], ARGV[10], tonumber(ARGV[11]), ARGV[12] == '1'
 local call = redis.call
 local FORGET_MS = 7 * 86400000 -- an instance that has not claimed for this long has ended
 
@@ -47,7 +47,7 @@ call('HDEL', META, '') -- a full server refuses nothing after this
 
 local epoch = call('GET', EPOCH) or call('HGET', META, 'owner')
 if epoch and epoch ~= owner then return { 'foreign', epoch } end
-if not epoch and not adopt and call('EXISTS', JOBS) == 1 then return { 'unowned' } end
+if not epoch and not may_take_over and call('EXISTS', JOBS) == 1 then return { 'unowned' } end
 
 local function text_of(number) return string.format('%d', number) end
 local time = call('TIME')

@@ -1,4 +1,5 @@
-//! Whose data it is, and whether it is all there: looking, emptying, and having it loaded.
+//! Whose data it is, and whether it is complete: inspecting it, emptying it, and reporting how loading
+//! goes.
 
 pub mod server_run;
 pub mod write_counters;
@@ -17,36 +18,35 @@ use redis::{Cmd, Value};
 use std::sync::atomic::Ordering;
 use write_counters::WriteCount;
 
-/// How long an instance may load a partition without a sign of life until another takes over, in
-/// milliseconds.
+/// How long an instance may load a partition without a report until another takes over, in milliseconds.
 const HOLD_MS: i64 = 10_000;
-/// How long after its last claim, or its last word that it is alive, an instance is taken to be so, in
-/// milliseconds. It claims every second, unless all its attempts are in flight.
+/// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
+/// second, unless all its attempts are in flight.
 const ALIVE_MS: i64 = 30_000;
 /// Maximum number of lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
 
 const SIGNED_OTHERWISE: &str = "the servers that share this Redis schedule sign with another secret, \
-    and merchants would find a part of the signatures wrong; start with the same --signing-secret, or \
-    stop the others first to change it (one that was killed counts for 30 s)";
+    and merchants would reject some of the signatures; start with the same --signing-secret, or \
+    stop the others first to change it (a killed server counts as running for 30 s)";
 
-/// The scripts for this.
+/// The scripts of this module.
 pub struct Scripts {
-    alive: Script,
-    begin: Script,
+    heartbeat: Script,
+    inspect: Script,
     clear: Script,
-    finish: Script,
-    leave: Script,
+    loading: Script,
+    deregister: Script,
 }
 
 impl Default for Scripts {
     fn default() -> Self {
         Self {
-            alive: Script::new(include_str!("heartbeat.lua")),
-            begin: Script::new(include_str!("inspect.lua")),
+            heartbeat: Script::new(include_str!("heartbeat.lua")),
+            inspect: Script::new(include_str!("inspect.lua")),
             clear: Script::new(include_str!("clear.lua")),
-            finish: Script::new(include_str!("loading.lua")),
-            leave: Script::new(include_str!("deregister.lua")),
+            loading: Script::new(include_str!("loading.lua")),
+            deregister: Script::new(include_str!("deregister.lua")),
         }
     }
 }
@@ -56,12 +56,12 @@ impl Recoverable for RedisSchedule {
     async fn inspect(&self, clear: bool) -> Result<Inspection, ScheduleError> {
         let mut found = Inspection::Whole;
         for (number, partition) in self.partitions.iter().enumerate() {
-            let one = self.look_at(number, partition, clear).await?;
+            let one = self.inspect_partition(number, partition, clear).await?;
             let loading = matches!(one, Inspection::ToLoad(_));
             partition.loading.store(loading, Ordering::Relaxed);
-            found = graver(found, one);
+            found = more_severe(found, one);
         }
-        // Where another instance is emptying a partition, its calls are still refused.
+        // While another instance is emptying a partition, calls to it are still refused.
         if found != Inspection::Clearing {
             self.loss.set(false);
         }
@@ -100,7 +100,7 @@ impl Recoverable for RedisSchedule {
     }
 
     fn take_ownership(&self) {
-        self.adopted.store(true, Ordering::Relaxed);
+        self.ownership_taken.store(true, Ordering::Relaxed);
     }
 
     async fn reindex(
@@ -112,11 +112,11 @@ impl Recoverable for RedisSchedule {
     }
 
     async fn report_loading(&self) -> Result<bool, ScheduleError> {
-        self.say(HOLD_MS.to_string()).await
+        self.report(HOLD_MS.to_string()).await
     }
 
     async fn finish_loading(&self) -> Result<bool, ScheduleError> {
-        self.say(String::new()).await
+        self.report(String::new()).await
     }
 
     async fn wait_for_loss(&self) {
@@ -140,7 +140,7 @@ impl Recoverable for RedisSchedule {
             .recalled
             .lock()
             .unwrap_or_else(|held| held.into_inner());
-        // As many as there are partitions, or it is of another time.
+        // If their number differs from that of the partitions, they are of another schedule.
         *recalled = counts
             .filter(|counts| counts.len() == self.partitions.len())
             .unwrap_or_default();
@@ -149,13 +149,13 @@ impl Recoverable for RedisSchedule {
     async fn heartbeat(&self) -> Result<(), ScheduleError> {
         for partition in self.partitions.iter() {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
-            let mut command = self.scripts.alive.call();
+            let mut command = self.scripts.heartbeat.call();
             command.arg(1).arg(keys.meta());
             partition.context.add_now(&mut command);
             command.arg(writes.instance());
             partition
                 .reads
-                .run_script(&self.scripts.alive, &command)
+                .run_script(&self.scripts.heartbeat, &command)
                 .await?;
         }
         Ok(())
@@ -164,29 +164,29 @@ impl Recoverable for RedisSchedule {
     async fn deregister(&self) {
         for partition in self.partitions.iter() {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
-            let mut command = self.scripts.leave.call();
+            let mut command = self.scripts.deregister.call();
             command.arg(1).arg(keys.meta()).arg(writes.instance());
             let left = partition
                 .reads
-                .run_script(&self.scripts.leave, &command)
+                .run_script(&self.scripts.deregister, &command)
                 .await;
             if let Err(error) = left {
-                tracing::debug!(%error, "that this instance has stopped is not written down");
+                tracing::debug!(%error, "cannot write down that this instance has stopped");
             }
         }
     }
 }
 
-/// Of what was found in two partitions, what is to be done about both.
-fn graver(one: Inspection, other: Inspection) -> Inspection {
-    let gravity = |found: &Inspection| match found {
+/// Of the findings in two partitions, the one that decides what is done about both.
+fn more_severe(one: Inspection, other: Inspection) -> Inspection {
+    let severity = |found: &Inspection| match found {
         Inspection::Whole => 0,
         Inspection::Loading => 1,
         Inspection::Clearing => 2,
         Inspection::ToLoad(_) => 3,
         Inspection::Unowned => 4,
     };
-    if gravity(&other) > gravity(&one) {
+    if severity(&other) > severity(&one) {
         other
     } else {
         one
@@ -194,19 +194,19 @@ fn graver(one: Inspection, other: Inspection) -> Inspection {
 }
 
 impl RedisSchedule {
-    async fn look_at(
+    async fn inspect_partition(
         &self,
         number: usize,
         partition: &Partition,
         clear: bool,
     ) -> Result<Inspection, ScheduleError> {
-        // So that it is known which run of the server answers.
+        // Connects first: then it is known which run of the server answers.
         partition.reads.ready().await?;
         let run = self.run.name().await;
-        let command = self.begin(number, partition, clear, &run);
+        let command = self.inspect_command(number, partition, clear, &run);
         let mut reply = partition
             .reads
-            .run_script(&self.scripts.begin, &command)
+            .run_script(&self.scripts.inspect, &command)
             .await?;
         let verdict = reply.text()?;
         let found = match verdict.as_str() {
@@ -225,7 +225,11 @@ impl RedisSchedule {
                 let owner = reply.text()?;
                 return Err(ScheduleError::Foreign(super::foreign(&owner, &self.owner)));
             }
-            other => return Err(ScheduleError::Corrupt(format!("a verdict of `{other}`"))),
+            other => {
+                return Err(ScheduleError::Corrupt(format!(
+                    "unknown answer `{other}` of inspect.lua"
+                )));
+            }
         };
         let writes = &partition.context.writes;
         writes.enter(instant(&mut reply)?, instant(&mut reply)?);
@@ -235,8 +239,8 @@ impl RedisSchedule {
         }
     }
 
-    /// The call that looks at a partition.
-    fn begin(&self, number: usize, partition: &Partition, clear: bool, run: &str) -> Cmd {
+    /// The command that inspects a partition.
+    fn inspect_command(&self, number: usize, partition: &Partition, clear: bool, run: &str) -> Cmd {
         let context = &partition.context;
         let (keys, writes) = (&context.keys, &context.writes);
         let count = self.count(number, partition);
@@ -245,9 +249,10 @@ impl RedisSchedule {
             (false, true) => "load",
             (_, false) => "keep",
         };
-        let adopt =
-            !self.has_journal || writes.count().knows() || self.adopted.load(Ordering::Relaxed);
-        let mut command = self.scripts.begin.call();
+        let may_take_over = !self.has_journal
+            || writes.count().knows()
+            || self.ownership_taken.load(Ordering::Relaxed);
+        let mut command = self.scripts.inspect.call();
         command
             .arg(4)
             .arg(keys.epoch())
@@ -262,11 +267,11 @@ impl RedisSchedule {
             .arg(count.seen);
         command.arg(HOLD_MS).arg(mode).arg(run);
         command.arg(self.signing.as_deref().unwrap_or_default());
-        command.arg(ALIVE_MS).arg(i32::from(adopt));
+        command.arg(ALIVE_MS).arg(i32::from(may_take_over));
         command
     }
 
-    /// What is known of a partition: by this instance, or by one before it.
+    /// The write count of a partition that is known to this instance, or else to an earlier one.
     fn count(&self, number: usize, partition: &Partition) -> WriteCount {
         let own = partition.context.writes.count();
         if own.knows() {
@@ -305,23 +310,24 @@ impl RedisSchedule {
         }
     }
 
-    /// Says in every partition that this instance loads how it is getting on.
-    async fn say(&self, hold_ms: String) -> Result<bool, ScheduleError> {
-        let mut heard = true;
+    /// Reports in every partition that this instance loads that loading continues, or is done if `hold_ms` is
+    /// empty.
+    async fn report(&self, hold_ms: String) -> Result<bool, ScheduleError> {
+        let mut accepted = true;
         let loading = |partition: &&Partition| partition.loading.load(Ordering::Relaxed);
         for partition in self.partitions.iter().filter(loading) {
             let (keys, writes) = (&partition.context.keys, &partition.context.writes);
-            let mut command: Cmd = self.scripts.finish.call();
+            let mut command: Cmd = self.scripts.loading.call();
             command.arg(2).arg(keys.meta()).arg(keys.rebuild());
             command.arg(writes.instance()).arg(&hold_ms);
             command.arg(writes.count().generation);
             let mut reply = partition
                 .reads
-                .run_script(&self.scripts.finish, &command)
+                .run_script(&self.scripts.loading, &command)
                 .await?;
-            heard &= reply.number()? == 1;
+            accepted &= reply.number()? == 1;
         }
-        Ok(heard)
+        Ok(accepted)
     }
 }
 
@@ -332,9 +338,9 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// A number that comes as text: Lua's own would be rounded on its way.
+/// A number that comes as text: a number of Lua would be rounded.
 fn instant(reply: &mut ScriptReply) -> Result<i64, ScheduleError> {
     let text = reply.text()?;
     text.parse()
-        .map_err(|_| ScheduleError::Corrupt(format!("`{text}` is no write count")))
+        .map_err(|_| ScheduleError::Corrupt(format!("`{text}` is not a write count")))
 }

@@ -1,10 +1,9 @@
-//! Noticing that the server was restarted, or that another one answers under its name.
+//! Noticing that the server was restarted, or that another server answers under its name.
 //!
-//! A server that was killed comes back without its last changes, as much as its persistence lets it
-//! forget. An instance that lives on knows how many of its own changes were answered; of an instance
-//! that died with the server, nobody knows. So the data of a server that was restarted is suspect, all
-//! of it, until it was compared with the journal. This notices that whenever a connection is made: a
-//! server that was restarted has broken all of them.
+//! A server that was killed comes back without its last changes; its persistence settings decide how many.
+//! An instance that is still running knows how many of its own changes were answered. If the instance died
+//! with the server, that number is not known. So all data of a restarted server must be compared with the
+//! journal. A restart is noticed when a connection is opened: it breaks all connections.
 
 use super::write_counters::Loss;
 use crate::schedule::redis::script::Script;
@@ -13,11 +12,11 @@ use redis::{RedisError, Value};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// Which run of the server this process works with.
+/// The run of the server that this process is connected to.
 pub struct ServerRun {
     /// The `meta` hash of each partition.
     meta: Vec<String>,
-    /// Now by a clock of the caller's; `None` for the server's own.
+    /// The time by the caller's clock; `None` to use the server's clock.
     now_ms: Box<dyn Fn() -> Option<i64> + Send + Sync>,
     loss: Arc<Loss>,
     restarted: Script,
@@ -25,16 +24,16 @@ pub struct ServerRun {
     known: Mutex<Option<KnownRun>>,
 }
 
-/// What is known of a run.
+/// A run that was seen.
 struct KnownRun {
-    /// Its name; empty where the server does not say.
+    /// Its id; empty if the server does not report it.
     name: String,
-    /// Whether it is the first one, or was written down.
+    /// Whether it is the first one, or is written down in `meta`.
     noted: bool,
 }
 
 impl ServerRun {
-    /// Nothing is known yet.
+    /// No run is known yet.
     pub fn new(
         meta: Vec<String>,
         now_ms: impl Fn() -> Option<i64> + Send + Sync + 'static,
@@ -49,7 +48,7 @@ impl ServerRun {
         }
     }
 
-    /// The name of the run, once something was connected.
+    /// The id of the run; empty before the first connection.
     pub async fn name(&self) -> String {
         let known = self.known.lock().await;
         known
@@ -58,9 +57,9 @@ impl ServerRun {
             .unwrap_or_default()
     }
 
-    /// Looks over a new connection whether it leads to the run that is known, and writes down if not.
+    /// Checks whether a new connection leads to the known run, and if not, writes that down in `meta`.
     pub async fn check(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
-        // Others that connect at the same time wait: nothing is sent before it is written down.
+        // Other connections that are opened now wait: nothing is sent before it is written down.
         let mut known = self.known.lock().await;
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))
@@ -78,8 +77,8 @@ impl ServerRun {
                 };
                 command.arg(&name);
                 let reply = connection.send_packed_command(&command).await?;
-                // One that may not be written to holds nothing up: its calls fail by themselves. The
-                // next connection tries again.
+                // A read-only server gives an error here. That is not an error of the connection: calls to
+                // that server fail anyway, and the next connection tries again.
                 noted &= reply.extract_error().is_ok();
             }
             self.loss.set(true);
@@ -89,7 +88,7 @@ impl ServerRun {
     }
 }
 
-/// The run's name in what the server says of itself; `None` if it does not say.
+/// The run's id in the reply to `INFO`; `None` if it is not there.
 fn run_id(info: Value) -> Option<String> {
     let text = match info {
         Value::BulkString(bytes) => String::from_utf8(bytes).ok()?,

@@ -1,13 +1,13 @@
-//! How many changes this instance has made in a partition, as far as they were answered.
+//! How many changes of this instance were answered in a partition.
 //!
-//! Redis counts the changes of each instance. If it counts fewer than were answered, it has been
+//! Redis counts the changes of each instance. If it has counted fewer than were answered, it has been
 //! flushed, replaced or set back to an older copy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::watch;
 
-/// Whether calls are refused because something was lost; one for all partitions.
+/// Whether calls are refused because data was lost; one for all partitions.
 #[derive(Debug)]
 pub struct Loss(watch::Sender<bool>);
 
@@ -27,9 +27,9 @@ impl Loss {
         });
     }
 
-    /// Completes once it stands as asked.
+    /// Completes when the value is `lost`.
     pub async fn until(&self, lost: bool) {
-        // Fails only when the sender is gone, and `self` holds it.
+        // Fails only if the sender was dropped, and `self` has it.
         let _ = self
             .0
             .subscribe()
@@ -38,7 +38,7 @@ impl Loss {
     }
 }
 
-/// The changes of one instance in one partition.
+/// The write count of one instance in one partition.
 #[derive(Debug)]
 pub struct WriteCounter {
     instance: String,
@@ -47,20 +47,20 @@ pub struct WriteCounter {
     loss: Arc<Loss>,
 }
 
-/// What one instance knew of one partition.
+/// How many changes one instance made in one partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteCount {
-    /// Since when the data has been there.
+    /// The generation of the data: since when it has been there.
     pub generation: i64,
-    /// The instance.
+    /// The name of the instance.
     pub instance: String,
     /// How many of its changes were answered.
     pub seen: i64,
 }
 
 impl WriteCounter {
-    /// Those of a new instance, which has made none. `instance` must be its name alone. As if one
-    /// had been answered: so all are refused until it has inspected the partition.
+    /// The counter of a new instance. `instance` must be a name that no other has. It starts as if one
+    /// change had been answered: so all calls are refused until the instance has inspected the partition.
     pub fn new(instance: &str, loss: Arc<Loss>) -> Self {
         Self {
             instance: instance.to_string(),
@@ -70,28 +70,28 @@ impl WriteCounter {
         }
     }
 
-    /// The name under which Redis counts them.
+    /// The name under which Redis counts the changes.
     pub fn instance(&self) -> &str {
         &self.instance
     }
 
-    /// How many were answered.
+    /// How many changes were answered.
     pub fn seen(&self) -> i64 {
         self.seen.load(Ordering::Acquire)
     }
 
-    /// Takes in the write count of a change that was answered.
+    /// Notes the write count in the reply of a change.
     pub fn observe(&self, count: i64) {
         self.seen.fetch_max(count, Ordering::AcqRel);
     }
 
-    /// Takes in what an inspection answered.
+    /// Notes the generation and the write count in the reply of an inspection.
     pub fn enter(&self, generation: i64, count: i64) {
         self.generation.store(generation, Ordering::Release);
         self.observe(count);
     }
 
-    /// A call was refused, or found that something is missing.
+    /// Notes that a call was refused, or found something missing.
     pub fn report_loss(&self) {
         self.loss.set(true);
     }
@@ -107,13 +107,13 @@ impl WriteCounter {
 }
 
 impl WriteCount {
-    /// Whether this instance was ever entered in Redis (its generation is above 0).
+    /// Whether this instance has ever been entered in Redis (its generation is above 0).
     pub fn knows(&self) -> bool {
         self.generation > 0
     }
 }
 
-/// Writes down what is known of each partition, in order.
+/// The write counts of all partitions as a text, in order.
 pub fn to_text(counts: &[WriteCount]) -> String {
     let one = |count: &WriteCount| {
         let WriteCount {
