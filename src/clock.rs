@@ -154,6 +154,12 @@ impl Clock for OffsetClock {
     }
 }
 
+/// A duration in whole milliseconds, as instants are counted.
+#[must_use]
+pub fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

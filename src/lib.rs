@@ -24,7 +24,8 @@
 //! | [`app`] | puts the parts together; start and stop order |
 //!
 //! `domain`, `health` <- `schedule`, `journal` <- `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`,
-//! and never the other way, nor do files name each other in a circle; `tests/it/layers` checks it.
+//! and never the other way, nor do files name each other in a circle. The full table is in `tests/it/layers`, which
+//! checks it.
 //!
 //! # What holds the promises
 //! * Nothing accepted is lost: [`service`] writes the journal, then the schedule, then answers.

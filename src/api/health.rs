@@ -3,6 +3,7 @@
 use crate::api::Api;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::view::json;
+use crate::clock::millis;
 use crate::domain::duration;
 use crate::domain::timestamp::display_ms;
 use crate::health::{HealthReport, Store, StoreReport, StoreState, Work, names, words_of};
@@ -117,10 +118,6 @@ fn reasons(report: &HealthReport) -> Vec<String> {
         format!("nothing could be claimed for {stalled}: no attempt ends")
     }));
     reasons
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit"
 
 /// The key of a notification, from the two segments of the path that name it.
 ///
-/// A topic or an id that no notification can have is answered like one that none has, with 404:
-/// the caller asks whether it is there, and it is not. The detail says which rule it breaks.
+/// A topic or an id that breaks a rule gets 404, like an unknown one: there is no such notification. The
+/// detail says which rule it breaks.
 #[derive(Debug)]
 pub struct KeyPath(pub Key);
 

@@ -14,7 +14,7 @@ mod tasks;
 
 use crate::api::server;
 use crate::api::{self, ApiSettings};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, SystemClock, millis};
 use crate::config::{RetentionConfig, ServeConfig};
 use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
@@ -261,7 +261,7 @@ fn retention(config: &ServeConfig) -> Retention {
         records,
         dead,
     } = config.retention;
-    let ms = |kept: Option<Duration>| kept.map(stores::millis);
+    let ms = |kept: Option<Duration>| kept.map(millis);
     Retention {
         payloads_ms: ms(payloads),
         records_ms: ms(records),

@@ -1,6 +1,6 @@
 //! Opening the stores, for a server and for the commands beside one.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 use crate::config::{JournalConfig, ServeConfig, StoresConfig};
 use crate::health::Health;
 use crate::journal::Journal;
@@ -130,7 +130,7 @@ async fn open_memory(
 }
 
 /// Opens the journal for a command that works beside servers. One in SQLite is a server's own, so it
-/// can be read alone.
+/// is opened for reading only.
 ///
 /// # Errors
 /// Names the journal and says why; also if there is none yet.
@@ -196,8 +196,4 @@ pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
         lease_ms: millis(config.timeout + LEASE_MARGIN),
         remember_ms: (!has_journal).then(|| millis(config.schedule.keep_ended)),
     }
-}
-
-pub(super) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

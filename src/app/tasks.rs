@@ -71,7 +71,7 @@ impl Tasks {
         for (name, task) in self.running {
             *part = name;
             if let Err(error) = task.await {
-                tracing::error!(%error, part, "ended in a panic");
+                tracing::error!(%error, part, "ended in a panic; this is a bug");
             }
         }
     }

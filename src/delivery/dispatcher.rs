@@ -228,7 +228,7 @@ impl Dispatcher {
             // Their leases expire, and the journal is asked before they are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
-                "a store does not answer; leaving leases"
+                "a store does not answer; the leases of these attempts are left to expire"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;

@@ -37,8 +37,8 @@ pub async fn exchange(
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
         Err(_) if connection.meter.is_too_late() => return ExchangeResult::TooLate,
-        // What the library hands back, it has not begun to write; but a write that it has begun
-        // may have been of no byte, and only the socket knows.
+        // If hyper returns the request, it wrote nothing. If it does not, it may still have written no
+        // byte; only the socket knows.
         Err(error) if kept && (error.message().is_some() || connection.meter.nothing_written()) => {
             return ExchangeResult::Unsent;
         }

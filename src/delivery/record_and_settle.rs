@@ -177,7 +177,7 @@ impl Worker {
                     return Some(self.forget(recording.before));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %recording.key, %error, "recording waits");
+                    tracing::debug!(notification = %recording.key, %error, "the outcome cannot be recorded now; trying again");
                     self.abandon.run_until_cancelled(backoff.wait()).await?;
                 }
             }
@@ -276,7 +276,7 @@ impl Worker {
                     None => return,
                 },
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
-                    tracing::debug!(notification = %key, %error, "settling waits");
+                    tracing::debug!(notification = %key, %error, "the lease cannot be settled now; trying again");
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() {
                         return;

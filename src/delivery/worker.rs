@@ -15,7 +15,7 @@ use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
-use crate::clock::Clock;
+use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
 use crate::domain::notification::Notification;
@@ -315,8 +315,4 @@ fn draw() -> f64 {
         // Without randomness the middle: the ladder unjittered.
         Err(_) => 0.5,
     }
-}
-
-fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }

@@ -60,7 +60,7 @@ pub trait JournalDecorator: Send + Sync + 'static {
     ) -> impl Future<Output = Result<T, JournalError>> + Send;
 }
 
-/// A call about nothing may be answered without the store, so nobody is told of it.
+/// A call with an empty list may be answered without the store, so it is not passed to `around`.
 macro_rules! unless_empty {
     ($self:ident, $call:ident, $method:ident, $list:expr) => {
         if $list.is_empty() {

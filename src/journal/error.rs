@@ -10,7 +10,7 @@ pub enum JournalError {
     Unavailable(String),
     /// It holds something that this version cannot read, or it refuses what is to be written of this
     /// notification and would refuse it again.
-    #[error("the journal holds something unreadable: {0}")]
+    #[error("the journal cannot read or keep this: {0}")]
     Corrupt(String),
     /// It is in use by another server, or cannot be opened at all.
     #[error("{0}")]

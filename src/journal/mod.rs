@@ -2,10 +2,10 @@
 //!
 //! Owns the only SQL of the program. Keeps every accepted notification with its body, every attempt
 //! with what came back, and every transition with its time, its actor and the instance that made
-//! it. A write that was answered is on disk. Knows nothing of leases and of HTTP. Each database has a
-//! folder with its SQL; what is no SQL is decided for both beside them: what rows stand for, which index
-//! serves a list, what recordings and changes make of a notification and of its history, what is old
-//! enough to be forgotten.
+//! it. A write that was answered is on disk. Gives no leases, but takes a change by hand only with the token
+//! of one. Knows nothing of HTTP. Each database has a folder with its SQL. What is no SQL is shared by both
+//! and lies beside them: reading rows, choosing the index of a list, applying recordings and changes,
+//! deciding what is old enough to be removed.
 //!
 //! The trait is in three parts, by who calls them: [`JournalWrites`] (accepting, delivering, changing by
 //! hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping it in step with the schedule, checks,

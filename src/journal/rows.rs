@@ -1,5 +1,5 @@
-//! What the rows of a journal stand for: the same for every database. Each has its own statements, and
-//! selects the columns in the order in which they are read here.
+//! Reads rows into domain types, for both databases. Each has its own statements, and selects the columns in
+//! the order in which they are read here.
 
 use super::pending::PendingBodies;
 use super::sql_values::NO_HEADERS;

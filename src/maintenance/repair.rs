@@ -67,9 +67,9 @@ impl Repaired {
 /// Whether repairs are written into the histories of the notifications.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepairNotes {
-    /// They are.
+    /// Notes are written.
     Kept,
-    /// They are not: the journal is open for reading only. So notifications that it does not know cannot be
+    /// No notes: the journal is open for reading only. So notifications that it does not know cannot be
     /// registered in it either.
     LeftOut,
 }

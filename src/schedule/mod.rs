@@ -56,9 +56,9 @@ pub const PROMPT_MS: i64 = 2_000;
 
 /// For how long after it was accepted a notification that has no entry here cannot be leased by hand, in
 /// milliseconds. It is longer than [`PROMPT_MS`]: an entry that arrives after that is verified
-/// against the journal, so no change by hand is missed. The rest allows for clocks that are set back a
-/// little.
-pub const ARRIVAL_MS: i64 = 3_000;
+/// against the journal, so no change by hand is missed. The extra second allows for clocks that are set
+/// back a little.
+pub const HAND_LEASE_WAIT_MS: i64 = 3_000;
 
 /// How long a lease for a change by hand lasts, in milliseconds.
 pub const CHANGE_LEASE_MS: i64 = 8_000;

@@ -44,7 +44,11 @@ impl ChangeStep {
 }
 
 impl Service {
-    /// Cancels a scheduled notification. After this has answered, no attempt begins.
+    /// Cancels a scheduled notification. After this has answered, no attempt begins. That rests on four
+    /// places: no claim gives what is leased (`lease_one.lua`, `memory/state/by_hand.rs`); a lease that
+    /// expired has the journal asked, and fenced, before anything is sent (`Worker::confirm`); a call whose
+    /// lease is over sends no first byte (`delivery/socket.rs`); and after a loss of data, what may be in
+    /// flight is refused ([`crate::schedule::LeasedOne::MayBeInFlight`]).
     ///
     /// # Errors
     /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be in flight: that

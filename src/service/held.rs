@@ -186,6 +186,7 @@ impl Service {
         let settled = match held {
             HeldLease::Entry(lease) => with_timeout(self.schedule.settle(*lease, settlement)).await,
             HeldLease::Key(token) => {
+                // Always checked again: an entry may have arrived under the lease. Rare.
                 with_timeout(self.schedule.end_reservation(token, Reservation::Recheck)).await
             }
         };

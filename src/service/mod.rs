@@ -38,7 +38,7 @@ use timeouts::with_timeout;
 /// How long a registration waits for a schedule that is about to be rebuilt.
 const LONGEST_REBUILD_WAIT: Duration = Duration::from_secs(2);
 /// How long a change by hand waits for a lease. Longer than a registration may be on its way
-/// ([`schedule::ARRIVAL_MS`]).
+/// ([`schedule::HAND_LEASE_WAIT_MS`]).
 const LONGEST_LEASE_WAIT: Duration = Duration::from_secs(4);
 /// Wait before the stores are asked again.
 const ASK_AGAIN: Duration = Duration::from_millis(5);
@@ -73,7 +73,8 @@ pub enum ServiceError {
         /// The notification.
         snapshot: Box<Snapshot>,
     },
-    /// Another write of it is not finished; nothing was done. A later request succeeds.
+    /// Another write of it is not finished, or it is not known whether this one was. A later request finds
+    /// out.
     #[error("something about this notification is still being written down; ask again")]
     Unsettled,
     /// A list was requested, and there is no journal to list.

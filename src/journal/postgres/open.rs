@@ -107,15 +107,15 @@ impl PostgresJournal {
 }
 
 fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
-    let options: PgConnectOptions = url.parse().map_err(|_| {
-        JournalError::Refused("the journal's URL is none that PostgreSQL is reached by".into())
-    })?;
+    let options: PgConnectOptions = url
+        .parse()
+        .map_err(|_| JournalError::Refused("the journal's URL is not a PostgreSQL URL".into()))?;
     let options = match options.get_application_name() {
         Some(_) => options,
         None => options.application_name(APPLICATION),
     };
-    // On this very machine, encrypting what nobody can overhear costs time without end: the records
-    // of one call go out one by one, and each waits for the one before to be acknowledged.
+    // On the same machine TLS protects nothing and is slow: the records of one call are sent one by one,
+    // and each waits until the one before is acknowledged.
     let options = if is_local(options.get_host()) && !has_sslmode(url) {
         options.ssl_mode(PgSslMode::Disable)
     } else {

@@ -145,8 +145,8 @@ impl PostgresCall for FindTransitions<'_> {
     }
 }
 
-/// The lines that are kept, between the first and the last one that are not: that it was registered
-/// and that it was delivered stand elsewhere.
+/// The lines of the history that have rows. The first and the last have none: `registered` and `delivered`
+/// follow from the notification and its attempts.
 async fn own_lines(
     reading: &mut PgConnection,
     key: &Key,

@@ -23,8 +23,8 @@ use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bits of a row number below the instant of registration. Two million arrivals go by before one
-/// number comes again, and it would have to be within the same millisecond.
+/// Bits of a row number below the instant of registration. Two rows get the same
+/// number only if two million notifications arrive within one millisecond.
 pub(super) const ARRIVAL_BITS: u32 = 21;
 
 /// One row per new notification in each of the three tables. Gives the indexes in the batch of those

@@ -11,8 +11,8 @@ use sqlx::{Connection as _, Executor as _};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Every schema that a journal has had, oldest first. Applied ones never change. They are written
-/// down under a name of our own: the database may belong to other programs too.
+/// Every schema that a journal has had, oldest first. Applied ones never change. Which
+/// were applied is kept in a table of our own name: the database may belong to other programs too.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let known: Migrator = sqlx::migrate!("migrations/postgres");
     let mut migrations = Migrator::with_migrations(known.iter().cloned().collect());

@@ -162,7 +162,7 @@ pub(super) async fn insert_history(
 }
 
 /// A text as PostgreSQL takes it: no text there can hold the character zero, so that is written as an
-/// escape. An attempt must not be refused for what stands in the words that describe it.
+/// escape. Such a character in an error text must not make the recording of an attempt fail.
 pub(super) fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         text.replace('\0', "\\0").into()

@@ -1,8 +1,8 @@
 //! What SQLite's failures mean to a caller. Told apart by kind and result code, never by text.
 //!
-//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside, so that must be
-//! said only of what may concern this notification and no other. A table that is missing, or a file that
-//! is something else, concerns all: they wait until somebody has put it right.
+//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside. So that is returned only
+//! for a failure that may be this notification's alone. A missing table or a wrong file concerns all: that
+//! is [`JournalError::Unavailable`], and callers wait until it is repaired.
 
 use crate::journal::JournalError;
 use sqlx::error::DatabaseError;

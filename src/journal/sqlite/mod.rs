@@ -2,7 +2,7 @@
 //!
 //! One connection writes, one transaction a batch, flushed to disk before it is answered; a few
 //! connections read beside it and never wait for it (write-ahead log). A lock file keeps a second
-//! server out for as long as this value lives. Beside a server, it can be opened to be read alone.
+//! server out for as long as this value lives. Beside a server, it can be opened for reading only.
 
 mod bulk;
 mod check;

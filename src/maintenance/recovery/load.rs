@@ -47,9 +47,9 @@ pub struct Loaded {
 /// Whether bodies are put into the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoadBodies {
-    /// They are: attempts read them in the schedule.
+    /// With the entries: attempts read them in the schedule.
     Put,
-    /// They stay in the journal: attempts read them there.
+    /// Only in the journal: attempts read them there.
     Left,
 }
 

@@ -325,8 +325,8 @@ fn announce(reason: LoadReason, has_journal: bool) {
     match reason {
         LoadReason::New => tracing::info!("the schedule is new; loading it from the journal"),
         LoadReason::Lost | LoadReason::Damaged if !has_journal => tracing::error!(
-            "the schedule has lost notifications, and there is no journal to restore them from; what \
-             callers register again is delivered"
+            "the schedule has lost notifications, and there is no journal to restore them from; callers \
+             should register theirs again"
         ),
         LoadReason::Lost => {
             tracing::warn!("the schedule has lost data; loading it from the journal");

@@ -1,4 +1,4 @@
-//! The ended entries that are remembered: dead ones until they are replayed or discarded, the others for
+//! The ended entries that are remembered, where there is no journal: dead ones until they are replayed or discarded, the others for
 //! [`Limits::remember_ms`].
 //!
 //! [`Limits::remember_ms`]: crate::schedule::Limits::remember_ms

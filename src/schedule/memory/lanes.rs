@@ -8,7 +8,8 @@
 //! lanes that got theirs at that instant before. So between two turns of a due lane no other lane is
 //! served twice.
 
-use super::by_key::{ByKey, Timed};
+use super::timed::Timed;
+use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::schedule::PER_VISIT;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,7 +60,7 @@ impl Lanes {
     }
 
     /// Adds an entry that waits in its lane until it is due.
-    pub(super) fn add_waiting(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
+    pub(super) fn add_waiting(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
         if !self.lanes.contains_key(lane) {
             let lane = Arc::new(lane.clone());
             let queue = Queue {
@@ -71,21 +72,21 @@ impl Lanes {
             self.lanes.insert(lane, queue);
         }
         let at_ms = due_ms;
-        self.queue(lane).waiting.insert(Timed { at_ms, name });
+        self.queue(lane).waiting.insert(Timed { at_ms, key });
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Removes a waiting entry from its lane, due or not.
-    pub(super) fn remove_waiting(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
+    pub(super) fn remove_waiting(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
         let at_ms = due_ms;
-        self.queue(lane).waiting.remove(&Timed { at_ms, name });
+        self.queue(lane).waiting.remove(&Timed { at_ms, key });
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Removes a waiting entry from its lane for a lease, even if it is not due or the lane is full.
-    pub(super) fn start_lease(&mut self, lane: &Lane, name: ByKey, due_ms: i64, now_ms: i64) {
+    pub(super) fn start_lease(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
         self.queue(lane).leases += 1;
-        self.remove_waiting(lane, name, due_ms, now_ms);
+        self.remove_waiting(lane, key, due_ms, now_ms);
     }
 
     /// Ends a lease of this lane.
@@ -180,29 +181,9 @@ fn keeps_turn(turn: LaneTurn, head_ms: i64, now_ms: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ack::AckRule;
-    use crate::domain::destination::Destination;
-    use crate::domain::headers::Headers;
-    use crate::domain::key::Key;
-    use crate::domain::ladder::Ladder;
-    use crate::domain::notification::{Registration, Start};
-    use crate::domain::webhook_id::WebhookId;
-    use bytes::Bytes;
 
-    fn named(id: &str) -> ByKey {
-        let registration = Registration {
-            key: Key::new("t", id).expect("a key"),
-            destination: Destination::parse("https://shop.example/").expect("a destination"),
-            body: Bytes::new(),
-            content_type: String::new(),
-            headers: Headers::default(),
-            start: Start::After(0),
-            ladder: Ladder::standard(),
-            ack: AckRule::Success,
-        };
-        ByKey::of(&Arc::new(
-            registration.accept(WebhookId::from_bytes([0; 16]), 0).0,
-        ))
+    fn named(id: &str) -> Key {
+        Key::new("t", id).expect("a key")
     }
 
     #[test]

@@ -11,12 +11,12 @@
 //! memory, and a notification that is sent at once needs no read.
 
 mod bodies;
-mod by_key;
 mod ended;
 mod lanes;
 mod state;
 #[cfg(test)]
 mod tests;
+mod timed;
 mod unknown_changes;
 
 use crate::clock::Clock;

@@ -7,9 +7,9 @@ mod by_hand;
 mod reads;
 
 use super::bodies::HeldBodies;
-use super::by_key::{ByKey, Timed};
 use super::ended::EndedEntries;
 use super::lanes::Lanes;
+use super::timed::Timed;
 use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
 use crate::domain::lease::Expiry;
@@ -65,9 +65,9 @@ pub(super) struct MemoryState {
     limits: Limits,
     bodies: HeldBodies,
     budget: Arc<MemoryBudget>,
-    jobs: HashMap<ByKey, Job>,
+    jobs: HashMap<Key, Job>,
     /// All entries, each in a slot that does not change, for scans.
-    scan_slots: Slab<ByKey>,
+    scan_slots: Slab<Key>,
     lanes: Lanes,
     leases: BTreeSet<Timed>,
     /// Leases on keys that have no entry. An entry that is put in takes over the lease of its key.
@@ -123,9 +123,9 @@ impl MemoryState {
         self.reservation_expiries
             .remove(&(in_force.expiry.at_ms, key));
         entry.verify = true;
-        let name = self.store(entry, Some(in_force), now_ms);
+        let key = self.store(entry, Some(in_force), now_ms);
         let at_ms = in_force.expiry.at_ms;
-        self.leases.insert(Timed { at_ms, name });
+        self.leases.insert(Timed { at_ms, key });
     }
 
     fn insert_waiting(&mut self, entry: Entry, now_ms: i64) {
@@ -133,17 +133,17 @@ impl MemoryState {
         self.store(entry, None, now_ms);
     }
 
-    fn store(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> ByKey {
+    fn store(&mut self, mut entry: Entry, lease: Option<LeaseInForce>, now_ms: i64) -> Key {
         self.bodies.leave_unneeded(&self.budget, &mut entry, now_ms);
         self.budget.add(&entry.notification);
-        let name = ByKey::of(&entry.notification);
+        let key = entry.notification.key.clone();
         let job = Job {
             entry,
             lease,
-            scan_slot: self.scan_slots.insert(name.clone()),
+            scan_slot: self.scan_slots.insert(key.clone()),
         };
-        self.jobs.insert(name.clone(), job);
-        name
+        self.jobs.insert(key.clone(), job);
+        key
     }
 
     pub(super) fn restore(&mut self, entries: &[Entry], now_ms: i64) -> Restored {
@@ -169,8 +169,8 @@ impl MemoryState {
                     job.entry.raise_fence |= before.raise_fence;
                     job.entry.interrupted_ms = before.interrupted_ms;
                     let lane = &entry.notification.lane;
-                    let name = ByKey::of(&entry.notification);
-                    self.lanes.remove_waiting(lane, name, due_ms, now_ms);
+                    let key = entry.notification.key.clone();
+                    self.lanes.remove_waiting(lane, key, due_ms, now_ms);
                     self.add_to_lane(&entry, now_ms);
                     restored.moved += 1;
                 }
@@ -188,14 +188,14 @@ impl MemoryState {
             let Some(taken) = self.lanes.visit(most - leases.len(), now_ms) else {
                 break;
             };
-            for Timed { name, .. } in taken {
+            for Timed { key, .. } in taken {
                 let expiry = self.expiry(now_ms + self.limits.lease_ms);
                 let in_force = LeaseInForce {
                     expiry,
                     holder: Holder::Attempt,
                     counted: true,
                 };
-                leases.push(self.give_lease(name, in_force));
+                leases.push(self.give_lease(key, in_force));
             }
         }
         Claimed {
@@ -217,7 +217,7 @@ impl MemoryState {
         let notification = job.entry.notification.clone();
         self.leases.remove(&Timed {
             at_ms: lease.expires_ms(),
-            name: ByKey::of(&notification),
+            key: notification.key.clone(),
         });
         match settlement {
             Settlement::Again(progress) => {
@@ -254,20 +254,20 @@ impl MemoryState {
     }
 
     pub(super) fn renew(&mut self, lease: &Lease, now_ms: i64) -> Option<Expiry> {
-        let name = ByKey::of(&lease.entry.notification);
-        let in_force = self.jobs.get(name.key())?.lease?;
+        let key = lease.entry.notification.key.clone();
+        let in_force = self.jobs.get(&key)?.lease?;
         if in_force.expiry != lease.expiry() {
             return None;
         }
         self.leases.remove(&Timed {
             at_ms: in_force.expiry.at_ms,
-            name: name.clone(),
+            key: key.clone(),
         });
         let expiry = Expiry {
             at_ms: now_ms + self.limits.lease_ms,
             ..in_force.expiry
         };
-        self.give_lease(name, LeaseInForce { expiry, ..in_force });
+        self.give_lease(key, LeaseInForce { expiry, ..in_force });
         Some(expiry)
     }
 
@@ -307,7 +307,7 @@ impl MemoryState {
         } = entry;
         self.lanes.add_waiting(
             &notification.lane,
-            ByKey::of(notification),
+            notification.key.clone(),
             progress.next_due_ms(),
             now_ms,
         );
@@ -321,23 +321,23 @@ impl MemoryState {
     }
 
     /// Leases an entry that was just removed from where it waited.
-    fn give_lease(&mut self, name: ByKey, in_force: LeaseInForce) -> Lease {
+    fn give_lease(&mut self, key: Key, in_force: LeaseInForce) -> Lease {
         let job = self
             .jobs
-            .get_mut(name.key())
+            .get_mut(&key)
             .expect("invariant: what waits in a lane has its entry here");
         job.lease = Some(in_force);
         let lease = Lease::granted(job.entry.clone(), in_force.expiry);
         let at_ms = in_force.expiry.at_ms;
-        self.leases.insert(Timed { at_ms, name });
+        self.leases.insert(Timed { at_ms, key });
         lease
     }
 
     fn return_expired(&mut self, now_ms: i64) {
         for _ in 0..MOST_RETURNED {
             match self.leases.first() {
-                Some(Timed { at_ms, name }) if *at_ms <= now_ms => {
-                    let key = name.key().clone();
+                Some(Timed { at_ms, key }) if *at_ms <= now_ms => {
+                    let key = key.clone();
                     self.return_if_expired(&key, now_ms);
                 }
                 Some(_) | None => break,
@@ -381,8 +381,8 @@ impl MemoryState {
             }
         }
         let entry = job.entry.clone();
-        let name = ByKey::of(&entry.notification);
-        self.leases.remove(&Timed { at_ms, name });
+        let key = entry.notification.key.clone();
+        self.leases.remove(&Timed { at_ms, key });
         self.return_entry(&entry, now_ms);
         if in_force.counted {
             self.lanes.end_lease(&entry.notification.lane, now_ms);
@@ -426,9 +426,9 @@ impl MemoryState {
             ..Entry::scheduled(notification.clone(), progress)
         };
         self.budget.add(&notification);
-        let name = ByKey::of(&notification);
-        self.scan_slots[job.scan_slot] = name.clone();
-        self.jobs.insert(name, job);
+        let key = notification.key.clone();
+        self.scan_slots[job.scan_slot] = key.clone();
+        self.jobs.insert(key, job);
     }
 }
 

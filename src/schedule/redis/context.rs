@@ -149,8 +149,8 @@ impl Context {
         self.take_in(self.read(connection, script, command).await)
     }
 
-    /// Runs a script as [`Context::run`]. If the command is sent a second time, its argument at `place` is 0
-    /// (see [`Connection::run_script_marking_repeat`]).
+    /// Runs a script as [`Context::run`]. If the command is sent a second time, its argument at `place` is set
+    /// to 0, which tells the script that it is a repetition (see [`Connection::run_script_marking_repeat`]).
     pub async fn run_marking_repeat(
         &self,
         connection: &Connection,

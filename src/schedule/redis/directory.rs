@@ -6,7 +6,7 @@
 //!
 //! It is written before the entry. Dying in between leaves a key in it that has no entry. A new
 //! registration of the key for the same partition then continues. One for another partition takes the key
-//! over, but only when the first registration can no longer arrive ([`ARRIVAL_MS`], checked by
+//! over, but only when the first registration can no longer arrive ([`DIRECTORY_ARRIVAL_MS`], checked by
 //! `register.lua`).
 //!
 //! Entries are forgotten in their own partition, which cannot change another one. So every server compares
@@ -32,9 +32,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long after it was accepted a registration may arrive in its lane's partition, in milliseconds.
-pub const ARRIVAL_MS: i64 = 5_000;
+pub const DIRECTORY_ARRIVAL_MS: i64 = 5_000;
 /// For how long a key without an entry is reserved for the registration that wrote it, in milliseconds. Much
-/// longer than [`ARRIVAL_MS`], since the clocks of several Redis servers differ.
+/// longer than [`DIRECTORY_ARRIVAL_MS`], since the clocks of several Redis servers differ.
 const KEPT_MS: i64 = 30_000;
 /// Maximum number of tries to enter a key, and the wait while another registration of it may be on its way.
 const MAX_TRIES: usize = 10;

@@ -1,4 +1,5 @@
-//! Registering, claiming and settling: each call goes to the partition of its lane.
+//! Registering, claiming, settling, and leases for changes by hand. A claim asks all partitions; every other
+//! call goes to the partition of its lane.
 
 use super::RedisSchedule;
 use super::writes::Settling;

@@ -17,6 +17,7 @@
 //!   epoch     STRING the owner of the data
 //!   meta      HASH   instance -> how many changes it has made; since when the data is here, and its
 //!                    owner, in case `epoch` is lost (all fields: recovery/inspect.lua)
+//!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
 //!   rebuild   STRING the instance that is loading it
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
@@ -145,7 +146,7 @@ impl RedisSchedule {
                     clock.clone(),
                     wake.clone(),
                     writes,
-                    has_directory.then_some(directory::ARRIVAL_MS),
+                    has_directory.then_some(directory::DIRECTORY_ARRIVAL_MS),
                 )
             })
             .collect::<Arc<[_]>>();
@@ -176,7 +177,7 @@ impl RedisSchedule {
         })
     }
 
-    /// Compares the directory with the entries without rests. Every server also does that slowly in the
+    /// Compares the directory with the entries without pauses. Every server also does that slowly in the
     /// background. Without a directory it does nothing.
     ///
     /// # Errors

@@ -1,7 +1,8 @@
 //! One partition: keys under one hash tag, and the scripts that change them.
 //!
-//! Registrations and settlements are collected into batches (see [`crate::batch`]). Each kind of call has a
-//! connection of its own, so that none waits behind another.
+//! Registrations and settlements are collected into batches (see [`crate::batch`]). Claims,
+//! registrations, settlements and bulk calls have a connection each, so that none waits behind another;
+//! single calls share one.
 
 use super::Options;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
@@ -17,8 +18,8 @@ use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Claimed, Entry, FoundEntry, Lease, LeaseRequest, LeasedOne,
-    PER_VISIT, Registered, ScheduleError, Settled,
+    CHANGE_LEASE_MS, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest,
+    LeasedOne, PER_VISIT, Registered, ScheduleError, Settled,
 };
 use bytes::Bytes;
 use redis::Value;
@@ -244,7 +245,7 @@ impl Partition {
             .arg(key.as_str())
             .arg(self.context.clock.now_ms().saturating_add(WANTED_MS))
             .arg(self.context.limits.lease_ms)
-            .arg(ARRIVAL_MS)
+            .arg(HAND_LEASE_WAIT_MS)
             .arg(registered_ms.unwrap_or_default())
             .arg(due_ms.unwrap_or_default())
             .arg(request.id())

@@ -15,7 +15,7 @@ use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
-    ARRIVAL_MS, Claimed, Entry, FoundEntry, Holding, KnownToJournal, Lease, LeaseRequest,
+    Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, KnownToJournal, Lease, LeaseRequest,
     LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts,
     Settled, Settlement,
 };
@@ -246,7 +246,7 @@ pub fn reserved(one: LeasedOne) -> LeaseToken {
 
 /// Asks for what the journal knows, pending and accepted long ago.
 pub fn known(id: &str) -> LeaseRequest {
-    accepted(id, START_MS - ARRIVAL_MS - 1)
+    accepted(id, START_MS - HAND_LEASE_WAIT_MS - 1)
 }
 
 /// Asks for what the journal knows to have been accepted then.

@@ -8,7 +8,7 @@ use ringback::clock::{Clock, ManualClock, SystemClock};
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{RedisSchedule, Time};
 use ringback::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne, Reservation,
+    CHANGE_LEASE_MS, HAND_LEASE_WAIT_MS, KnownToJournal, LeaseRequest, LeasedOne, Reservation,
     ScheduleError, Settled, Settlement,
 };
 use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
@@ -93,7 +93,7 @@ async fn a_request_for_a_lease_that_redis_gets_too_late_does_nothing() {
     prompt.register(entry).await.expect("registered");
     let mut nowhere = known("nowhere");
     nowhere.known = nowhere.known.map(|known| KnownToJournal {
-        registered_ms: now_ms - ARRIVAL_MS - 1,
+        registered_ms: now_ms - HAND_LEASE_WAIT_MS - 1,
         ..known
     });
     for request in [known("here"), nowhere] {

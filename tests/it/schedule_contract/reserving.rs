@@ -6,7 +6,7 @@ use ringback::domain::key::Key;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::Notification;
 use ringback::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Entry, FoundEntry, Holding, LeasedOne, Limits, Registered,
+    CHANGE_LEASE_MS, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, LeasedOne, Limits, Registered,
     Reservation, Settled, Settlement,
 };
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ pub async fn what_is_not_here_is_reserved_if_the_journal_knows_it(
     fixture.turn_to(now_ms);
     let one = fixture.lease_one("1").await;
     assert!(matches!(one, LeasedOne::Missing), "{one:?}");
-    let arriving_ms = START_MS + now_ms - ARRIVAL_MS;
+    let arriving_ms = START_MS + now_ms - HAND_LEASE_WAIT_MS;
     for registered_ms in [arriving_ms, arriving_ms + 1, ACCEPTED_MS] {
         let one = fixture.ask(&accepted("1", registered_ms)).await;
         assert!(matches!(one, LeasedOne::Expected), "{one:?}");

@@ -3,9 +3,9 @@
 use super::{Holder, Job, LeaseInForce, MemoryState};
 use crate::domain::lease::LeaseToken;
 use crate::domain::state::State;
-use crate::schedule::memory::by_key::{ByKey, Timed};
+use crate::schedule::memory::timed::Timed;
 use crate::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Entry, LeaseRequest, LeasedOne, Reservation, Settled,
+    CHANGE_LEASE_MS, Entry, HAND_LEASE_WAIT_MS, LeaseRequest, LeasedOne, Reservation, Settled,
 };
 
 impl MemoryState {
@@ -21,15 +21,15 @@ impl MemoryState {
         };
         let entry = job.entry.clone();
         let is_pending = entry.state == State::Scheduled;
-        let name = ByKey::of(&entry.notification);
+        let key = entry.notification.key.clone();
         match job.lease {
             Some(in_force) if in_force.holder == Holder::Attempt => return LeasedOne::InFlight,
             Some(in_force) if in_force.holder != Holder::Change(request.id()) => {
                 return LeasedOne::Changing;
             }
             Some(in_force) => {
-                let (at_ms, name) = (in_force.expiry.at_ms, name.clone());
-                self.leases.remove(&Timed { at_ms, name });
+                let (at_ms, key) = (in_force.expiry.at_ms, key.clone());
+                self.leases.remove(&Timed { at_ms, key });
                 if is_pending && !in_force.counted {
                     self.add_to_lane(&entry, now_ms);
                     self.remove_for_lease(&entry, now_ms);
@@ -42,7 +42,7 @@ impl MemoryState {
             holder: Holder::Change(request.id()),
             counted: is_pending,
         };
-        LeasedOne::Leased(Box::new(self.give_lease(name, in_force)))
+        LeasedOne::Leased(Box::new(self.give_lease(key, in_force)))
     }
 
     /// Removes an entry from where it waits or is remembered, for a lease.
@@ -51,9 +51,9 @@ impl MemoryState {
         match (entry.state, entry.ended_ms) {
             (State::Scheduled, _) => {
                 let due_ms = entry.progress.next_due_ms();
-                let name = ByKey::of(notification);
+                let key = notification.key.clone();
                 self.lanes
-                    .start_lease(&notification.lane, name, due_ms, now_ms);
+                    .start_lease(&notification.lane, key, due_ms, now_ms);
             }
             (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {
@@ -75,7 +75,7 @@ impl MemoryState {
                     .remove(&(in_force.expiry.at_ms, key.clone()));
             }
             (None, None) => return LeasedOne::Missing,
-            (None, Some(known)) if now_ms <= known.registered_ms + ARRIVAL_MS => {
+            (None, Some(known)) if now_ms <= known.registered_ms + HAND_LEASE_WAIT_MS => {
                 return LeasedOne::Expected;
             }
             (None, Some(_)) => {}
@@ -117,8 +117,8 @@ impl MemoryState {
         };
         let at_ms = lease.expiry().at_ms;
         if let Some(job) = &arrived {
-            let name = ByKey::of(&job.entry.notification);
-            self.leases.remove(&Timed { at_ms, name });
+            let key = job.entry.notification.key.clone();
+            self.leases.remove(&Timed { at_ms, key });
             self.scan_slots.remove(job.scan_slot);
             self.budget.remove(&job.entry.notification);
         } else {

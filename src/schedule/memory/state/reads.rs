@@ -38,9 +38,9 @@ impl MemoryState {
         let end = start.saturating_add(limit.max(1));
         let holdings = (start..end.min(self.scan_slots.capacity()))
             .filter_map(|slot| self.scan_slots.get(slot))
-            .filter_map(|name| {
-                let notification = &self.jobs.get(name.key())?.entry.notification;
-                Some((notification.key_in_lane(), self.holding(name.key())?))
+            .filter_map(|key| {
+                let notification = &self.jobs.get(key)?.entry.notification;
+                Some((notification.key_in_lane(), self.holding(key)?))
             })
             .collect();
         let next = (end < self.scan_slots.capacity()).then(|| end.to_string());

@@ -93,8 +93,8 @@ impl Directory {
         }
     }
 
-    /// Removes keys without an entry from a stretch of one part; says where to go on (`0`: that was all) and
-    /// how many there were.
+    /// Reads some keys of one partition's directory and removes those without an entry. Returns the next
+    /// cursor (`0`: that was all) and how many were removed.
     async fn remove_unused(
         &self,
         partitions: &[Partition],

@@ -18,7 +18,7 @@ use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
 use ringback::schedule::{
-    ARRIVAL_MS, CHANGE_LEASE_MS, Entry, Lease, LeaseRequest, LeasedOne, Limits, PER_VISIT,
+    CHANGE_LEASE_MS, Entry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, Limits, PER_VISIT,
     PROMPT_MS,
 };
 use std::collections::BTreeSet;
@@ -294,8 +294,8 @@ impl Model {
         let id = name(number);
         let mut request = match knows {
             Knows::Nothing => LeaseRequest::new(place(&id)),
-            Knows::JustAccepted => accepted(&id, self.now_ms() - ARRIVAL_MS),
-            Knows::LongAccepted => accepted(&id, self.now_ms() - ARRIVAL_MS - 1),
+            Knows::JustAccepted => accepted(&id, self.now_ms() - HAND_LEASE_WAIT_MS),
+            Knows::LongAccepted => accepted(&id, self.now_ms() - HAND_LEASE_WAIT_MS - 1),
         };
         request.entry = place_in(LANES[lane(number)], &id);
         request

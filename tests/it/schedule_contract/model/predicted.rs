@@ -10,8 +10,8 @@ use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
 use ringback::schedule::{
-    ARRIVAL_MS, Entry, FoundEntry, Lease, LeaseRequest, Limits, PROMPT_MS, Registered, Reservation,
-    ScheduleCounts, Settled, Settlement,
+    Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest, Limits, PROMPT_MS, Registered,
+    Reservation, ScheduleCounts, Settled, Settlement,
 };
 
 pub const LANES: [&str; 3] = ["a", "b", "c"];
@@ -191,7 +191,7 @@ impl Predicted {
             (Some(_), _) => Asked::Leased,
             (None, _) if lease.is_some() => Asked::Reserved,
             (None, None) => Asked::Missing,
-            (None, Some(known)) if self.now_ms <= known.registered_ms + ARRIVAL_MS => {
+            (None, Some(known)) if self.now_ms <= known.registered_ms + HAND_LEASE_WAIT_MS => {
                 Asked::Expected
             }
             (None, Some(_)) => Asked::Reserved,
