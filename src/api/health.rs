@@ -12,7 +12,6 @@ use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
 use std::sync::Arc;
-use std::time::Duration;
 
 #[derive(Debug, Serialize)]
 struct Liveness {
@@ -123,6 +122,7 @@ fn reasons(report: &HealthReport) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn what_stands_in_the_way_is_named() {

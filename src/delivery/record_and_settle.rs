@@ -12,9 +12,7 @@ use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
-use crate::domain::progress::Progress;
-use crate::domain::snapshot::Snapshot;
-use crate::domain::state::{End, State};
+use crate::domain::state::State;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
@@ -158,7 +156,9 @@ impl Worker {
         loop {
             match recorder.record(recording.clone()).await {
                 Ok(Recorded::Applied) => return Some(applied),
-                Ok(Recorded::Stale(snapshot)) => return Some(self.conform(&snapshot)),
+                Ok(Recorded::Stale(snapshot)) => {
+                    return Some(Settlement::to_journal(&snapshot, self.clock.now_ms()));
+                }
                 // A journal that was set back has forgotten it. Written down again, it comes back with
                 // this attempt.
                 Ok(Recorded::Missing) => {
@@ -174,7 +174,7 @@ impl Worker {
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     let why = unrecorded(&recording.attempt, &error);
                     self.set_aside(recorder, &recording.key, why).await?;
-                    return Some(self.forget(recording.before));
+                    return Some(Settlement::forget(recording.before, self.clock.now_ms()));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
                     tracing::debug!(notification = %recording.key, %error, "the outcome cannot be recorded now; trying again");
@@ -241,18 +241,8 @@ impl Worker {
         };
         let setting = self.set_aside(recorder, &key, why);
         if self.hold(&mut lease, setting).await.is_some() {
-            let settlement = self.forget(lease.entry.progress);
+            let settlement = Settlement::forget(lease.entry.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;
-        }
-    }
-
-    /// Has the schedule forget a notification that it should not hold. With a journal, it remembers nothing of
-    /// what has ended.
-    pub(super) fn forget(&self, progress: Progress) -> Settlement {
-        Settlement::End {
-            end: End::Cancelled,
-            progress,
-            ended_ms: self.clock.now_ms(),
         }
     }
 
@@ -335,7 +325,7 @@ impl Worker {
         let of_expired = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
         let settlement = match recorder.snapshot(key.clone()).await {
             Ok(Some(recorded)) if recorded.state != State::Scheduled || !of_expired => {
-                self.conform(&recorded)
+                Settlement::to_journal(&recorded, self.clock.now_ms())
             }
             Ok(_) | Err(_) => Settlement::Recheck,
         };
@@ -352,14 +342,6 @@ impl Worker {
             ..
         } = *decision;
         Settlement::to(state, cause, progress, self.clock.now_ms())
-    }
-
-    /// The settlement that gives the schedule what the journal has.
-    pub(super) fn conform(&self, snapshot: &Snapshot) -> Settlement {
-        if snapshot.state == State::Scheduled && snapshot.set_aside.is_some() {
-            return self.forget(snapshot.progress);
-        }
-        Settlement::to_journal(snapshot, self.clock.now_ms())
     }
 }
 

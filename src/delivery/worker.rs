@@ -193,7 +193,7 @@ impl Worker {
                 notification = %snapshot.key,
                 "the schedule held a notification of another destination than the journal; it is not sent"
             );
-            let settlement = self.forget(snapshot.progress);
+            let settlement = Settlement::forget(snapshot.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;
         }
@@ -203,7 +203,7 @@ impl Worker {
             && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
             // The outcome is in the journal, or it is set aside; only the settlement was lost.
-            let settlement = self.conform(&snapshot);
+            let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;
         }

@@ -6,6 +6,17 @@
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
 //! [`recovery::load`] puts everything that is pending into a schedule.
 //!
+//! The verbs:
+//!
+//! | verb | what is done |
+//! |---|---|
+//! | inspect | a server finds out whether Redis still holds everything |
+//! | load | what is pending in the journal and missing in the schedule is put in |
+//! | rebuild | what people call that whole work: inspect, load, remove what has ended |
+//! | reindex | entries that Redis holds, but in no lane, are put back into their lanes |
+//! | reconcile, sweep | differences are looked for: among what is new, among everything |
+//! | repair | one difference is removed; a missing entry is *restored* |
+//!
 //! A duty takes the time as an argument; [`duty`] says when it runs, and on which instance.
 
 pub mod audit;

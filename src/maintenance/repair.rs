@@ -18,7 +18,7 @@ use super::error::MaintenanceError;
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::{End, State};
+use crate::domain::state::State;
 use crate::journal::{
     Actor, Journal, JournalError, JournalReads, Noting, RegisterResult, Registering,
 };
@@ -193,21 +193,16 @@ async fn remove(
 }
 
 fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
-    let is_other_lane = lease.entry.notification.lane != snapshot.lane;
-    match snapshot.state {
-        State::Scheduled if snapshot.set_aside.is_some() || is_other_lane => Settlement::End {
-            end: End::Cancelled,
-            progress: snapshot.progress,
-            ended_ms: lease.expires_ms(),
-        },
-        // Replayed meanwhile. The flags of an earlier lease still apply, so the journal must be asked.
-        State::Scheduled if lease.entry.raise_fence || lease.entry.interrupted_ms.is_some() => {
-            Settlement::Recheck
-        }
-        State::Scheduled | State::Delivered | State::Dead | State::Cancelled => {
-            Settlement::to_journal(snapshot, lease.expires_ms())
-        }
+    let now_ms = lease.expires_ms();
+    let is_pending = snapshot.state == State::Scheduled && snapshot.set_aside.is_none();
+    if is_pending && lease.entry.notification.lane != snapshot.lane {
+        return Settlement::forget(snapshot.progress, now_ms);
     }
+    // Replayed meanwhile. If an earlier lease expired, the journal still has to be asked and fenced.
+    if is_pending && (lease.entry.raise_fence || lease.entry.interrupted_ms.is_some()) {
+        return Settlement::Recheck;
+    }
+    Settlement::to_journal(snapshot, now_ms)
 }
 
 async fn register_in_journal(

@@ -85,12 +85,25 @@ impl Settlement {
         }
     }
 
-    /// Gives an entry the state of its notification in the journal. `now_ms` is used if the end has no
-    /// time.
+    /// Gives an entry the state of its notification in the journal. The schedule forgets one that is set
+    /// aside. `now_ms` is used if the end has no time.
     #[must_use]
     pub fn to_journal(snapshot: &Snapshot, now_ms: i64) -> Self {
+        if snapshot.state == State::Scheduled && snapshot.set_aside.is_some() {
+            return Self::forget(snapshot.progress, now_ms);
+        }
         let ended_ms = snapshot.ended_ms.unwrap_or(now_ms);
         Self::to(snapshot.state, snapshot.cause, snapshot.progress, ended_ms)
+    }
+
+    /// Has a schedule with a journal forget an entry that it should not hold.
+    #[must_use]
+    pub fn forget(progress: Progress, now_ms: i64) -> Self {
+        Self::End {
+            end: End::Cancelled,
+            progress,
+            ended_ms: now_ms,
+        }
     }
 }
 

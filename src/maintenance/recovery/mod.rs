@@ -17,7 +17,8 @@
 //! first ([`load`]); puts entries that are in no lane back into theirs; and removes what has ended in the
 //! journal ([`resync`]). Redis is emptied first only if a user requests it.
 //!
-//! **What the others do meanwhile**: they use the schedule. Before a notification is sent that was accepted
+//! **What the others do meanwhile**: the calls of a server whose writes were lost are refused until it has
+//! inspected the data once, which takes a moment. After that they use the schedule. Before a notification is sent that was accepted
 //! before the loss, the journal is asked, until the comparison is done and attempts whose lease was lost
 //! have ended. An attempt that was in flight when its lease was lost may be made again by another server.
 
