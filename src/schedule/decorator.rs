@@ -1,5 +1,7 @@
 //! A schedule around another one: it sees every call and its reply, and passes on what it does not change.
 //!
+//! Calls of [`Recoverable`] go past it, to the store itself.
+//!
 //! The list of calls is here once. A type that watches, times or delays them implements
 //! [`ScheduleDecorator`].
 

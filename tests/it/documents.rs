@@ -203,6 +203,32 @@ fn the_documented_metrics_are_those_that_are_exported() {
 }
 
 #[test]
+fn the_files_and_functions_that_the_architecture_names_exist() {
+    let text = read("docs/ARCHITECTURE.md");
+    let (_, section) = text
+        .split_once("## Where each question")
+        .expect("the section");
+    let (section, _) = section.split_once("\n## ").expect("its end");
+    let mut named = 0;
+    for row in rows(section) {
+        let [_, file, function] = row[..] else {
+            panic!("three columns: {row:?}");
+        };
+        let ([file], [function]) = (&quoted(file)[..], &quoted(function)[..]) else {
+            continue;
+        };
+        let code = read(&format!("src/{file}"));
+        let is_there = [" fn ", " function "].iter().any(|word| {
+            let mut after = code.split(&format!("{word}{function}")).skip(1);
+            after.any(|rest| rest.starts_with(['(', '<']))
+        });
+        assert!(is_there, "{file} has no function {function}");
+        named += 1;
+    }
+    assert!(named > 10, "{named} rows");
+}
+
+#[test]
 fn links_between_the_documents_lead_somewhere() {
     for document in [
         "README.md",

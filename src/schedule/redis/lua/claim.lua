@@ -4,8 +4,8 @@
 --        7 how long a lease lasts, ms
 --        8 maximum number of entries for one visit of a lane
 --        9 how long ended entries are remembered, ms; '' if they are not
---       10 maximum bytes of envelopes to give, and to return
---       11 maximum number of expired leases to return, and of ended entries to forget
+--       10 maximum bytes of envelopes to give, and to put back into their lanes
+--       11 maximum number of expired leases to put back, and of ended entries to forget
 --       12 the key that stores this instance's last claim
 --       13 the number of this claim: a claim that is repeated because its reply was lost has the same one,
 --          and gives the same leases
