@@ -7,7 +7,7 @@
 //! # Where to find what
 //! | module | what it owns |
 //! |---|---|
-//! | [`domain`] | the rules: ladder, ack rule, signature, and [`domain::decision`], what an answer means |
+//! | [`domain`] | the rules: ladder, signature, [`domain::ack`], what an answer means, and [`domain::decision`], what follows |
 //! | [`clock`] | wall time, and a hand-turned clock for tests |
 //! | [`batch`] | natural batching, used before both stores |
 //! | [`health`] | how the stores are doing: what is an outage, what the log says of it, who waits |

@@ -48,7 +48,7 @@ impl Tasks {
         self.run(part, async move {
             let ended = work.await;
             if let Err(error) = &ended {
-                tracing::error!(%error, part, "ended in a panic; this is a bug");
+                tracing::error!(%error, part, "a part of the server ended in a panic; this is a bug");
             }
             if ended.is_err() || !stop.is_cancelled() {
                 broken.cancel();
@@ -71,7 +71,7 @@ impl Tasks {
         for (name, task) in self.running {
             *part = name;
             if let Err(error) = task.await {
-                tracing::error!(%error, part, "ended in a panic; this is a bug");
+                tracing::error!(%error, part, "a part of the server ended in a panic; this is a bug");
             }
         }
     }

@@ -228,7 +228,8 @@ impl Dispatcher {
             // Their leases expire, and the journal is asked before they are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
-                "a store does not answer; the leases of these attempts are left to expire"
+                "stopping although a store does not answer: attempts in flight are not recorded; their leases expire, \
+                 and the journal is asked before they are sent again"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;

@@ -96,7 +96,7 @@ impl Worker {
             // Probably another worker has it by now; to give it back does no harm.
             tracing::info!(
                 notification = %lease.entry.notification.key,
-                "not sent: its lease was over before it was begun"
+                "not sent: the lease expired before the request began"
             );
             self.release(lease).await;
             return;

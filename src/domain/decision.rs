@@ -1,4 +1,4 @@
-//! The delivery decision: what an answer means, and what happens next.
+//! The delivery decision: what follows from an attempt. What an answer means is in [`super::ack`].
 //!
 //! One function, total and pure. Everything else about delivery only applies it.
 
@@ -44,16 +44,17 @@ pub fn decide(
         cause,
         progress: counted,
     };
+    let again = |progress| Decision {
+        state: State::Scheduled,
+        cause: None,
+        progress,
+    };
     match outcome {
         Outcome::Acknowledged => end(State::Delivered, None),
         Outcome::Blocked => end(State::Dead, Some(Cause::Blocked)),
         Outcome::HttpStatus if status == Some(GONE) => end(State::Dead, Some(Cause::Refused)),
         // Made again under the same number: the receiver may never have seen it.
-        Outcome::Interrupted => Decision {
-            state: State::Scheduled,
-            cause: None,
-            progress: *before,
-        },
+        Outcome::Interrupted => again(*before),
         Outcome::WrongAnswer
         | Outcome::HttpStatus
         | Outcome::Timeout
@@ -63,7 +64,7 @@ pub fn decide(
         | Outcome::Protocol => {
             if by_hand {
                 // The ladder goes on as if nothing had happened.
-                return end(State::Scheduled, None);
+                return again(counted);
             }
             let failed = Failed {
                 step: counted.step,
@@ -73,15 +74,11 @@ pub fn decide(
                 clamped: before.clamped,
             };
             match ladder.next_attempt(failed, draw) {
-                Next::Attempt { due_ms, clamped } => Decision {
-                    state: State::Scheduled,
-                    cause: None,
-                    progress: Progress {
-                        due_ms,
-                        clamped,
-                        ..counted
-                    },
-                },
+                Next::Attempt { due_ms, clamped } => again(Progress {
+                    due_ms,
+                    clamped,
+                    ..counted
+                }),
                 Next::End(cause) => end(State::Dead, Some(cause)),
             }
         }
@@ -89,7 +86,8 @@ pub fn decide(
 }
 
 /// Whether an attempt that starts now is the recovery attempt: our own outage used up the window,
-/// and the receiver gets one more chance before the notification is parked.
+/// and the receiver gets one more chance before the notification is parked. Only for the reason that is
+/// shown: that it is the last one follows from [`Ladder::next_attempt`].
 #[must_use]
 pub fn is_recovery(progress: &Progress, started_ms: i64) -> bool {
     started_ms > progress.deadline_ms + LATE_MS

@@ -36,8 +36,8 @@ pub struct Snapshot {
     pub ladder: Ladder,
     /// What it was registered with.
     pub fingerprint: Fingerprint,
-    /// The stored state. `Scheduled` is all that is pending: what the API calls `in_flight` is one of them,
-    /// with the flag below.
+    /// The stored state. Everything pending is `Scheduled`; while an attempt is in flight, the flag below is set
+    /// and the API shows `in_flight`.
     pub state: State,
     /// Whether an attempt is in flight.
     pub in_flight: bool,

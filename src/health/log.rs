@@ -58,7 +58,7 @@ pub(super) fn write(store: Store, event: HealthEvent) {
             store = store.as_str(),
             failed_calls,
             cause,
-            "calls to the {store} failed now and then, but it is there"
+            "some calls to the {store} failed, too few to count as an outage"
         ),
     }
 }

@@ -101,9 +101,8 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
 }
 
 /// The next of those that were delivered or cancelled before an instant, and whether there may be more
-/// of them. Goes on from the place that it got to the last time, which is kept under `name`: what ends
-/// later has a later instant, so nothing is looked at twice. That holds of the dead in between as well:
-/// one that is discarded ends anew.
+/// of them. Continues after the position that is stored under `name`: what ends later sorts behind it, so
+/// nothing is read twice. So does a dead letter that is discarded later, since that sets its end again.
 async fn ended<S: PruningStore + ?Sized>(
     store: &mut S,
     name: &str,

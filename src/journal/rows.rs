@@ -166,8 +166,8 @@ where
         rows.iter().map(read).collect()
     }
 
-    /// Reads the columns of a notification, then `ack, content_type, headers` and its body or how
-    /// long that is.
+    /// Reads the columns of a notification, then `ack, content_type, headers`, and, as `bodies` says, the
+    /// body or only its length.
     pub(super) fn pending(
         &mut self,
         ladders: &mut Ladders,

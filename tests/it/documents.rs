@@ -219,7 +219,8 @@ fn the_files_and_functions_that_the_architecture_names_exist() {
         };
         let code = read(&format!("src/{file}"));
         let is_there = [" fn ", " function "].iter().any(|word| {
-            let mut after = code.split(&format!("{word}{function}")).skip(1);
+            let head = format!("{word}{function}");
+            let mut after = code.split(&head).skip(1);
             after.any(|rest| rest.starts_with(['(', '<']))
         });
         assert!(is_there, "{file} has no function {function}");

@@ -11,6 +11,9 @@
 //!   replaced by one last attempt at the deadline itself.
 //! * An attempt that could only start after the deadline, because we were down, is made once: the
 //!   recovery attempt.
+//! * None is left after the last interval (`LadderExhausted`, or `WindowClosed` if that was the attempt at the
+//!   deadline), or once the window has closed. What ends a series beside that is in
+//!   [`decision`](crate::domain::decision). An attempt by hand takes no step.
 //!
 //! Knows nothing of clocks: instants are arguments, and so is the random draw of a jittered ladder.
 //! A ladder comes from the table of [`named`] ones, or is a [`CustomLadder`] of the caller's own.
@@ -122,7 +125,8 @@ impl Ladder {
         };
         let due_ms = anchor_ms + self.spread_ms(interval_ms, draw);
         if due_ms <= failed.deadline_ms {
-            // Also if the last attempt began a little late and so after this: it was on time.
+            // This may have passed already, if the failed attempt began up to `LATE_MS` late. It still gets
+            // its step.
             return Next::Attempt {
                 due_ms,
                 clamped: false,

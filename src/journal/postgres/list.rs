@@ -147,8 +147,8 @@ fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
     }
 }
 
-/// The condition for a row to be in the range, and the order of the rows. What an index leaves
-/// out is spelt out as in its definition.
+/// The condition for a row to be in the range, and the order of the rows. Some indexes
+/// are partial: their condition is repeated here word for word, or PostgreSQL would not use them.
 fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     // A lane or a topic is compared as a part of the place and not by itself: then no other
     // index gives that order.

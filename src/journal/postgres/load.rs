@@ -35,9 +35,9 @@ macro_rules! payload_columns {
         )
     };
 }
-/// The notification of this row number, as a table called `n`. Said so roundabout, it is looked up in
-/// the order of the numbers and nowhere else: to a planner that believes the table to be small, any
-/// index with the number in it would do.
+/// The notification of this row number, as a table called `n`. Written in this indirect
+/// way so that the planner can use only the primary key: for a table that it believes to be small, it might
+/// take any index that contains the number.
 macro_rules! notification_of {
     ($row_id:literal) => {
         concat!(

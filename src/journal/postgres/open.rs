@@ -48,7 +48,10 @@ impl PostgresJournal {
             Schema::Older(_) => {
                 let applied = schema::migrate(connection).await.map_err(at)?;
                 if !applied.is_empty() {
-                    tracing::info!(applied = applied.join(", "), "the journal is up to date");
+                    tracing::info!(
+                        applied = applied.join(", "),
+                        "migrations were applied to the journal"
+                    );
                 }
                 connection = connect(&options).await.map_err(at)?;
             }

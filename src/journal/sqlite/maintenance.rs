@@ -110,7 +110,7 @@ impl JournalMaintenance for SqliteJournal {
         };
         if let Err(error) = writer.close().await {
             // Nothing is lost: the log is read when the journal is opened next.
-            tracing::warn!(%error, "the journal's log was not written back at closing");
+            tracing::warn!(%error, "SQLite's write-ahead log was not merged into the journal file at closing; the next start does it");
         }
         // Fails only if the system has let go of the lock already.
         let _ = lock.unlock();

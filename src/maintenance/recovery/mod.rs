@@ -21,6 +21,11 @@
 //! inspected the data once, which takes a moment. After that they use the schedule. Before a notification is sent that was accepted
 //! before the loss, the journal is asked, until the comparison is done and attempts whose lease was lost
 //! have ended. An attempt that was in flight when its lease was lost may be made again by another server.
+//! A registration waits a short time for the inspection. A change by hand is refused (409) while an attempt
+//! whose lease was lost may be in flight.
+//!
+//! **Without a journal** nothing can be loaded: Redis keeps what is left, and the log asks callers to
+//! register theirs again.
 
 pub mod load;
 pub mod resync;

@@ -96,7 +96,7 @@ impl Lanes {
     }
 
     /// Serves the lane whose turn is first: removes at most `most`, and at most [`PER_VISIT`], of its due
-    /// entries for leases. `None` if no lane is due.
+    /// entries for leases, never beyond the cap (only [`Lanes::start_lease`] is). `None` if no lane is due.
     pub(super) fn visit(&mut self, most: usize, now_ms: i64) -> Option<Vec<Timed>> {
         let (turn, lane) = self.order.first_key_value()?;
         if turn.at_ms > now_ms {
