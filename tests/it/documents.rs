@@ -218,7 +218,7 @@ fn the_files_and_functions_that_the_architecture_names_exist() {
             continue;
         };
         let code = read(&format!("src/{file}"));
-        let is_there = [" fn ", " function "].iter().any(|word| {
+        let is_there = ["fn ", "function "].iter().any(|word| {
             let head = format!("{word}{function}");
             let mut after = code.split(&head).skip(1);
             after.any(|rest| rest.starts_with(['(', '<']))

@@ -27,6 +27,7 @@ use crate::batch::{BatchLimits, Batcher};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::schedule::{FoundEntry, ScheduleError};
+use bytes::Bytes;
 use redis::Value;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +62,7 @@ pub struct Directory {
 struct DirectoryChange {
     key: Key,
     /// The text that was read; empty for none.
-    expected: String,
+    expected: Bytes,
     /// The partition that has the lane; `None` to remove the key.
     partition: Option<usize>,
 }
@@ -70,7 +71,7 @@ struct DirectoryChange {
 enum DirectoryReply {
     Done,
     /// The directory has this text instead.
-    Differs(String),
+    Differs(Bytes),
 }
 
 /// What the directory says of a key.
@@ -114,7 +115,7 @@ impl Directory {
         key: &Key,
         partition: usize,
     ) -> Result<Option<FoundEntry>, ScheduleError> {
-        let mut expected = String::new();
+        let mut expected = Bytes::new();
         for _ in 0..MAX_TRIES {
             let change = DirectoryChange {
                 key: key.clone(),
@@ -137,7 +138,7 @@ impl Directory {
             let may_arrive = there.context.clock.now_ms() < written.since_ms + KEPT_MS;
             if may_arrive || there.present([key].into_iter()).await? == [true] {
                 // With another text expected, the next try only reads.
-                expected = String::new();
+                expected = Bytes::new();
                 tokio::time::sleep(TRY_AGAIN).await;
             }
         }
@@ -155,11 +156,10 @@ impl Directory {
     ) -> Result<Option<usize>, ScheduleError> {
         let partition = &partitions[slot(key.as_str(), partitions.len())];
         let command = redis::Cmd::hget(partition.context.keys.directory(), key.as_str());
-        let text = match partition.reads.run(&command).await? {
-            Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-            _ => return Ok(None),
+        let Value::BulkString(text) = partition.reads.run(&command).await? else {
+            return Ok(None);
         };
-        Ok(DirectoryEntry::parse(&text, partitions.len()).map(|place| place.partition))
+        Ok(DirectoryEntry::parse(&text, partitions.len()).map(|written| written.partition))
     }
 
     async fn change(&self, change: DirectoryChange) -> Result<DirectoryReply, ScheduleError> {
@@ -171,13 +171,13 @@ impl Directory {
 
 impl DirectoryEntry {
     /// Reads what `directory.lua` wrote; `None` if it is something else.
-    fn parse(text: &str, partitions: usize) -> Option<Self> {
-        let (partition, since_ms) = text.split_once(' ')?;
-        let place = Self {
+    fn parse(text: &[u8], partitions: usize) -> Option<Self> {
+        let (partition, since_ms) = std::str::from_utf8(text).ok()?.split_once(' ')?;
+        let written = Self {
             partition: partition.parse().ok()?,
             since_ms: since_ms.parse().ok()?,
         };
-        (place.partition < partitions).then_some(place)
+        (written.partition < partitions).then_some(written)
     }
 }
 
@@ -193,7 +193,7 @@ async fn write(
         let partition = change.partition.map(|number| number.to_string());
         command
             .arg(change.key.as_str())
-            .arg(&change.expected)
+            .arg(&change.expected[..])
             .arg(partition.unwrap_or_default());
     }
     let mut reply = context.run(connection, script, &command).await?;
@@ -201,9 +201,7 @@ async fn write(
     for _ in batch {
         written.push(Ok(match reply.item()? {
             Item::Number(_) => DirectoryReply::Done,
-            Item::Bytes(here) => {
-                DirectoryReply::Differs(String::from_utf8_lossy(&here).into_owned())
-            }
+            Item::Bytes(here) => DirectoryReply::Differs(here),
         }));
     }
     Ok(written)

@@ -263,17 +263,19 @@ async fn comparing_forgets_keys_without_an_entry_and_finds_those_that_are_lost()
 #[tokio::test]
 async fn a_directory_that_was_overwritten_is_noticed_and_texts_of_others_are_replaced() {
     let scene = scene().await;
-    let set = |partition: usize, text: &str| {
+    let set = |partition: usize, text: &[u8]| {
         redis::Cmd::hset(format!("{{rb:{partition}}}:directory"), "paid/1", text)
     };
     // The key belongs to partition 1.
-    for text in ["", "x", "9 1800000000000", "2 x", "-1 1"] {
+    let texts: [&[u8]; 6] = [b"", b"x", b"9 1800000000000", b"2 x", b"-1 1", b"\xff 1"];
+    for text in texts {
         command(&scene.url, &set(1, text)).await;
         assert_eq!(
             scene.schedule.find(&key("1")).await.expect("answered"),
             None
         );
     }
+    scene.schedule.compare_directory().await.expect("compared");
     scene.register("lane-0", "1").await.expect("registered");
     assert_eq!(scene.directory().await, [("paid/1".into(), "3".into())]);
     scene.schedule.check().await.expect("well");

@@ -11,6 +11,7 @@ use crate::schedule::ScheduleError;
 use crate::schedule::redis::bulk::{MOST_LOOKED_UP, scan};
 use crate::schedule::redis::partition::Partition;
 use crate::schedule::redis::slot;
+use bytes::Bytes;
 use futures_util::future::try_join_all;
 use redis::{Cmd, Value};
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ impl Directory {
         cursor: &str,
     ) -> Result<(String, usize), ScheduleError> {
         let (next, stretch) = stretch(part, cursor).await?;
-        let mut by_partition: BTreeMap<usize, Vec<(Key, String)>> = BTreeMap::new();
+        let mut by_partition: BTreeMap<usize, Vec<(Key, Bytes)>> = BTreeMap::new();
         for (key, text) in stretch {
             let written = DirectoryEntry::parse(&text, partitions.len());
             let old_enough = part.context.clock.now_ms() - KEPT_MS;
@@ -157,7 +158,7 @@ impl Directory {
             let missing = missing.filter(|(_, text)| *text == Value::Nil);
             let changes = missing.map(|((key, partition), _)| DirectoryChange {
                 key,
-                expected: String::new(),
+                expected: Bytes::new(),
                 partition: Some(partition),
             });
             try_join_all(changes.map(|change| self.change(change))).await?;
@@ -166,11 +167,14 @@ impl Directory {
     }
 }
 
+/// What a scan of a hash answers.
+type FieldsAndValues = Vec<(Vec<u8>, Vec<u8>)>;
+
 /// Keys of one part of the directory with what is written there, and where to go on (`0`: that was all).
 async fn stretch(
     part: &Partition,
     cursor: &str,
-) -> Result<(String, Vec<(Key, String)>), ScheduleError> {
+) -> Result<(String, Vec<(Key, Bytes)>), ScheduleError> {
     let mut command = redis::cmd("HSCAN");
     command
         .arg(part.context.keys.directory())
@@ -178,9 +182,12 @@ async fn stretch(
         .arg("COUNT")
         .arg(MOST_LOOKED_UP);
     let reply = part.bulk.run(&command).await?;
-    let (next, pairs): (String, Vec<(String, String)>) =
+    let (next, pairs): (String, FieldsAndValues) =
         redis::from_redis_value(reply).map_err(|_| corrupt())?;
-    let read = |(key, text): (String, String)| Key::parse(&key).ok().map(|key| (key, text));
+    let read = |(key, text): (Vec<u8>, Vec<u8>)| {
+        let key = Key::parse(std::str::from_utf8(&key).ok()?).ok()?;
+        Some((key, Bytes::from(text)))
+    };
     Ok((next, pairs.into_iter().filter_map(read).collect()))
 }
 
