@@ -1,6 +1,6 @@
 //! Reads the two rules that a registration chooses: its ladder and its ack rule.
 //!
-//! Each is a name or an object. Whatever is wrong inside an object is reported at the field itself,
+//! A ladder is a name or an object, an ack rule a name. Whatever is wrong inside an object is reported at the field itself,
 //! naming the member.
 
 use crate::api::field_errors::{FieldErrors, Noted};

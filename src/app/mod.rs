@@ -143,7 +143,10 @@ impl App {
         let mut part = "";
         let ended = tokio::time::timeout(limit, self.end(&mut part)).await;
         if ended.is_err() {
-            tracing::warn!(part, "a part takes too long to stop; ending without it");
+            tracing::warn!(
+                part,
+                "a part of the server takes too long to stop; ending without it"
+            );
         }
         tracing::info!("stopped");
     }

@@ -54,8 +54,8 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Puts a dispatcher together that makes at most `concurrency` attempts at a time and signs them
-    /// by `machine_clock`.
+    /// Puts a dispatcher together that makes at most `concurrency` attempts at a time. The time that is
+    /// signed is that of `machine_clock`.
     #[must_use]
     pub fn new(
         client: Arc<HttpClient>,
@@ -218,7 +218,7 @@ impl Dispatcher {
         }
         tracing::warn!(
             in_flight = self.tasks.len(),
-            "interrupting attempts that take too long"
+            "stopping: interrupting attempts that did not end within the drain time-out"
         );
         self.worker.interrupt.cancel();
         if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
@@ -228,8 +228,8 @@ impl Dispatcher {
             // Their leases expire, and the journal is asked before they are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
-                "stopping although a store does not answer: attempts in flight are not recorded; their leases expire, \
-                 and the journal is asked before they are sent again"
+                "stopping although a store does not answer: these attempts are not recorded, and are made \
+                 again once their leases have expired"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;

@@ -105,12 +105,12 @@ impl Worker {
                     tracing::error!(
                         notification = %key,
                         %error,
-                        "the journal had forgotten a notification, and refuses it now"
+                        "the journal has lost a notification and refuses to register it again"
                     );
                     return Some(false);
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %key, %error, "writing it down waits");
+                    tracing::debug!(notification = %key, %error, "a notification cannot be registered again now; trying again");
                 }
             }
             self.abandon.run_until_cancelled(backoff.wait()).await?;
@@ -223,7 +223,7 @@ impl Worker {
                     );
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %key, %error, "setting it aside waits");
+                    tracing::debug!(notification = %key, %error, "a notification cannot be set aside now; trying again");
                 }
             }
             self.abandon.run_until_cancelled(backoff.wait()).await?;

@@ -172,9 +172,9 @@ impl Worker {
         lease.expires_ms() - millis(self.client.timeout())
     }
 
-    /// Asks the journal about a lease whose entry may have missed its own end, shuts out whatever had an
-    /// earlier lease on it, and notes an attempt whose outcome was not recorded. `None` if nothing is to
-    /// be sent.
+    /// Asks the journal whether a notification is still to be sent, if its entry is marked `verify`. If an
+    /// earlier lease has expired, raises the fence, so that late changes under it are refused, and records
+    /// the lost attempt as interrupted. `None` if nothing is to be sent.
     async fn confirm(&self, lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);
@@ -191,7 +191,8 @@ impl Worker {
         if snapshot.lane != lease.entry.notification.lane {
             tracing::error!(
                 notification = %snapshot.key,
-                "the schedule held a notification of another destination than the journal; it is not sent"
+                "the schedule and the journal name different destinations for a notification; the schedule's entry \
+                 is removed and not sent"
             );
             let settlement = Settlement::forget(snapshot.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;

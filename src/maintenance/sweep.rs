@@ -87,7 +87,7 @@ impl Sweep {
         Ok(Step::More)
     }
 
-    /// Compares everything once.
+    /// Compares everything once, and repairs what differs.
     ///
     /// # Errors
     /// As [`Sweep::step`].

@@ -230,7 +230,7 @@ impl Recovery {
             reason: reason.to_string(),
         };
         if let Err(error) = journal.rebuilding(&rebuild).await {
-            tracing::warn!(%error, "cannot write the rebuild into the histories");
+            tracing::warn!(%error, "cannot note in the histories of the notifications that the schedule is rebuilt");
         }
     }
 

@@ -100,7 +100,7 @@ pub async fn scan(
             (Ok(_), Ok(_), None) => {}
             (key, _, _) => tracing::error!(
                 notification = %text,
-                "an entry of the schedule is left out: its {} is not valid",
+                "the scan of the schedule skips an entry: its {} is not valid",
                 if key.is_err() { "key" } else { "lane" }
             ),
         }

@@ -1,6 +1,7 @@
 -- claim: returns expired leases to their lanes, then leases due entries, lane by lane in turn.
 --
--- ARGV   6 maximum number of leases to give
+-- ARGV   (1 to 5, with the cap: common.lua)
+--        6 maximum number of leases to give
 --        7 how long a lease lasts, ms
 --        8 maximum number of entries for one visit of a lane
 --        9 how long ended entries are remembered, ms; '' if they are not
