@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 
-/// A notification's body. A schedule in memory leaves the bodies of what is not due soon to the
-/// journal, which has every one of them; whoever makes the attempt reads it there.
+/// A notification's body. A schedule in memory leaves the bodies of notifications that are not due
+/// soon to the journal, which has all of them; the attempt reads its body there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// The very bytes.

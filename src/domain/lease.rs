@@ -1,7 +1,7 @@
 //! A lease: the right to attempt or to change one notification, until it expires.
 //!
 //! A schedule gives leases and knows the one in force. What proves a lease elsewhere is its
-//! [`LeaseToken`]: a journal takes a change by hand only together with one, so nobody can write a
+//! [`LeaseToken`]: a journal takes a change by hand only together with one, so no caller can write a
 //! change without having leased the notification first.
 
 use crate::domain::key::Key;

@@ -11,8 +11,8 @@ use crate::domain::state::{Cause, State};
 use crate::domain::timetable::Timetable;
 use crate::domain::webhook_id::WebhookId;
 
-/// Since when and why a notification is set aside: its outcome could not be recorded, so nobody sends it
-/// until somebody releases it.
+/// Since when and why a notification is set aside: its outcome could not be recorded, so it is not sent
+/// until it is released by hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// Since when, in milliseconds since 1970.

@@ -19,7 +19,7 @@ impl Actor {
         Self("maintenance".into())
     }
 
-    /// Whether it stands for the server itself; nobody else may call themselves that.
+    /// Whether it is the server itself; no caller may use that name.
     #[must_use]
     pub fn is_the_server(&self) -> bool {
         [Self::dispatcher(), Self::maintenance()].contains(self)

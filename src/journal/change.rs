@@ -8,7 +8,7 @@ use crate::domain::snapshot::Snapshot;
 /// A change by hand, to be applied and written down.
 #[derive(Debug, Clone)]
 pub struct Changing {
-    /// The lease on what is changed: nobody attempts or changes it meanwhile.
+    /// The lease on what is changed: no other server attempts or changes it meanwhile.
     pub lease: LeaseToken,
     /// [`Snapshot::fence`] as it was read before that lease was asked for. Read under the lease, it might
     /// be one that was raised since the lease was lost.
@@ -31,7 +31,7 @@ pub enum ChangeResult {
     /// Its state does not allow it; nothing changed (without its attempts).
     Refused(Box<Snapshot>),
     /// Its fence is another than the change was decided on, so the lease was lost meanwhile and
-    /// somebody else has the notification; nothing changed (without its attempts).
+    /// another server has the notification; nothing changed (without its attempts).
     Fenced(Box<Snapshot>),
     /// No such notification.
     Missing,

@@ -17,9 +17,9 @@ pub trait JournalWrites: Send + Sync + 'static {
     /// Keeps a batch of attempts and applies their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
-    /// Shuts out whoever leased this notification before: changes that they decided on are refused
-    /// from now on. Says how it stands (without its attempts). Whoever leases a notification whose
-    /// earlier lease has expired calls this before doing anything else.
+    /// Refuses, from now on, changes that were decided under an earlier lease on this notification. Returns
+    /// its state (without its attempts). A server that leases a notification whose earlier lease has expired
+    /// calls this before it does anything else.
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
     /// Applies a change by hand, if the fence is the one it was decided on.

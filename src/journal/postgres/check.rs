@@ -1,6 +1,6 @@
 //! Whether the journal can be worked with: by registering and recording, and keeping neither.
 //!
-//! A table that somebody has locked against writes, a trigger or a constraint that refuses, missing
+//! A table that is locked against writes, a trigger or a constraint that refuses, missing
 //! rights, a database that is read only and a full disk show here as they show in the work itself.
 //! What vacuuming, analysing and building an index concurrently lock does not stand in the way.
 

@@ -6,10 +6,10 @@
 //! cost every call a round trip: a call that finds its connection broken closes the idle ones, which
 //! broke with it, and is made once more over a new one.
 //!
-//! Every wait has a limit. When one is over, the call counts as failed; the server may still carry it
-//! out, until its own limits for statements and locks. So a call whose reply did not come may have
-//! been executed or not, and whoever repeats it gets the same in the end: that is what the
-//! contract of a journal says of registering and recording.
+//! Every wait has a limit. When one is over, the call counts as failed; the server may still execute
+//! it, until its own limits for statements and locks. So a call without a reply may have been executed or
+//! not. It can be repeated, with the same result in the end: that is what the contract of a journal says of
+//! registering and recording.
 
 use super::error::PostgresFailure;
 use super::session::{LONGEST_CONNECTING, connect};

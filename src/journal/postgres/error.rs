@@ -3,9 +3,9 @@
 //! Codes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>; the first two characters
 //! are the class.
 //!
-//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside, so that must be
-//! said only of what may concern this notification and no other. A table or a column that is missing
-//! concerns all: they wait until somebody has put it right.
+//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside. So that is returned only
+//! for a failure that may be this notification's alone. A missing table or column concerns all: that is
+//! [`JournalError::Unavailable`], and callers wait until it is repaired.
 
 use crate::journal::JournalError;
 
@@ -94,7 +94,7 @@ fn of_code(code: &str, cause: String) -> PostgresFailure {
         }
         // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a
         // time-out for a lock or a statement (55P03, 57014), no permission, wrong password, an unknown
-        // table or column (42P01, 42703): may pass, or be repaired by somebody else.
+        // table or column (42P01, 42703): may pass, or be repaired from outside.
         _ => PostgresFailure::Final(JournalError::Unavailable(cause)),
     }
 }

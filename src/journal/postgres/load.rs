@@ -69,7 +69,8 @@ const LOAD: &str = concat!(
      ) AS a ON TRUE"
 );
 
-/// In the order of the row numbers: whoever locks several rows locks them in that order.
+/// In the order of the row numbers: all calls that lock several rows lock them in that order, so none waits
+/// for another in a circle.
 const LOCK: &str = concat!(
     "WITH wanted AS MATERIALIZED (
         SELECT n.*
@@ -99,7 +100,7 @@ pub(super) async fn load(
     fetch(connection, LOAD, keys).await
 }
 
-/// The same, and nobody else changes them until the transaction ends.
+/// The same, locked until the transaction ends.
 pub(super) async fn lock(
     connection: &mut PgConnection,
     keys: &[&Key],

@@ -12,10 +12,10 @@ pub(super) const LONGEST_CONNECTING: Duration = Duration::from_secs(3);
 
 /// What every session is told.
 ///
-/// The limits end on the server what nobody here waits for any more. The planner is told to follow
-/// the indexes: what it knows of a table is old when the table grows by millions an hour. For the
-/// same reason plans are made anew every few seconds, but not for every call, which would cost more
-/// than some calls do. None is worth compiling. What is answered is on the server's disk, whatever its default.
+/// The limits end statements on the server that this process no longer waits for. The planner is told to
+/// follow the indexes: its statistics are old when a table grows by millions an hour. For the same reason
+/// plans are made again every few seconds, but not for every call, which would cost more than some calls
+/// do. None is worth compiling. What is answered is on the server's disk, whatever its default.
 const SESSION: &str = "
     SET statement_timeout = 8000;
     SET lock_timeout = 3000;

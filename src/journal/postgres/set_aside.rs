@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
-/// Those that are pending. What was set aside and has ended since holds nobody up.
+/// Those that are pending. What was set aside and has ended since is left out.
 macro_rules! pending_set_aside {
     ($columns:literal, $rest:literal) => {
         concat!(

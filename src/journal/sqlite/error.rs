@@ -39,7 +39,7 @@ pub(super) fn failed(error: sqlx::Error) -> JournalError {
             // A page is damaged, or a row is not what this version wrote.
             Some(CORRUPT | CONSTRAINT | MISMATCH) => JournalError::Corrupt(cause.to_string()),
             // Busy, full, read-only, out of memory, failing disk: may pass. A statement that does not
-            // fit the schema, or no database at all: may be repaired by somebody.
+            // fit the schema, or no database at all: may be repaired from outside.
             _ => JournalError::Unavailable(cause.to_string()),
         },
         sqlx::Error::ColumnDecode { .. }

@@ -7,7 +7,7 @@ use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 
 /// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
-/// server it holds nobody up, but the log grows for as long as it takes.
+/// server no other call waits for it, but the log grows for as long as it takes.
 pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut examined = Examined {

@@ -103,7 +103,7 @@ impl JournalMaintenance for SqliteJournal {
     }
 
     async fn close(&self) {
-        // Readers first: the log is written back whole only if nobody reads from it.
+        // Readers first: the log is merged completely only if no connection reads from it.
         self.readers.close().await;
         let Some(Writing { writer, lock }) = &self.writing else {
             return;

@@ -8,7 +8,7 @@ use crate::journal::{AllSetAside, SettingAside};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
-/// Those that are pending. What was set aside and has ended since holds nobody up.
+/// Those that are pending. What was set aside and has ended since is left out.
 macro_rules! pending_set_aside {
     ($columns:literal, $rest:literal) => {
         concat!(
