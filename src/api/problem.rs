@@ -371,6 +371,12 @@ mod tests {
             Some("1"),
         );
         check(
+            Schedule(ScheduleError::BeingRegistered),
+            503,
+            "is being registered for another destination",
+            Some("1"),
+        );
+        check(
             Schedule(ScheduleError::Corrupt(why())),
             500,
             "problem:internal",

@@ -90,7 +90,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
         records.append(&mut store.dead(before_ms, left).await?);
     }
     let more = more_payloads || more_records || records.len() >= limit;
-    // Whoever locks several rows locks them in the order of their numbers.
+    // All calls that lock several rows lock them in the order of their numbers.
     records.sort_unstable();
     let records = store.delete_records(&records).await?;
     Ok(Pruned {
@@ -115,7 +115,7 @@ async fn ended<S: PruningStore + ?Sized>(
             row: i64::MIN,
         },
         Some(text) => read_cursor(&text)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is no place")))?,
+            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is no position")))?,
     };
     let found = store.ended(after, before_ms, limit).await?;
     if let Some(EndedRow { ended_ms, row, .. }) = found.last() {

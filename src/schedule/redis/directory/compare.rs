@@ -56,7 +56,7 @@ impl Drop for Comparing {
 }
 
 impl Directory {
-    /// Compares everything once, with such a rest between two steps.
+    /// Compares everything once, with this rest between two steps.
     ///
     /// # Errors
     /// As any call; what was repaired by then stays so.
@@ -102,9 +102,9 @@ impl Directory {
         part: &Partition,
         cursor: &str,
     ) -> Result<(String, usize), ScheduleError> {
-        let (next, stretch) = stretch(part, cursor).await?;
+        let (next, texts) = read_part(part, cursor).await?;
         let mut by_partition: BTreeMap<usize, Vec<(Key, Bytes)>> = BTreeMap::new();
-        for (key, text) in stretch {
+        for (key, text) in texts {
             let written = DirectoryEntry::parse(&text, partitions.len());
             let old_enough = part.context.clock.now_ms() - KEPT_MS;
             if let Some(written) = written.filter(|written| written.since_ms <= old_enough) {
@@ -171,7 +171,7 @@ impl Directory {
 type FieldsAndValues = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Keys of one part of the directory with what is written there, and where to go on (`0`: that was all).
-async fn stretch(
+async fn read_part(
     part: &Partition,
     cursor: &str,
 ) -> Result<(String, Vec<(Key, Bytes)>), ScheduleError> {
