@@ -1,4 +1,5 @@
--- Whoever holds a lease on a notification that somebody else had leased before raises this number first.
--- A change by hand names the number it was decided on, so one whose lease was lost changes nothing.
+-- The fence of a notification: a counter. A server that leases a notification whose earlier lease expired
+-- raises the fence first. A change by hand contains the fence on which it was decided, and is refused if
+-- the fence is different by then. So a server that has lost its lease changes nothing.
 
 ALTER TABLE statuses ADD COLUMN fence BIGINT NOT NULL DEFAULT 0;
