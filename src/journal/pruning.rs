@@ -12,7 +12,8 @@ pub struct Prune {
     pub payloads_before_ms: i64,
     /// Notifications that were delivered or cancelled before this instant, with their history.
     pub records_before_ms: i64,
-    /// Dead letters that died before this instant, with their history. `None` keeps dead letters for ever.
+    /// Notifications that became dead letters before this instant, with their history. `None` keeps dead letters
+    /// for ever.
     pub dead_before_ms: Option<i64>,
 }
 
@@ -48,7 +49,7 @@ pub(super) trait PruningStore: Send {
         limit: usize,
     ) -> Result<Vec<EndedRow>, Self::Error>;
 
-    /// The row numbers of dead letters that died before `before_ms`. None of them can be replayed before the
+    /// The row numbers of notifications that became dead letters before `before_ms`. None of them can be replayed before the
     /// transaction ends.
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Error>;
 

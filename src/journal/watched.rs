@@ -36,7 +36,8 @@ pub fn checked(result: &Result<(), JournalError>) -> CallResult {
 /// The result of a failed call for [`crate::health`].
 fn ended(error: &JournalError) -> CallResult {
     match error {
-        // One notification may be damaged, or a table that all notifications need. A check finds out which.
+        // One notification may be damaged, or a table that all notifications need. So this error does not tell
+        // whether the journal works for others.
         JournalError::Corrupt(_) | JournalError::Refused(_) => CallResult::Unreadable,
         JournalError::Unavailable(cause) => CallResult::Failed(cause.clone()),
     }
