@@ -1,7 +1,7 @@
 //! The effect of a recording, or of a change by hand, on a notification: the same for every journal.
 //!
-//! The functions are pure. A journal reads the notification in a transaction, calls one of them, and writes the
-//! result in the same transaction.
+//! The functions are pure. A journal reads the notification in a transaction, calls one of them, and writes
+//! the result in the same transaction.
 
 use super::{ChangeResult, Changing, Recorded, Recording};
 use crate::domain::attempt::Outcome;
@@ -121,8 +121,8 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     }
 }
 
-/// The reply to a recording whose attempt was kept before. Such a recording is sent again because the reply to
-/// the first one was lost.
+/// The reply to a recording whose attempt was kept before. Such a recording is sent again because the reply
+/// to the first one was lost.
 pub(super) fn reply_to_repeat(snapshot: &Snapshot, recording: &Recording) -> Recorded {
     let Recording {
         attempt, decision, ..

@@ -1,7 +1,7 @@
 //! The history of a notification: the lines that are written, and the lines that are shown.
 //!
-//! A history is shown with lines for the rebuilds of the schedule that began while the notification was pending.
-//! The functions are pure.
+//! A history is shown with lines for the rebuilds of the schedule that began while the notification was
+//! pending. The functions are pure.
 
 use super::effect::HistoryLine;
 use super::rows::{Released, StoredNotification};
@@ -19,8 +19,8 @@ pub(super) struct HistoryRow {
     pub(super) instance: Arc<str>,
 }
 
-/// The lines that a change by hand writes. If the change releases a notification that was set aside, the first
-/// line says that it was set aside.
+/// The lines that a change by hand writes. If the change releases a notification that was set aside, the
+/// first line says that it was set aside.
 pub(super) fn of_change(
     notification: i64,
     changing: &Changing,

@@ -8,8 +8,8 @@ use crate::domain::state::State;
 /// Maximum number of rows that are read for one page.
 pub(super) const MOST_SCANNED: usize = 50_000;
 
-/// The index that a list reads. `Ended` and `EndedOfState` are sorted by the end of the notification, the others
-/// by the instant of registration.
+/// The index that a list reads. `Ended` and `EndedOfState` are sorted by the end of the notification, the
+/// others by the instant of registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListIndex {
     Everything,

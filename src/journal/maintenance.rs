@@ -1,5 +1,5 @@
-//! The calls that maintenance makes to a journal: reading the notifications with which a schedule is loaded and
-//! compared, deleting old notifications, checks and audits.
+//! The calls that maintenance makes to a journal: reading the notifications with which a schedule is loaded
+//! and compared, deleting old notifications, checks and audits.
 
 use super::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, Noting, Pending, Prune, Pruned,
@@ -14,10 +14,10 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// The number of notifications that are pending and set aside, and the keys of at most `limit` of them.
     async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError>;
 
-    /// A page of the pending notifications that are not set aside, soonest due first: at most `limit`, after
-    /// `cursor`, whose instant is the due time. Also returns the cursor of the last row that was read. A page is
-    /// shorter if bodies are large, and empty if all rows of the page are set aside. Only a page without a
-    /// cursor is the last one.
+    /// A page of the pending notifications that are not set aside, soonest due first: at most `limit`,
+    /// after `cursor`, whose instant is the due time. Also returns the cursor of the last row that was
+    /// read. A page is shorter if bodies are large, and empty if all rows of the page are set aside. Only a
+    /// page without a cursor is the last one.
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
@@ -33,8 +33,8 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 
     /// The keys of the notifications that were changed by hand at or after `from_ms` and before `until_ms`,
-    /// oldest change first: at most `limit`, after `cursor`. A notification that was changed twice comes twice.
-    /// Only a page without a cursor is the last one.
+    /// oldest change first: at most `limit`, after `cursor`. A notification that was changed twice comes
+    /// twice. Only a page without a cursor is the last one.
     async fn changes(
         &self,
         from_ms: i64,
@@ -52,8 +52,8 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications.
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError>;
 
-    /// Asks for a maintenance duty, which only one instance has at a time. Returns `true` if this instance has
-    /// the duty for `ttl_ms` from now, `false` if another instance has it.
+    /// Asks for a maintenance duty, which only one instance has at a time. Returns `true` if this instance
+    /// has the duty for `ttl_ms` from now, `false` if another instance has it.
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError>;
 
     /// The value that [`Self::remember`] last stored under a name.

@@ -1,32 +1,32 @@
 //! The journal: the permanent record of every notification.
 //!
-//! Contains all SQL of the program. A journal keeps every accepted notification with its body, every attempt
-//! with the receiver's answer, and every transition with its time, its actor and the instance that made it.
-//! When a journal answers a write, the data is on disk. A journal gives no leases, but accepts a change by hand
-//! only with the token of a lease. It knows nothing of HTTP.
+//! Contains all SQL of the program. A journal keeps every accepted notification with its body, every
+//! attempt with the receiver's answer, and every transition with its time, its actor and the instance that
+//! made it. When a journal answers a write, the data is on disk. A journal gives no leases, but accepts a
+//! change by hand only with the token of a lease. It knows nothing of HTTP.
 //!
-//! Each database has a folder with its SQL. The files beside these folders contain the code that both databases
-//! use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
+//! Each database has a folder with its SQL. The files beside these folders contain the code that both
+//! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has three parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering, changing by
-//! hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping the schedule in agreement, checks,
-//! audits). [`Journal`] combines them.
+//! The trait has three parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! changing by hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping the schedule in
+//! agreement, checks, audits). [`Journal`] combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
 //! journal. One test suite (`tests/it/journal_contract`) checks this contract for every implementation:
 //!
 //! * A key is registered once. A second registration returns the existing notification and changes nothing.
-//! * The state of a notification that has ended changes only by a [`Change`](crate::domain::change::Change) by
-//!   hand. A recording that comes too late does not change the state. Its attempt is kept, since support staff
-//!   must see every attempt.
-//! * An attempt is kept once, even if it is recorded again because the first reply was lost. Two attempts of a
-//!   notification with the same series, number, start and outcome are the same attempt.
-//! * A batch is answered when all of it is kept. If the call fails, a part may have been kept. The call can be
-//!   repeated safely: that part is not written a second time.
-//! * If the journal refuses to record the outcome of a notification, the notification is set aside: it stays
-//!   pending, but no schedule is loaded with it. The mark is in a table of its own, so it can be written even
-//!   if the journal refuses writes to the notification's other rows. A change by hand releases the notification
-//!   in the same transaction, and adds to its history that it was set aside.
+//! * The state of a notification that has ended changes only by a [`Change`](crate::domain::change::Change)
+//!   by hand. A recording that comes too late does not change the state. Its attempt is kept, since support
+//!   staff must see every attempt.
+//! * An attempt is kept once, even if it is recorded again because the first reply was lost. Two attempts
+//!   of a notification with the same series, number, start and outcome are the same attempt.
+//! * A batch is answered when all of it is kept. If the call fails, a part may have been kept. The call can
+//!   be repeated safely: that part is not written a second time.
+//! * If the journal refuses to record the outcome of a notification, the notification is set aside: it
+//!   stays pending, but no schedule is loaded with it. The mark is in a table of its own, so it can be
+//!   written even if the journal refuses writes to the notification's other rows. A change by hand releases
+//!   the notification in the same transaction, and adds to its history that it was set aside.
 
 mod actor;
 mod change;

@@ -1,5 +1,5 @@
-//! Pruning: deleting old data. Which data may be deleted, what was deleted, and the steps that are the same for
-//! every database.
+//! Pruning: deleting old data. Which data may be deleted, what was deleted, and the steps that are the same
+//! for every database.
 
 use super::error::JournalError;
 use super::list::Cursor;
@@ -12,8 +12,8 @@ pub struct Prune {
     pub payloads_before_ms: i64,
     /// Notifications that were delivered or cancelled before this instant, with their history.
     pub records_before_ms: i64,
-    /// Notifications that became dead letters before this instant, with their history. `None` keeps dead letters
-    /// for ever.
+    /// Notifications that became dead letters before this instant, with their history. `None` keeps dead
+    /// letters for ever.
     pub dead_before_ms: Option<i64>,
 }
 
@@ -40,8 +40,8 @@ pub(super) trait PruningStore: Send {
     /// Stores a value under a name.
     async fn remember(&mut self, name: &str, value: &str) -> Result<(), Self::Error>;
 
-    /// The next notifications that ended before `before_ms`, in the order of their ends: at most `limit`, after
-    /// the cursor.
+    /// The next notifications that ended before `before_ms`, in the order of their ends: at most `limit`,
+    /// after the cursor.
     async fn ended(
         &mut self,
         after: Cursor,
@@ -49,8 +49,8 @@ pub(super) trait PruningStore: Send {
         limit: usize,
     ) -> Result<Vec<EndedRow>, Self::Error>;
 
-    /// The row numbers of notifications that became dead letters before `before_ms`. None of them can be replayed before the
-    /// transaction ends.
+    /// The row numbers of notifications that became dead letters before `before_ms`. None of them can be
+    /// replayed before the transaction ends.
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Error>;
 
     /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
@@ -103,10 +103,10 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     })
 }
 
-/// The row numbers of the next notifications that were delivered or cancelled before `before_ms`, and whether
-/// there may be more of them. Continues after the position that is stored under `name`, so no row is read twice.
-/// A notification that ends later is behind that position, so none is missed. This is also true for a dead
-/// letter that is discarded later, since discarding sets its end again.
+/// The row numbers of the next notifications that were delivered or cancelled before `before_ms`, and
+/// whether there may be more of them. Continues after the position that is stored under `name`, so no row
+/// is read twice. A notification that ends later is behind that position, so none is missed. This is also
+/// true for a dead letter that is discarded later, since discarding sets its end again.
 async fn ended<S: PruningStore + ?Sized>(
     store: &mut S,
     name: &str,
@@ -118,8 +118,9 @@ async fn ended<S: PruningStore + ?Sized>(
             at_ms: i64::MIN,
             row: i64::MIN,
         },
-        Some(text) => read_cursor(&text)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is not a valid position of pruning")))?,
+        Some(text) => read_cursor(&text).ok_or_else(|| {
+            JournalError::Corrupt(format!("`{text}` is not a valid position of pruning"))
+        })?,
     };
     let found = store.ended(after, before_ms, limit).await?;
     if let Some(EndedRow { ended_ms, row, .. }) = found.last() {

@@ -12,31 +12,31 @@ pub const MOST_ATTEMPTS_SHOWN: usize = 500;
 /// The part of a [`super::Journal`] that answers look-ups.
 #[async_trait]
 pub trait JournalReads: Send + Sync + 'static {
-    /// The id of this journal, made when the journal was created. A schedule in Redis stores the id, and refuses
-    /// a server that has another journal.
+    /// The id of this journal, made when the journal was created. A schedule in Redis stores the id, and
+    /// refuses a server that has another journal.
     fn id(&self) -> &str;
 
     /// One notification with its last [`MOST_ATTEMPTS_SHOWN`] attempts, oldest first.
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
-    /// The notifications of these keys, in the order of the keys and without attempts. `None` for a key that the
-    /// journal does not have.
+    /// The notifications of these keys, in the order of the keys and without attempts. `None` for a key
+    /// that the journal does not have.
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
 
     /// The history of one notification, oldest line first: its own last
-    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN) lines. Added are `restored` lines for rebuilds
-    /// of the schedule that began while the notification was pending.
+    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN) lines. Added are `restored` lines for
+    /// rebuilds of the schedule that began while the notification was pending.
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
 
     /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
 
-    /// The bodies of these notifications, in the order of the keys. `None` for a body that the journal does not
-    /// have. The caller limits the total size of the bodies.
+    /// The bodies of these notifications, in the order of the keys. `None` for a body that the journal does
+    /// not have. The caller limits the total size of the bodies.
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError>;
 
-    /// A page of a list. If few notifications pass the filter, a page can be short or even empty although there
-    /// are more; it has a cursor then.
+    /// A page of a list. If few notifications pass the filter, a page can be short or even empty although
+    /// there are more; it has a cursor then.
     async fn list(
         &self,
         filter: &Filter,

@@ -1,8 +1,8 @@
 //! Group commit: many callers share one transaction.
 //!
-//! Registrations and recordings come one by one from hundreds of tasks, and each commit costs a disk flush. The
-//! recorder passes them to the journal in batches, which are larger under load. No request waits for a timer
-//! (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way.
+//! Registrations and recordings come one by one from hundreds of tasks, and each commit costs a disk flush.
+//! The recorder passes them to the journal in batches, which are larger under load. No request waits for a
+//! timer (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way.
 
 use super::{Journal, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::batch::{BatchLimits, Batcher};
@@ -33,8 +33,8 @@ const LOOK_UPS: BatchLimits = BatchLimits {
 
 /// A journal whose writes and look-ups of single notifications are grouped into batches.
 ///
-/// If a batch fails, each of its requests gets the same error. [`JournalError::Corrupt`] is an exception: then
-/// each request of the batch is executed alone and gets its own result.
+/// If a batch fails, each of its requests gets the same error. [`JournalError::Corrupt`] is an exception:
+/// then each request of the batch is executed alone and gets its own result.
 pub struct Recorder {
     journal: Arc<dyn Journal>,
     registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,
@@ -161,8 +161,8 @@ async fn execute<One, Reply>(
     replies
 }
 
-/// Whether one of several requests cannot be read or stored. Then the requests are executed one by one, so that
-/// the others do not fail with it.
+/// Whether one of several requests cannot be read or stored. Then the requests are executed one by one, so
+/// that the others do not fail with it.
 fn has_corrupt_item<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
     many > 1 && matches!(all, Err(JournalError::Corrupt(_)))
 }

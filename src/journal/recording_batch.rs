@@ -1,5 +1,5 @@
-//! Applies a batch of recordings in memory, and collects the rows to write: attempts, changed notifications and
-//! lines of history. Pure: a journal reads the notifications, calls this code, and writes the rows.
+//! Applies a batch of recordings in memory, and collects the rows to write: attempts, changed notifications
+//! and lines of history. Pure: a journal reads the notifications, calls this code, and writes the rows.
 
 use super::effect::{self, Effect, Status};
 use super::history::HistoryRow;

@@ -1,5 +1,5 @@
-//! Reads rows of both databases into domain types. Each database has its own statements, which must select the
-//! columns in the order in which they are read here.
+//! Reads rows of both databases into domain types. Each database has its own statements, which must select
+//! the columns in the order in which they are read here.
 
 use super::pending::PendingBodies;
 use super::sql_values::NO_HEADERS;
@@ -147,8 +147,8 @@ where
         Ok(StoredNotification { row_id, snapshot })
     }
 
-    /// Reads rows with the columns of a notification, then `at_ms, reason` of its row in `set_aside`. Both are
-    /// null if there is no such row.
+    /// Reads rows with the columns of a notification, then `at_ms, reason` of its row in `set_aside`. Both
+    /// are null if there is no such row.
     pub(super) fn by_key(
         rows: &'row [R],
     ) -> Result<HashMap<Key, StoredNotification>, JournalError> {
@@ -306,8 +306,8 @@ where
         Ok(counts)
     }
 
-    /// Adds the notifications that have a fault, from rows of `topic, id, total`. Each row has the same total: the
-    /// number of notifications with this fault.
+    /// Adds the notifications that have a fault, from rows of `topic, id, total`. Each row has the same
+    /// total: the number of notifications with this fault.
     pub(super) fn faults(
         rows: &'row [R],
         fault: Fault,
@@ -327,8 +327,8 @@ where
         Ok(())
     }
 
-    /// Reads rows of `at_ms, row_id, topic, id`: a page of at most `limit` changes by hand. A page with fewer rows
-    /// is the last one, and gets no cursor.
+    /// Reads rows of `at_ms, row_id, topic, id`: a page of at most `limit` changes by hand. A page with
+    /// fewer rows is the last one, and gets no cursor.
     pub(super) fn changes(
         rows: &'row [R],
         limit: usize,

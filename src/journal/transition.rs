@@ -1,4 +1,5 @@
-//! The lines of histories: those that are shown, and those that are added without a change of the notification.
+//! The lines of histories: those that are shown, and those that are added without a change of the
+//! notification.
 
 use super::actor::Actor;
 use crate::domain::key::Key;

@@ -1,4 +1,5 @@
-//! A journal that reports the result of each call to [`crate::health`]. It does not change requests or answers.
+//! A journal that reports the result of each call to [`crate::health`]. It does not change requests or
+//! answers.
 
 use super::decorator::{JournalCall, JournalDecorator};
 use super::{Journal, JournalError};
@@ -36,8 +37,8 @@ pub fn checked(result: &Result<(), JournalError>) -> CallResult {
 /// The result of a failed call for [`crate::health`].
 fn ended(error: &JournalError) -> CallResult {
     match error {
-        // One notification may be damaged, or a table that all notifications need. So this error does not tell
-        // whether the journal works for others.
+        // One notification may be damaged, or a table that all notifications need. So this error does not
+        // tell whether the journal works for others.
         JournalError::Corrupt(_) | JournalError::Refused(_) => CallResult::Unreadable,
         JournalError::Unavailable(cause) => CallResult::Failed(cause.clone()),
     }

@@ -18,9 +18,9 @@ pub trait JournalWrites: Send + Sync + 'static {
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
     /// Raises the fence of a notification if it is pending. From now on, changes that were decided under an
-    /// earlier lease are refused. Returns the notification without its attempts, `None` if the journal does not
-    /// have it. A server that leases a notification whose earlier lease has expired makes this call before
-    /// everything else.
+    /// earlier lease are refused. Returns the notification without its attempts, `None` if the journal does
+    /// not have it. A server that leases a notification whose earlier lease has expired makes this call
+    /// before everything else.
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
     /// Applies a change by hand, if the notification still has the fence on which the change was decided.

@@ -1,5 +1,5 @@
-//! One statement that records the usual attempts of a batch: those whose notifications still have the progress
-//! that they had before the attempt.
+//! One statement that records the usual attempts of a batch: those whose notifications still have the
+//! progress that they had before the attempt.
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::statements::{each, indexes_from, integer, storable};
@@ -11,13 +11,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Updates the status of each notification that still has the expected progress, and inserts its attempt.
-/// Returns the indexes in the batch of these notifications. Rows are locked in the order of their numbers. The
-/// columns that are the same for a whole series (its number, its first due time, its deadline) are not written.
+/// Returns the indexes in the batch of these notifications. Rows are locked in the order of their numbers.
+/// The columns that are the same for a whole series (its number, its first due time, its deadline) are not
+/// written.
 ///
-/// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are found
-/// with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one plan, even
-/// if its statistics are old. If another session updates a row meanwhile, PostgreSQL checks the conditions again
-/// with the new values.
+/// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
+/// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one
+/// plan, even if its statistics are old. If another session updates a row meanwhile, PostgreSQL checks the
+/// conditions again with the new values.
 const ADVANCE: &str = "
     WITH given AS MATERIALIZED (
         SELECT g.*, n.row_id, s.tuple
@@ -82,8 +83,9 @@ pub(super) struct ExpectedAdvance<'batch> {
 }
 
 impl<'batch> ExpectedAdvance<'batch> {
-    /// The recordings of a batch that change the status of a notification with the expected progress. If a batch
-    /// has several recordings for one notification, only the first is returned: the others depend on its result.
+    /// The recordings of a batch that change the status of a notification with the expected progress. If a
+    /// batch has several recordings for one notification, only the first is returned: the others depend on
+    /// its result.
     pub(super) fn all_of(batch: &'batch [Recording]) -> Vec<Self> {
         let mut seen = HashSet::with_capacity(batch.len());
         let firsts = (0..)
@@ -116,8 +118,8 @@ impl<'batch> ExpectedAdvance<'batch> {
     }
 }
 
-/// Records the attempts whose notifications have the expected progress. Returns the indexes in the batch of these
-/// recordings.
+/// Records the attempts whose notifications have the expected progress. Returns the indexes in the batch of
+/// these recordings.
 pub(super) async fn advance(
     connection: &mut PgConnection,
     rows: &[ExpectedAdvance<'_>],
@@ -154,8 +156,8 @@ pub(super) async fn advance(
         .await;
     match advanced {
         Ok(advanced) => Ok(indexes_from(advanced.unwrap_or_default()).collect()),
-        // The journal has one of these attempts already. PostgreSQL has then executed nothing of the statement,
-        // so no recording is done yet.
+        // The journal has one of these attempts already. PostgreSQL has then executed nothing of the
+        // statement, so no recording is done yet.
         Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }

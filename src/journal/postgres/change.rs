@@ -52,7 +52,8 @@ impl PostgresCall for ApplyChange<'_> {
     }
 }
 
-/// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does no harm.
+/// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does
+/// no harm.
 pub(super) struct RaiseFence<'call>(pub(super) &'call Key);
 
 #[async_trait]

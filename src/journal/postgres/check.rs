@@ -1,8 +1,9 @@
 //! The check of a journal: registers a notification, records an attempt, and rolls both back.
 //!
-//! The check fails for the same reasons as real calls: a table that is locked against writes, a trigger or a
-//! constraint that refuses the write, missing rights, a read-only database, a full disk. `VACUUM`, `ANALYZE` and
-//! `CREATE INDEX CONCURRENTLY` do not lock tables against writes, so the check succeeds while they run.
+//! The check fails for the same reasons as real calls: a table that is locked against writes, a trigger or
+//! a constraint that refuses the write, missing rights, a read-only database, a full disk. `VACUUM`,
+//! `ANALYZE` and `CREATE INDEX CONCURRENTLY` do not lock tables against writes, so the check succeeds while
+//! they run.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -15,8 +16,8 @@ use sqlx::{Connection as _, Executor as _};
 use std::slice::from_ref;
 use std::sync::Arc;
 
-/// How long the check waits for a lock. This is shorter than the time limit of [`crate::health`] for a check, so
-/// that the error names the lock. It is long enough for a quick change of a table to end.
+/// How long the check waits for a lock. This is shorter than the time limit of [`crate::health`] for a
+/// check, so that the error names the lock. It is long enough for a quick change of a table to end.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 1000";
 
 /// See [`crate::journal::JournalMaintenance::check`].

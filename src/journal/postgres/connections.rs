@@ -1,14 +1,15 @@
 //! The connections to the server, and what happens when they break.
 //!
-//! A call takes a connection for itself, and puts it back only if the call succeeds. If the call fails, exceeds
-//! its time limit or is dropped by its caller, the connection is closed. So no idle connection is inside a
-//! transaction or in the middle of a reply. Connections are not tested before use, since a test would cost every
-//! call a round trip. If a call finds its connection broken, all idle connections are closed, because they are
-//! probably broken too, and the call is made once more over a new connection.
+//! A call takes a connection for itself, and puts it back only if the call succeeds. If the call fails,
+//! exceeds its time limit or is dropped by its caller, the connection is closed. So no idle connection is
+//! inside a transaction or in the middle of a reply. Connections are not tested before use, since a test
+//! would cost every call a round trip. If a call finds its connection broken, all idle connections are
+//! closed, because they are probably broken too, and the call is made once more over a new connection.
 //!
-//! Every wait has a limit. A call that exceeds its limit counts as failed, but the server may still execute it,
-//! until the server's own limits for statements and locks. So it is not known whether a call without a reply was
-//! executed. Registering and recording can be repeated, with the same result: the contract of a journal says so.
+//! Every wait has a limit. A call that exceeds its limit counts as failed, but the server may still execute
+//! it, until the server's own limits for statements and locks. So it is not known whether a call without a
+//! reply was executed. Registering and recording can be repeated, with the same result: the contract of a
+//! journal says so.
 
 use super::error::PostgresFailure;
 use super::session::{LONGEST_CONNECTING, connect};
@@ -24,8 +25,8 @@ use tokio::time::timeout;
 /// Maximum number of connections that write at a time: one for a batch of registrations, one for a batch of
 /// recordings, the others for changes by hand and maintenance.
 const WRITERS: usize = 4;
-/// Maximum number of connections that read at a time. Writes have connections of their own, so slow lists do not
-/// delay the recording of attempts.
+/// Maximum number of connections that read at a time. Writes have connections of their own, so slow lists
+/// do not delay the recording of attempts.
 const READERS: usize = 4;
 /// How long a call waits until earlier calls have ended.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
@@ -64,7 +65,8 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct IdleConnections {
     connections: Vec<PooledConnection>,
-    /// How often connections were found broken. A connection that was taken before the last time is not put back.
+    /// How often connections were found broken. A connection that was taken before the last time is not put
+    /// back.
     breaks: u64,
     last_write_failed: bool,
     closed: bool,
@@ -190,8 +192,8 @@ impl Connections {
         }
     }
 
-    /// Takes an idle connection, or opens a new one. Also returns the number of breaks so far, and whether the
-    /// connection is new.
+    /// Takes an idle connection, or opens a new one. Also returns the number of breaks so far, and whether
+    /// the connection is new.
     async fn take_connection(&self) -> Result<(PooledConnection, u64, bool), JournalError> {
         let (taken, breaks) = {
             let mut idle = self.lock();

@@ -3,9 +3,10 @@
 //! Codes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>. The first two characters are the
 //! class.
 //!
-//! If the recording of an outcome fails with [`JournalError::Corrupt`], the notification is set aside. So this
-//! error is only used for failures that may concern a single notification. A missing table or column concerns
-//! all notifications. It is [`JournalError::Unavailable`], and callers try again until it is repaired.
+//! If the recording of an outcome fails with [`JournalError::Corrupt`], the notification is set aside. So
+//! this error is only used for failures that may concern a single notification. A missing table or column
+//! concerns all notifications. It is [`JournalError::Unavailable`], and callers try again until it is
+//! repaired.
 
 use crate::journal::JournalError;
 
@@ -17,19 +18,19 @@ pub(super) const UNIQUE_VIOLATION: &str = "23505";
 /// Why a call failed. The variant tells whether the call can be made again.
 #[derive(Debug)]
 pub(in crate::journal) enum PostgresFailure {
-    /// The connection broke, or the server is starting up or shutting down. It is not known whether the call was
-    /// executed. Other connections are probably broken too.
+    /// The connection broke, or the server is starting up or shutting down. It is not known whether the
+    /// call was executed. Other connections are probably broken too.
     Lost(String),
-    /// A conflict with another session: a deadlock, or a key that the other session has just inserted. Nothing of
-    /// the transaction was kept. The next try sees the rows of the other session.
+    /// A conflict with another session: a deadlock, or a key that the other session has just inserted.
+    /// Nothing of the transaction was kept. The next try sees the rows of the other session.
     Conflict(String),
     /// A failure for which another try at once is of no use.
     Final(JournalError),
 }
 
 impl PostgresFailure {
-    /// Prevents a second try after the connection was lost. For a call that may have been executed, and must not
-    /// be executed twice.
+    /// Prevents a second try after the connection was lost. For a call that may have been executed, and
+    /// must not be executed twice.
     pub(super) fn in_doubt(self) -> Self {
         match self {
             Self::Lost(cause) => Self::Final(JournalError::Unavailable(cause)),
@@ -92,9 +93,9 @@ fn of_code(code: &str, cause: String) -> PostgresFailure {
         ("22" | "23", _) | (_, "XX001" | "XX002") => {
             PostgresFailure::Final(JournalError::Corrupt(cause))
         }
-        // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a time-out for a
-        // lock or a statement (55P03, 57014), no permission, wrong password, an unknown table or column (42P01,
-        // 42703). These may pass, or an administrator may repair them.
+        // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a time-out for
+        // a lock or a statement (55P03, 57014), no permission, wrong password, an unknown table or column
+        // (42P01, 42703). These may pass, or an administrator may repair them.
         _ => PostgresFailure::Final(JournalError::Unavailable(cause)),
     }
 }

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
 
-/// Settings of a transaction that reads everything. Other sessions must use indexes; here they are of no use.
+/// Settings of a transaction that reads all rows. It may read whole tables, while all other statements must
+/// use indexes (`session.rs`).
 const READ_EVERYTHING: &str = "
     SET LOCAL statement_timeout = 0;
     SET LOCAL enable_seqscan = on;
@@ -114,7 +115,9 @@ impl PostgresCall for ReadCounts {
         let mut fields = Fields::of(&found);
         let mut next = || -> Result<u64, JournalError> {
             let many: i64 = fields.take()?;
-            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a counter is {many}")))
+            u64::try_from(many).map_err(|_| {
+                JournalError::Corrupt(format!("a counter has the negative value {many}"))
+            })
         };
         Ok(JournalCounts {
             registered: next()?,

@@ -1,11 +1,12 @@
 //! Lists: reads one page of a list.
 //!
-//! A page is a range of one index, which begins at the newest end or at the cursor. Rows before the page are not
-//! read, and no rows are sorted. So a page at the end of a list costs the same as one at its beginning.
+//! A page is a range of one index, which begins at the newest end or at the cursor. Rows before the page
+//! are not read, and no rows are sorted. So a page at the end of a list costs the same as one at its
+//! beginning.
 //!
-//! Conditions that the index does not cover are checked row by row. After a limited number of rows the page ends,
-//! even if it is short, and has a cursor. So a filter that few notifications pass cannot occupy a connection
-//! for long.
+//! Conditions that the index does not cover are checked row by row. After a limited number of rows the page
+//! ends, even if it is short, and has a cursor. So a filter that few notifications pass cannot occupy a
+//! connection for long.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -95,9 +96,9 @@ fn range_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange 
     ListRange::of(filter, cursor, first, place)
 }
 
-/// The statement that reads a page. Conditions beyond the index have the same text for all filters, because a
-/// connection keeps a limited number of prepared statements. The joins fix the order of the tables, and the rows
-/// have the order of the index, so PostgreSQL need not sort.
+/// The statement that reads a page. Conditions beyond the index have the same text for all filters, because
+/// a connection keeps a limited number of prepared statements. The joins fix the order of the tables, and
+/// the rows have the order of the index, so PostgreSQL need not sort.
 fn page_sql(plan: &ListPlan<'_>) -> String {
     let (driver, other) = if is_of_notifications(plan) {
         let other = "(SELECT * FROM statuses WHERE notification = n.row_id OFFSET 0) AS s";
@@ -149,8 +150,9 @@ fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
     }
 }
 
-/// The condition that a row is in the range, and the order of the rows. Some indexes are partial. PostgreSQL uses
-/// a partial index only if its condition is repeated in the statement, so it is repeated here.
+/// The condition that a row is in the range, and the order of the rows. Some indexes are partial.
+/// PostgreSQL uses a partial index only if its condition is repeated in the statement, so it is repeated
+/// here.
 fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     // The lane or the topic is compared together with the row number, and is a part of the order. So only one
     // index has this order, and PostgreSQL cannot choose another.
@@ -180,8 +182,8 @@ fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     }
 }
 
-/// Binds the ten values that a statement may use. The text of the statement consists of constants; values from
-/// outside are only bound.
+/// Binds the ten values that a statement may use. The text of the statement consists of constants; values
+/// from outside are only bound.
 fn query(
     sql: String,
     plan: &ListPlan<'_>,

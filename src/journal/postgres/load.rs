@@ -23,7 +23,8 @@ macro_rules! stored_columns {
          s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence"
     };
 }
-/// The columns that [`Fields::pending`] reads in addition. `$payload` is the name of the table with the payload.
+/// The columns that [`Fields::pending`] reads in addition. `$payload` is the name of the table with the
+/// payload.
 macro_rules! payload_columns {
     ($payload:literal) => {
         concat!(
@@ -35,9 +36,9 @@ macro_rules! payload_columns {
         )
     };
 }
-/// The notification with this row number, as a table called `n`. The condition is written in this indirect way,
-/// so that PostgreSQL can use only the primary key. While it believes that the table is small, it might otherwise
-/// use any index that contains the row number.
+/// The notification with this row number, as a table called `n`. The condition is written in this indirect
+/// way, so that PostgreSQL can use only the primary key. While it believes that the table is small, it
+/// might otherwise use any index that contains the row number.
 macro_rules! notification_of {
     ($row_id:literal) => {
         concat!(
@@ -69,8 +70,8 @@ const LOAD: &str = concat!(
      ) AS a ON TRUE"
 );
 
-/// Locks the rows in the order of their numbers. All calls that lock several rows use this order, so that there
-/// are no deadlocks.
+/// Locks the rows in the order of their numbers. All calls that lock several rows use this order, so that
+/// there are no deadlocks.
 const LOCK: &str = concat!(
     "WITH wanted AS MATERIALIZED (
         SELECT n.*

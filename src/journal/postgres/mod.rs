@@ -1,9 +1,9 @@
 //! The journal in a PostgreSQL database: for production, and for several servers at once.
 //!
-//! A batch of registrations is one statement and one round trip. A usual batch of recordings is too: nearly all
-//! notifications still have the progress that they had before the attempt. When a write is answered, it is on the
-//! server's disk. The database decides between instances: a unique index decides which instance registers a key,
-//! and row locks decide which instance changes a notification first.
+//! A batch of registrations is one statement and one round trip. A usual batch of recordings is too: nearly
+//! all notifications still have the progress that they had before the attempt. When a write is answered, it
+//! is on the server's disk. The database decides between instances: a unique index decides which instance
+//! registers a key, and row locks decide which instance changes a notification first.
 //!
 //! When a connection breaks, a call may be made twice. Registering and recording can be repeated. A change by
 //! hand is not repeated after its commit was sent.

@@ -1,4 +1,4 @@
-//! Look-ups of single notifications.
+//! Look-ups of notifications by their keys. Lists are in a file of their own.
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
@@ -56,7 +56,7 @@ impl JournalReads for SqliteJournal {
     }
 }
 
-/// One notification with its attempts, both as of the same instant.
+/// One notification with its attempts, all as of the same instant.
 pub(super) async fn find(
     readers: &SqlitePool,
     key: &Key,
@@ -84,7 +84,7 @@ pub(super) async fn find(
     }))
 }
 
-/// How these stand, in order.
+/// The notifications of these keys, in the order of the keys.
 pub(super) async fn snapshots(
     readers: &SqlitePool,
     keys: &[Key],
