@@ -1,8 +1,8 @@
 -- The tables of the journal. Instants are in milliseconds since 1970, UTC. States, causes and outcomes have
 -- the same names as in the API. Texts are compared byte by byte, so the database's locale has no effect.
 --
--- A notification has one row in each of three tables, which are written at different rates:
--- `notifications` once, `statuses` at every attempt, `payloads` once, and its rows are deleted early. There
+-- A notification has one row in each of three tables. The row in `notifications` is written once. The row in
+-- `statuses` is rewritten at every attempt. The row in `payloads` is written once and deleted early. There
 -- are no foreign keys: only this program writes here, and each check would cost a look-up per row.
 
 CREATE TABLE meta (
@@ -10,7 +10,7 @@ CREATE TABLE meta (
     value TEXT NOT NULL
 );
 
--- The source of the lower 21 bits of row numbers.
+-- The sequence that gives the lower 21 bits of row numbers.
 CREATE SEQUENCE arrivals;
 
 -- The columns that never change. The indexes for lists are here. A row number consists of the instant of
@@ -63,8 +63,9 @@ CREATE TABLE statuses (
         ELSE FALSE
     END)
 ) WITH (
-    -- Every row is rewritten at least once, most of them soon after they were inserted. By default,
-    -- autovacuum would start only when dead rows are a fifth of the table.
+    -- Every row is rewritten at least once, most rows soon after they were inserted. So pages keep room for
+    -- new versions of rows, and autovacuum starts earlier than by default (a fifth of the table is dead
+    -- rows).
     fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05
 );
 -- Few notifications are scheduled, dead or cancelled, so each of these states has its own indexes. Nearly
@@ -84,7 +85,7 @@ CREATE TABLE payloads (
     headers      TEXT NOT NULL,
     body         BYTEA NOT NULL
 );
--- Bodies are not compressed: that would take longer than all other steps of an insertion.
+-- Bodies are not compressed: compression would take longer than all other steps of an insertion.
 ALTER TABLE payloads ALTER COLUMN body SET STORAGE EXTERNAL;
 
 -- Two recordings with the same primary key are the same attempt. `row_id` gives the order of attempts.

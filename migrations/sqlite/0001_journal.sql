@@ -39,7 +39,8 @@ CREATE TABLE notifications (
     CHECK (state = 'dead' OR cause IS NULL)
 ) STRICT;
 
--- SQLite adds the row number to the end of every index. It orders rows that have the same instant.
+-- SQLite adds the row number to the end of every index. The row number orders rows with the same instant.
+--
 -- Few notifications are scheduled, dead or cancelled, so each of these states has its own indexes. Nearly
 -- all notifications are delivered, so they are found with the indexes over all rows.
 CREATE INDEX pending ON notifications (next_due_ms) WHERE state = 'scheduled';
@@ -54,8 +55,8 @@ CREATE INDEX ended_dead ON notifications (ended_ms) WHERE state = 'dead';
 CREATE INDEX ended_cancelled ON notifications (ended_ms) WHERE state = 'cancelled';
 
 -- Headers and bodies, which only deliveries and rebuilds of the schedule need. A body over about 4 KB is
--- stored in pages of its own, linked to its row. Because bodies have their own table, no other call reads
--- past these pages, and old bodies are deleted without a change to the history.
+-- stored in pages of its own, linked to its row. Because bodies have their own table, other calls do not
+-- read these pages, and old bodies can be deleted without a change to the history.
 CREATE TABLE payloads (
     notification INTEGER PRIMARY KEY REFERENCES notifications (row_id) ON DELETE CASCADE,
     headers      TEXT NOT NULL,

@@ -24,7 +24,7 @@ pub(super) const PADDING_BYTES: usize = 256 * 1024;
 /// The HTTP status by which a receiver asks never to be called again. The notification becomes a dead letter,
 /// so the check writes to every table that registering and recording use.
 const GONE: u16 = 410;
-/// A due time in the year 5138, later than all others, in milliseconds since 1970.
+/// A due time in the year 5138, in milliseconds since 1970. No real notification is due so late.
 const FAR_MS: i64 = 100_000_000_000_000;
 
 /// A registration and the recording of its only attempt.

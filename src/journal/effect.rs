@@ -17,7 +17,7 @@ pub(super) struct HistoryLine {
     pub(super) detail: String,
 }
 
-/// What a recording changes of the notification. The attempt is kept in each of these cases.
+/// What a recording changes in the notification. The attempt is kept in each of these cases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Nothing: an interrupted attempt does not count as a step of the ladder.
@@ -92,8 +92,8 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     if attempt.answer.outcome == Outcome::Interrupted {
         return Effect::Unchanged;
     }
-    // A delivery is applied even if other attempts were recorded meanwhile. Those attempts must remain in the
-    // numbers.
+    // A delivery is applied even if other attempts were recorded meanwhile. The numbers of attempts and steps
+    // must not become smaller then.
     let progress = Progress {
         attempts: decision.progress.attempts.max(current.attempts),
         step: decision.progress.step.max(current.step),

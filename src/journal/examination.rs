@@ -7,13 +7,13 @@ use crate::domain::key::Key;
 pub struct JournalCounts {
     /// All notifications that were registered and not pruned since.
     pub registered: u64,
-    /// Pending.
+    /// Pending notifications.
     pub scheduled: u64,
-    /// Acknowledged by the receiver.
+    /// Notifications that the receiver has acknowledged.
     pub delivered: u64,
     /// Dead letters.
     pub dead: u64,
-    /// Cancelled while pending, or discarded as dead letters.
+    /// Notifications that were cancelled, and dead letters that were discarded.
     pub cancelled: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct Examined {
     pub faulty: u64,
 }
 
-/// A fault of a notification that is visible in the journal alone.
+/// A fault of a notification that can be found in the journal alone, without the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The notification is pending, but the journal does not have its body.

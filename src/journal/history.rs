@@ -48,7 +48,7 @@ pub(super) fn of_change(
     released.into_iter().chain([change]).collect()
 }
 
-/// The lines that notes write. Notes for keys that are not in `known` are left out.
+/// The history lines of these notes. Notes for keys that are not in `known` are left out.
 pub(super) fn of_notes(
     notes: &[Noting],
     known: &HashMap<Key, StoredNotification>,

@@ -14,10 +14,11 @@ pub struct Filter {
     pub lane: Option<String>,
     /// Only dead letters with this cause.
     pub cause: Option<Cause>,
-    /// Only notifications that were registered at or after this instant, in milliseconds since 1970; with
-    /// [`Order::Ended`], that ended then.
+    /// Only notifications that were registered at or after this instant, in milliseconds since 1970. With
+    /// [`Order::Ended`], the end of the notification is compared instead.
     pub from_ms: Option<i64>,
-    /// Only notifications that were registered (or ended) before this instant.
+    /// Only notifications that were registered before this instant. With [`Order::Ended`], the end of the
+    /// notification is compared instead.
     pub to_ms: Option<i64>,
 }
 
@@ -30,7 +31,7 @@ pub enum Order {
     Ended,
 }
 
-/// A place in a list: directly after a row, which is given by its sorting instant and its number.
+/// A place in a list: directly after the row that has this sorting instant and this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cursor {
     /// The sorting instant of the row, in milliseconds since 1970.

@@ -59,7 +59,7 @@ pub trait JournalMaintenance: Send + Sync + 'static {
     /// The value that [`Self::remember`] last stored under a name.
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError>;
 
-    /// Stores a small value under a name. Maintenance stores its positions so.
+    /// Stores a small value under a name, such as the position that pruning has reached.
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError>;
 
     /// The numbers of notifications by state.

@@ -10,7 +10,7 @@
 //!
 //! The trait has three parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
 //! changing by hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping the schedule in
-//! agreement, checks, audits). [`Journal`] combines them.
+//! agreement with the journal, checks, audits). [`Journal`] combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
 //! journal. One test suite (`tests/it/journal_contract`) checks this contract for every implementation:

@@ -1,5 +1,5 @@
-//! Pruning: deleting old data. Which data may be deleted, what was deleted, and the steps that are the same
-//! for every database.
+//! Pruning deletes old data. This file contains the limits, the result, and the steps that are the same for
+//! every database.
 
 use super::error::JournalError;
 use super::list::Cursor;
@@ -28,7 +28,7 @@ pub struct Pruned {
     pub more: bool,
 }
 
-/// The statements of a step of pruning, which each database implements. A step is one transaction.
+/// The database calls of one step of pruning. Each database implements them. A step is one transaction.
 #[async_trait]
 pub(super) trait PruningStore: Send {
     /// The error of a statement that failed.

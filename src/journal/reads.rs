@@ -23,9 +23,9 @@ pub trait JournalReads: Send + Sync + 'static {
     /// that the journal does not have.
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
 
-    /// The history of one notification, oldest line first: its own last
-    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN) lines. Added are `restored` lines for
-    /// rebuilds of the schedule that began while the notification was pending.
+    /// The history of one notification, oldest line first: the last
+    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN) lines of the notification, and a line
+    /// `restored` for each later rebuild of the schedule that began while the notification was pending.
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
 
     /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.

@@ -34,7 +34,8 @@ const LOOK_UPS: BatchLimits = BatchLimits {
 /// A journal whose writes and look-ups of single notifications are grouped into batches.
 ///
 /// If a batch fails, each of its requests gets the same error. [`JournalError::Corrupt`] is an exception:
-/// then each request of the batch is executed alone and gets its own result.
+/// then each request of the batch is executed alone and gets its own result. A request that waits too long
+/// for its batch fails with [`JournalError::Unavailable`].
 pub struct Recorder {
     journal: Arc<dyn Journal>,
     registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,

@@ -14,8 +14,8 @@ pub struct Recording {
     /// The attempt, with the receiver's answer.
     pub attempt: Attempt,
     /// The progress of the notification before the attempt. The decision is applied only if the notification
-    /// still has this progress. A delivery is also applied if only the series is still the same and the
-    /// notification is pending.
+    /// still has this progress. A delivery is applied if the notification is still pending in the same
+    /// series.
     pub before: Progress,
     /// The state and the progress that follow. An interrupted attempt changes neither.
     pub decision: Decision,

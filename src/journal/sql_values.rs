@@ -18,7 +18,7 @@ pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
 }
 
 /// The body of a notification that is being registered. Such a notification was just accepted, or comes
-/// from a schedule that is shared. Its body is in memory in both cases.
+/// from a schedule and its body was found to be in memory.
 pub(super) fn body_of(notification: &Notification) -> &Bytes {
     let body = notification.body.here();
     body.expect("invariant: a notification to be registered has its body in memory")

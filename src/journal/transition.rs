@@ -4,8 +4,8 @@
 use super::actor::Actor;
 use crate::domain::key::Key;
 
-/// Maximum number of its own lines that are read for the history of one notification. A notification can be
-/// replayed any number of times, so its history has no bound.
+/// Maximum number of lines that are read for the history of one notification, apart from the lines for
+/// rebuilds. A notification can be replayed any number of times, so its history has no bound.
 pub const MOST_TRANSITIONS_SHOWN: usize = 500;
 
 /// One line of a notification's history.
@@ -31,7 +31,7 @@ pub struct Noting {
     pub key: Key,
     /// What happened, such as `restored`.
     pub kind: &'static str,
-    /// Who did it.
+    /// The actor that the line names.
     pub actor: Actor,
     /// The cause or reason; may be empty.
     pub detail: String,

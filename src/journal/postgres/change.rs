@@ -44,8 +44,8 @@ impl PostgresCall for ApplyChange<'_> {
         let lines = history::of_change(stored.row_id, changing, line, released, instance);
         update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
         insert_history(&mut transaction, &lines).await?;
-        // If the connection breaks now, the change may be committed. A second try would then be refused, so
-        // there must be none.
+        // If the connection breaks now, the change may already be committed. A second try would be refused
+        // then, although the change was made. So the call is not repeated.
         let committed = transaction.commit().await;
         committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))

@@ -51,8 +51,8 @@ impl PostgresCall for Check<'_> {
             .await?;
         CheckSample::verify(&registered, &recorded)?;
         savepoint.rollback().await?;
-        // A transaction without a change is not written to disk when it is committed. So this one counts the
-        // checks.
+        // The commit of a transaction without a change does not write to the disk. So the transaction
+        // increases a counter.
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES ('checks', '1')
              ON CONFLICT (name) DO UPDATE SET

@@ -28,7 +28,7 @@ const WRITERS: usize = 4;
 /// Maximum number of connections that read at a time. Writes have connections of their own, so slow lists
 /// do not delay the recording of attempts.
 const READERS: usize = 4;
-/// How long a call waits until earlier calls have ended.
+/// How long a call waits while all connections of its kind are in use.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
 /// How long a call that writes may take.
 const LONGEST_WRITE: Duration = Duration::from_secs(4);
@@ -65,7 +65,7 @@ pub(super) struct Connections {
 #[derive(Default)]
 struct IdleConnections {
     connections: Vec<PooledConnection>,
-    /// How often connections were found broken. A connection that was taken before the last time is not put
+    /// How often connections were found broken. A connection that was taken before the last break is not put
     /// back.
     breaks: u64,
     last_write_failed: bool,
@@ -131,7 +131,8 @@ impl Connections {
             let held = (held, self.readers.acquire_many(readers).await);
             drop(held);
         };
-        // A call that is still running after this limit closes its connection itself: none is put back now.
+        // After this limit, a call may still be running. Its connection is closed when the call ends, since
+        // `closed` is set.
         let _ = timeout(LONGEST_WRITE, all).await;
         let idle = std::mem::take(&mut self.lock().connections);
         for pooled in idle {

@@ -1,4 +1,4 @@
-//! Small values that are stored under a name. Maintenance stores its positions so.
+//! Small values that are stored under a name, such as the position that pruning has reached.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;

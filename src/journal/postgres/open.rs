@@ -67,8 +67,8 @@ impl PostgresJournal {
         })
     }
 
-    /// Takes a lock that shows other servers that the journal is in use. The lock ends with this value, or
-    /// when the database server stops.
+    /// Takes a lock that shows other servers that the journal is in use. The lock is released when this value
+    /// is closed or dropped, or when the database server stops.
     ///
     /// # Errors
     /// [`JournalError::Refused`] if another server uses the journal, and one of the two servers does not
@@ -126,8 +126,8 @@ fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
     } else {
         options
     };
-    // `extra_float_digits` is not sent: the journal has no such numbers, and connection poolers refuse
-    // parameters that they do not know.
+    // `extra_float_digits` is not sent: the journal has no floating-point numbers, and connection poolers
+    // refuse parameters that they do not know.
     Ok(options.extra_float_digits(None).disable_statement_logging())
 }
 
@@ -149,7 +149,7 @@ fn is_local(host: &str) -> bool {
     }
 }
 
-/// Adds the name of the database to an error.
+/// Adds the address and the name of the database to an error.
 fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalError {
     let place = format!(
         "postgres://{}:{}/{}",

@@ -11,8 +11,8 @@ use sqlx::{Connection as _, Executor as _};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// All migrations, oldest first. Released migrations are never changed. The applied ones are noted in a table
-/// with a name of our own, because other programs may use the same database.
+/// All migrations, oldest first. A migration is never changed after its release. The applied ones are noted
+/// in a table with a name of our own, because other programs may use the same database.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let known: Migrator = sqlx::migrate!("migrations/postgres");
     let mut migrations = Migrator::with_migrations(known.iter().cloned().collect());

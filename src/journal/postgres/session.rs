@@ -15,8 +15,8 @@ pub(super) const LONGEST_CONNECTING: Duration = Duration::from_secs(3);
 /// * The time limits end statements for which this process no longer waits.
 /// * The planner must use indexes, because its statistics are old when a table grows by millions of rows an
 ///   hour.
-/// * A plan is used for several calls, because planning costs more than some calls. For the same reason as
-///   above, `connections.rs` has plans made again after a few seconds.
+/// * A plan is used for several calls, because planning costs more than some calls. Because tables grow,
+///   `connections.rs` has plans made again after a few seconds.
 /// * Statements are not compiled (`jit`): no statement runs long enough for that.
 /// * A commit waits until it is on the server's disk, even if the server's default is not to wait.
 const SESSION: &str = "

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// All migrations, oldest first. Released migrations are never changed.
+/// All migrations, oldest first. A migration is never changed after its release.
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 /// Marks the file as a journal: `RNGB`, in the field that SQLite reserves for this.
 const APPLICATION_ID: i64 = 0x524e_4742;

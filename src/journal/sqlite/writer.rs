@@ -98,7 +98,7 @@ impl Transaction<'_> {
         self.end("COMMIT").await
     }
 
-    /// Ends the transaction without a change.
+    /// Rolls the transaction back.
     pub(super) async fn release(self) -> Result<(), SqliteFailure> {
         self.end("ROLLBACK").await
     }
