@@ -13,9 +13,9 @@ CREATE TABLE meta (
 -- The sequence that gives the lower 21 bits of row numbers.
 CREATE SEQUENCE arrivals;
 
--- The columns that never change. The indexes for lists are here. A row number consists of the instant of
--- registration and, in its lower 21 bits, an arrival number. So the primary key also sorts lists by the
--- instant of registration.
+-- The columns that never change. This table has the indexes for lists. A row number consists of the instant
+-- of registration and, in its lower 21 bits, an arrival number. So rows that are sorted by their number are
+-- also sorted by the instant of registration, and lists need no index for this instant.
 CREATE TABLE notifications (
     row_id        BIGINT PRIMARY KEY,
     topic         TEXT COLLATE "C" NOT NULL,
@@ -35,8 +35,8 @@ CREATE TABLE notifications (
 CREATE UNIQUE INDEX notifications_by_key ON notifications (topic, id);
 CREATE INDEX notifications_by_lane ON notifications (lane, row_id);
 -- The collation "POSIX" compares byte by byte, like "C". Because its name differs from that of the column,
--- PostgreSQL never uses this index to look up a key. Otherwise it might, while it believes that the table
--- is small.
+-- PostgreSQL never uses this index to look up a key. With the same name it might do so, as long as its
+-- statistics say that the table is small.
 CREATE INDEX notifications_by_topic ON notifications (topic COLLATE "POSIX", row_id);
 
 -- The state and progress of each notification: the columns that attempts rewrite.
@@ -133,8 +133,8 @@ CREATE TABLE counts (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 INSERT INTO counts (slot) SELECT generate_series(0, 63);
 
--- The function names its table with the schema, because a user who changes a row by hand may have another
--- search path.
+-- The text of the function contains the schema of `counts`, because a user who changes a row by hand may have
+-- another search path.
 DO $do$
 BEGIN
     EXECUTE format($sql$

@@ -11,7 +11,8 @@ CREATE TABLE set_aside (
     PRIMARY KEY (topic, id)
 ) STRICT, WITHOUT ROWID;
 
--- If the key is registered again after pruning, the new notification must not be set aside.
+-- Deletes the row here when the notification is pruned. Otherwise, if the key were registered again, the new
+-- notification would be set aside.
 CREATE TRIGGER set_aside_pruned AFTER DELETE ON notifications
 BEGIN
     DELETE FROM set_aside WHERE topic = OLD.topic AND id = OLD.id;

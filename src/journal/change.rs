@@ -11,9 +11,9 @@ pub struct Changing {
     /// The lease on the notification. While the lease is in force, no other server attempts or changes the
     /// notification.
     pub lease: LeaseToken,
-    /// [`Snapshot::fence`], read before the lease was requested. A fence that is read later may be too new:
-    /// if the lease was lost, another server may have raised the fence. Then the change would be applied
-    /// without a lease.
+    /// [`Snapshot::fence`], read before the lease was requested. If the fence were read later, and the lease
+    /// was lost before that, another server could have raised the fence already. Then the journal would apply
+    /// a change whose lease is lost.
     pub fence: u64,
     /// The change to apply.
     pub change: Change,

@@ -24,7 +24,7 @@ pub(super) enum Effect {
     Unchanged,
     /// The status of the notification. Contains a line for the history if the notification has ended.
     Advanced(Option<HistoryLine>),
-    /// Nothing: the notification no longer has the progress on which the recording was decided.
+    /// Nothing: the notification no longer has the progress that it had before the attempt.
     Stale,
 }
 

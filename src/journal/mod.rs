@@ -72,7 +72,7 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one part takes that part.
+/// Code that needs only one of the three parts takes the trait of that part.
 pub trait Journal: JournalWrites + JournalReads + JournalMaintenance {}
 
 impl<Whole: JournalWrites + JournalReads + JournalMaintenance> Journal for Whole {}

@@ -38,7 +38,7 @@ pub fn checked(result: &Result<(), JournalError>) -> CallResult {
 fn ended(error: &JournalError) -> CallResult {
     match error {
         // One notification may be damaged, or a table that all notifications need. So this error does not
-        // tell whether the journal works for others.
+        // tell whether the journal works for other notifications.
         JournalError::Corrupt(_) | JournalError::Refused(_) => CallResult::Unreadable,
         JournalError::Unavailable(cause) => CallResult::Failed(cause.clone()),
     }

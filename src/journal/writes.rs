@@ -17,13 +17,13 @@ pub trait JournalWrites: Send + Sync + 'static {
     /// Records a batch of attempts and applies their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
-    /// Raises the fence of a notification if it is pending. From now on, changes that were decided under an
-    /// earlier lease are refused. Returns the notification without its attempts, `None` if the journal does
-    /// not have it. A server that leases a notification whose earlier lease has expired makes this call
-    /// before everything else.
+    /// Raises the fence of a notification if it is pending. From now on, changes that a server prepared
+    /// under an earlier lease are refused. Returns the notification without its attempts, `None` if the
+    /// journal does not have it. A server that leases a notification whose earlier lease has expired makes
+    /// this call before everything else.
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
-    /// Applies a change by hand, if the notification still has the fence on which the change was decided.
+    /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
     /// Sets a notification aside, unless it is set aside already. Writes nothing else.

@@ -37,8 +37,8 @@ macro_rules! payload_columns {
     };
 }
 /// The notification with this row number, as a table called `n`. The condition is written in this indirect
-/// way, so that PostgreSQL can use only the primary key. While it believes that the table is small, it
-/// might otherwise use any index that contains the row number.
+/// way, so that PostgreSQL can use only the primary key. Otherwise it might use any
+/// index that contains the row number, as long as its statistics say that the table is small.
 macro_rules! notification_of {
     ($row_id:literal) => {
         concat!(

@@ -82,7 +82,7 @@ impl PruningStore for PgConnection {
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         for statement in [
             DELETE_PAYLOADS,
-            // If the key is registered again, the new notification must not be set aside.
+            // Without this, if the key were registered again, the new notification would be set aside.
             "DELETE FROM set_aside AS a USING notifications AS n
              WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
             "DELETE FROM attempts WHERE notification = ANY($1)",

@@ -103,8 +103,8 @@ fn scan_end_sql(plan: &ListPlan<'_>) -> String {
     sql(plan, &columns, &conditions, "LIMIT 1 OFFSET ?8")
 }
 
-/// A statement over the range of a list. It names its index, because SQLite does not know how many
-/// notifications there are of each kind. SQLite's own choice might sort millions of rows.
+/// Makes a statement over the range of a list. The statement names its index, because SQLite does not know
+/// how many notifications there are of each kind. SQLite's own choice might sort millions of rows.
 fn sql(plan: &ListPlan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
     let (at, index) = (at_of(plan), index_of(plan));
     format!(
