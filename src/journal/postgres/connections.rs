@@ -121,7 +121,7 @@ impl Connections {
         self.run(call, &self.readers, limit).await
     }
 
-    /// Waits for the calls in flight and closes all connections.
+    /// Waits for the calls in flight, for at most `LONGEST_WRITE`, then closes all idle connections.
     pub(super) async fn close(&self) {
         self.lock().closed = true;
         let all = async {
