@@ -23,7 +23,8 @@ const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 1000";
 /// See [`crate::journal::JournalMaintenance::check`].
 pub(super) struct Check<'call> {
     pub(super) instance: &'call Arc<str>,
-    /// Whether the last write failed. Then the check writes as many bytes as a large notification has.
+    /// Whether the last write failed, or a connection broke since. Then the check writes as many bytes as a
+    /// large notification has.
     pub(super) after_failure: bool,
 }
 

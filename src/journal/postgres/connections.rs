@@ -107,7 +107,7 @@ impl Connections {
         self.run(call, &self.readers, LONGEST_READ).await
     }
 
-    /// Whether the last write failed.
+    /// Whether the last write failed, or a connection was found broken since then.
     pub(super) fn last_write_failed(&self) -> bool {
         self.lock().last_write_failed
     }

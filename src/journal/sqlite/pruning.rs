@@ -8,7 +8,8 @@ use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-/// Gives at most 4 MiB of free pages back to the file system. Executed after each step that deleted something.
+/// Gives at most 4 MiB of free pages back to the file system. Executed after each step that deleted
+/// something.
 const GIVE_PAGES_BACK: &str = "PRAGMA incremental_vacuum(1024)";
 
 /// See [`crate::journal::JournalMaintenance::prune`].
