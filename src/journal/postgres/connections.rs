@@ -189,7 +189,9 @@ impl Connections {
         match timeout(LONGEST_WAIT, permits.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(closed()),
-            Err(_) => Err(unavailable("earlier calls to it take too long".to_string())),
+            Err(_) => Err(unavailable(
+                "earlier calls to the journal take too long".to_string(),
+            )),
         }
     }
 
@@ -256,5 +258,5 @@ fn unavailable(cause: String) -> JournalError {
 }
 
 fn closed() -> JournalError {
-    unavailable("this server has closed it".to_string())
+    unavailable("this server has closed the journal".to_string())
 }

@@ -49,10 +49,13 @@ impl Writer {
         let mut slot = tokio::time::timeout(LONGEST_WAIT, self.slot.lock())
             .await
             .map_err(|_| {
-                JournalError::Unavailable("earlier writes to it take too long".to_string())
+                JournalError::Unavailable("earlier writes to the journal take too long".to_string())
             })?;
         if slot.closed {
-            return Err(JournalError::Unavailable("this server has closed it".to_string()).into());
+            return Err(JournalError::Unavailable(
+                "this server has closed the journal".to_string(),
+            )
+            .into());
         }
         let after_failure = slot.connection.is_none();
         let mut connection = match slot.connection.take() {
