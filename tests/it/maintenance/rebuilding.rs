@@ -241,7 +241,7 @@ async fn what_makes_no_sense_is_a_wrong_usage() {
         &["a", "b", "--not-due"],
         "the argument '[ID]' cannot be used with '--not-due'",
     );
-    stage.refused(&["a", ".."], 2, "`.` and `..` cannot be addressed in a URL");
+    stage.refused(&["a", ".."], 2, "`.` and `..` are not accepted");
     stage.refused(
         &["--journal", "none"],
         2,
