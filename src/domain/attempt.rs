@@ -95,7 +95,7 @@ impl Attempt {
                 body: Vec::new(),
                 reason:
                     "the instance that made this attempt ended before it recorded an outcome; the \
-                         receiver may have got it"
+                         receiver may have received the call"
                         .to_string(),
             },
         }
