@@ -37,7 +37,10 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
     let due_ms = now_us() / 1_000 + 3_000;
     register(setup, receiver, (0..DUE).map(|_| due_ms)).await;
 
-    let url = setup.redis_url.as_deref().expect("these stores include Redis");
+    let url = setup
+        .redis_url
+        .as_deref()
+        .expect("these stores include Redis");
     let client = redis::Client::open(url).expect("a URL");
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let mut redis = client

@@ -48,8 +48,8 @@ impl RequiredApiKey {
     }
 }
 
-/// Accepts a request if it contains the key, and if it is not a change that a web page of another site made
-/// a browser send.
+/// Checks a request before it is executed. The API key must be right. A change is refused if a web page of
+/// another site made a browser send it.
 pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Next) -> Response {
     if !key.admits(request.headers()) {
         return Problem::new(

@@ -1,7 +1,8 @@
 //! `POST /v1/notifications/batch`: many registrations in one request.
 //!
-//! The registrations are independent: if one is refused or a store fails on it, the others are not
-//! affected. They are registered concurrently, so that a store writes many of them in one call.
+//! The registrations are independent: if one is refused, the others are registered nevertheless. They are
+//! registered concurrently, so that a store writes many of them in one call. If a store is out of reach, those
+//! that have not started yet get the same error.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
@@ -126,8 +127,8 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
 /// Registers all and returns the results in the order of the registrations.
 ///
 /// If several registrations have the same key, the first one counts: the others start after all first
-/// ones have ended. If a store is out of reach for one registration, those that have not started yet get
-/// the same error, because each of them would wait for its own time-out.
+/// ones have ended. If a store is out of reach, the registrations that have not started are not tried, because
+/// each of them would wait for its own time-out.
 async fn register_all(
     api: &Arc<Api>,
     registrations: Vec<Result<Registration, Problem>>,

@@ -102,7 +102,8 @@ fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
 /// Checks that the content type is JSON in UTF-8.
 ///
 /// This protects against web pages of other sites. Such a page can make a browser send a request, but only
-/// with the content type of a form or a text. For others the browser asks the server for permission first.
+/// with the content type of a form or a text. For other content types, the browser first asks the server for
+/// permission.
 fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
     let declared = headers
         .get(header::CONTENT_TYPE)

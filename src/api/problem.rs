@@ -1,8 +1,8 @@
 //! The error answers of the API: `application/problem+json` (RFC 9457).
 //!
-//! This is the only place that maps errors to HTTP statuses and logs them: code that answers with a
-//! [`Problem`] has handled the error. Details of a store (addresses, file names) are written to the log and
-//! are not sent to the caller.
+//! Only this module maps errors to HTTP statuses. It also logs the errors of the stores, so code that answers
+//! with a [`Problem`] does not log them again. Details of a store (addresses, file names) are written to the
+//! log and are not sent to the caller.
 
 mod kind;
 

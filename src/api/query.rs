@@ -1,7 +1,8 @@
 //! Reads the URL of a request: the key in the path and the parameters in the query.
 //!
-//! An empty parameter means the same as a missing one, because forms send empty parameters. An unknown
-//! parameter is an error. Otherwise a filter with a typing error in its name would show everything.
+//! An empty parameter means the same as a missing one, because an HTML form sends an empty parameter for a
+//! field that was left blank. An unknown parameter is an error. Otherwise a filter with a typing error in its
+//! name would show everything.
 
 use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Problem, ProblemKind};
@@ -27,8 +28,8 @@ const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit"
 
 /// The key of a notification, from two segments of the path: topic and id.
 ///
-/// A topic or an id that is not valid is answered 404, because no notification can have it. The `detail` says
-/// which rule it breaks.
+/// If the topic or the id is not valid, the answer is 404, because no notification can have this key. The
+/// `detail` says which rule the key breaks.
 #[derive(Debug)]
 pub struct KeyPath(pub Key);
 

@@ -26,12 +26,12 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 
-/// Maximum length of the rest of a body that is read before the answer is sent.
+/// If at most this many bytes of a body are left, they are read before the answer is sent.
 const SMALL_BYTES: u64 = 64 * 1024;
-/// Maximum time to read the rest of such a body.
+/// Maximum time to read these bytes.
 const SMALL_TIME: Duration = Duration::from_millis(250);
-/// Maximum bytes that are read and dropped after the answer. Many clients read the answer only after they
-/// have sent the whole body.
+/// Maximum bytes that are read and dropped after the answer. It is more than the largest permitted body,
+/// because many clients read the answer only after they have sent the whole body.
 const MOST_DROPPED_BYTES: usize = 64 * 1024 * 1024;
 /// Maximum time to read and drop bytes after the answer.
 const LINGER_TIME: Duration = Duration::from_secs(30);

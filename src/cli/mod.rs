@@ -1,8 +1,8 @@
 //! The command line: the list of commands, and how their errors are reported.
 //!
 //! Exit status 0 means success. 1 means that the command failed. 2 means that the command line or a setting is
-//! wrong; the error is printed in one line. 130 means that a signal interrupted the command. If the reader of
-//! standard output ends early (`ringback ladder | head -1`), the command ends with status 0.
+//! wrong; the error is printed in one line. 130 means that a signal interrupted `ringback demo`. If the reader
+//! of standard output ends early (`ringback ladder | head -1`), the command ends with status 0.
 
 mod arguments;
 mod audit;

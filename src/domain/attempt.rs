@@ -29,8 +29,8 @@ pub enum Outcome {
     Blocked,
     /// The connection broke, or the answer was not HTTP.
     Protocol,
-    /// The dispatcher stopped or crashed during the attempt. The attempt is made again; the interrupted
-    /// one uses no step of the ladder.
+    /// The dispatcher stopped or crashed during the attempt. The attempt is made again. An interrupted
+    /// attempt uses no step of the ladder.
     Interrupted,
 }
 

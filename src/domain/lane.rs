@@ -1,5 +1,7 @@
-//! The lane: the queue of all notifications that go to the same origin. No lane can delay another one,
-//! and a limit holds for the calls of one lane.
+//! The lane: the queue of all notifications that go to the same origin.
+//!
+//! Lanes are served in turn, and each lane has a limit of calls in flight. So one slow receiver alone cannot
+//! block the others.
 
 use crate::domain::destination::{BadDestination, Destination};
 use crate::domain::key::Key;
@@ -56,8 +58,8 @@ impl fmt::Display for Lane {
     }
 }
 
-/// A notification's key and its lane. A schedule finds an entry by both: the lane says in which partition
-/// it is, because all entries of a lane are in one partition.
+/// A notification's key and its lane. A schedule finds an entry by both: the lane says in which partition of
+/// Redis the entry is, because all entries of a lane are in one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyInLane {
     /// The notification's key.

@@ -49,7 +49,7 @@ pub struct Registration {
     pub ack: AckRule,
 }
 
-/// A hash of a registration, 16 bytes. Different registrations have different fingerprints.
+/// A hash of all fields of a registration except the key, 16 bytes.
 pub type Fingerprint = [u8; 16];
 
 /// A notification: the part that never changes. The part that changes is [`Progress`] and the state.

@@ -1,8 +1,8 @@
 //! `ringback audit`: checks that no registered notification was lost.
 //!
 //! The command only reads the stores, so it can run beside running servers. It ends with status 0 if the
-//! counts are right and both stores agree. It ends with status 1 if a notification is missing or differs, or
-//! if a store cannot be read.
+//! counts are right and both stores agree. It ends with status 1 if a notification is missing, differs or is
+//! set aside, or if a store cannot be read.
 
 mod report;
 

@@ -46,7 +46,7 @@ struct Steps {
 /// The attempt that just failed: the values on which the next attempt depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// How many attempts the ladder has made in this series, including this attempt: 1, 2, ...
+    /// How many attempts on the ladder were made in this series, including this attempt: 1, 2, ...
     pub step: u32,
     /// When the attempt was due.
     pub due_ms: i64,

@@ -242,7 +242,8 @@ async fn what_makes_no_sense_is_a_wrong_usage() {
         &["a", "b", "--not-due"],
         "the argument '[ID]' cannot be used with '--not-due'",
     );
-    stage.refused(&["a", ".."], 2, "`.` and `..` are not accepted");
+    let dots = "`.` and `..` are not accepted, because they cannot be part of a URL's path";
+    stage.refused(&["a", ".."], 2, dots);
     stage.refused(
         &["--journal", "none"],
         2,
