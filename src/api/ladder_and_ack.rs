@@ -1,7 +1,7 @@
-//! Reads the two rules that a registration chooses: its ladder and its ack rule.
+//! Reads the ladder (the retry schedule) and the ack rule of a registration.
 //!
-//! A ladder is a name or an object, an ack rule a name. Whatever is wrong inside an object is reported at the field itself,
-//! naming the member.
+//! A ladder is a name or an object. An ack rule is a name. An error inside the object of a ladder is reported
+//! at `/ladder`, and the text of the error names the member.
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, string, wrong_kind};
@@ -13,10 +13,10 @@ const LADDER: &str = "/ladder";
 const ACK: &str = "/ack";
 const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
 
-/// The ladder of a registration; the standard one if none is given.
+/// Reads the ladder of a registration. The default is the standard ladder.
 ///
 /// # Errors
-/// [`Noted`] if there is no such ladder, or a custom one breaks a rule.
+/// [`Noted`] if the name is unknown, or if a custom ladder breaks a rule.
 pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     let Some(field) = given(field) else {
         return Ok(Ladder::standard());
@@ -36,7 +36,7 @@ pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result
 fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     let mut inner = FieldErrors::default();
     let members = fields::read(text, &LADDER_MEMBERS, "", &mut inner)
-        .map_err(|_| errors.add(LADDER, "a member's name is half a surrogate pair"))?;
+        .map_err(|_| errors.add(LADDER, "a member's name contains half a surrogate pair"))?;
     let [intervals, window, repeat_last, jitter] = members.map(given);
     let custom = CustomLadder {
         intervals: read_intervals(intervals, &mut inner),
@@ -57,13 +57,13 @@ fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     Err(noted)
 }
 
-/// The intervals of a custom ladder; none, if it lists none: then there is one attempt.
+/// Reads the intervals of a custom ladder. A ladder without intervals has one attempt.
 fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<String> {
     const POINTER: &str = "/intervals";
     let Some(field) = field else {
         return Vec::new();
     };
-    // One more than a ladder may list, so that the ladder itself refuses that many.
+    // At most one more interval than permitted is read, so that `Ladder::custom` refuses the ladder.
     let elements = match fields::elements(field.get(), MOST_INTERVALS + 1) {
         Ok((elements, _)) => elements,
         Err(bad) => {
@@ -83,7 +83,7 @@ fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<Str
     intervals
 }
 
-/// A boolean or a number, or its default if it is left out or wrong.
+/// Reads a boolean or a number. Returns the default if the field is missing or wrong.
 fn read_plain<'a, Value>(
     field: Option<&'a RawValue>,
     pointer: &str,
@@ -102,10 +102,10 @@ where
     })
 }
 
-/// The ack rule of a registration; `success` if none is given.
+/// Reads the ack rule of a registration. The default is `success`.
 ///
 /// # Errors
-/// [`Noted`] if there is no such rule.
+/// [`Noted`] if the value is not the name of an ack rule.
 pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
     let Some(field) = given(field) else {
         return Ok(AckRule::Success);

@@ -1,27 +1,28 @@
-//! The ack rule: which answers count as "I have it".
+//! The ack rule: it decides whether an HTTP answer acknowledges a notification.
 //!
-//! Only the whole body counts, never a part of it: `unsuccessful` and `<body>success</body>` hold
-//! the word too.
+//! The rule compares the whole body. A search for the word in the body would be wrong: `unsuccessful`
+//! and `<body>success</body>` contain `success` too.
 
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES, escape};
 use thiserror::Error;
 
-/// The literal that both rules ask for, as Alipay's does.
+/// The body that both rules require. Alipay requires the same word.
 const SUCCESS: &[u8] = b"success";
-/// How much of a wrong answer the reason quotes, in bytes.
+/// Maximum bytes of a wrong answer that the reason quotes.
 const QUOTED_BYTES: usize = 60;
 
-/// Which answers acknowledge a notification.
+/// The rule that says which answers acknowledge a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AckRule {
-    /// A 2xx whose body is `success`, white space around it allowed (merchants' samples print it
-    /// with a newline). Source: Alipay's notification page and samples.
+    /// The status is 2xx and the body is `success`. White space before and after the word is allowed,
+    /// because sample code for merchants prints a newline after it. Source: Alipay's notification page
+    /// and samples.
     Success,
-    /// A 2xx whose body is `success` and not a byte more. Source: Bilibili's payment platform.
+    /// The status is 2xx and the body is exactly `success`. Source: Bilibili's payment platform.
     Exact,
 }
 
-/// Why an ack rule is refused.
+/// The error for a name that is not an ack rule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("unknown ack rule `{0}`; known are {known}", known = AckRule::names())]
 pub struct UnknownAckRule(pub String);
@@ -30,7 +31,7 @@ impl AckRule {
     /// Every rule.
     pub const ALL: &'static [Self] = &[Self::Success, Self::Exact];
 
-    /// The names of all, for messages.
+    /// The names of all rules, for error messages.
     #[must_use]
     pub fn names() -> String {
         let names: Vec<&str> = Self::ALL.iter().map(|rule| rule.as_str()).collect();
@@ -46,7 +47,7 @@ impl AckRule {
         }
     }
 
-    /// The rule of that name.
+    /// The rule with this name.
     ///
     /// # Errors
     /// [`UnknownAckRule`] lists the known names.
@@ -58,8 +59,8 @@ impl AckRule {
             .ok_or_else(|| UnknownAckRule(name.chars().take(64).collect()))
     }
 
-    /// Judges an answer whose body was read up to [`READ_ANSWER_BYTES`]; `whole` says that it
-    /// ended there.
+    /// Judges an answer. `body` is at most the first [`READ_ANSWER_BYTES`] of the answer's body. `whole`
+    /// says that the answer has no more bytes.
     #[must_use]
     pub fn judge(self, status: u16, body: &[u8], whole: bool) -> Answer {
         let (outcome, reason) = match status {
@@ -75,7 +76,7 @@ impl AckRule {
             ),
             410 => (
                 Outcome::HttpStatus,
-                "answered 410: asks not to be called again".to_string(),
+                "answered 410 (Gone): the receiver asks for no more calls".to_string(),
             ),
             _ => (Outcome::HttpStatus, format!("answered {status}")),
         };
@@ -94,7 +95,7 @@ impl AckRule {
         }
     }
 
-    /// What a receiver should have answered, for the reason of a wrong answer.
+    /// The body that the receiver should have sent. The reason of a wrong answer quotes it.
     fn expects(self) -> &'static str {
         match self {
             Self::Success | Self::Exact => "success",

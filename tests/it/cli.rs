@@ -244,7 +244,7 @@ fn secrets_show_in_no_error() {
 fn an_unknown_command_or_flag_is_a_short_message() {
     let check = |arguments: &[&str], expected: &str| {
         let finished = run(Path::new("."), arguments, &[]);
-        let expected = format!("ringback: {expected}; --help shows what there is\n");
+        let expected = format!("ringback: {expected}; see --help\n");
         assert_eq!(finished.stderr, expected);
         assert_eq!(finished.status, 2);
     };
