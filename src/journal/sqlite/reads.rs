@@ -119,8 +119,8 @@ pub(super) async fn transitions(
     };
     let rebuilds = sqlx::query(
         "SELECT 'restored', at_ms, actor, instance, reason
-         FROM (SELECT * FROM rebuilds WHERE at_ms >= ? ORDER BY row_id DESC LIMIT ?)
-         ORDER BY row_id",
+         FROM (SELECT * FROM rebuilds WHERE at_ms >= ? ORDER BY at_ms DESC, row_id DESC LIMIT ?)
+         ORDER BY at_ms, row_id",
     )
     .bind(first.at_ms)
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))
