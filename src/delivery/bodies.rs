@@ -102,7 +102,8 @@ impl BodyReader {
         };
         let Some(recorder) = &self.recorder else {
             return FoundBody::Unreadable(
-                "the schedule has no body for this notification, and this server has no journal".to_string(),
+                "the schedule has no body for this notification, and this server has no journal"
+                    .to_string(),
             );
         };
         let permit = tokio::select! {
@@ -122,7 +123,9 @@ impl BodyReader {
                     });
                 }
                 Ok(None) => {
-                    return FoundBody::Unreadable("the journal has no body for this notification".to_string());
+                    return FoundBody::Unreadable(
+                        "the journal has no body for this notification".to_string(),
+                    );
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     return FoundBody::Unreadable(format!("its body cannot be read: {error}"));

@@ -128,7 +128,10 @@ impl HttpClient {
         let request = || {
             let request = self.request(&url, notification, body, number, now_ms);
             request.map_err(|error| {
-                without_answer(Outcome::Blocked, format!("the request cannot be built: {error}"))
+                without_answer(
+                    Outcome::Blocked,
+                    format!("the request cannot be built: {error}"),
+                )
             })
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {

@@ -396,5 +396,7 @@ fn unrecorded(attempt: &Attempt, error: &JournalError) -> String {
     let (JournalError::Unavailable(cause)
     | JournalError::Corrupt(cause)
     | JournalError::Refused(cause)) = error;
-    format!("attempt {number} ended as {outcome}{status}, but the journal cannot record it: {cause}")
+    format!(
+        "attempt {number} ended as {outcome}{status}, but the journal cannot record it: {cause}"
+    )
 }

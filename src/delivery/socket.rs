@@ -32,7 +32,9 @@ const MOST_FOR_BODY_BYTES: u64 = 1024 * 1024;
 
 /// The receiver sent more bytes than an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the receiver sent too many bytes: the limit is 256 KiB before the body and 1 MiB for the body")]
+#[error(
+    "the receiver sent too many bytes: the limit is 256 KiB before the body and 1 MiB for the body"
+)]
 pub struct TooManyBytes;
 
 /// The receiver closed the connection before a byte of the request was written.
