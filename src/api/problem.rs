@@ -182,13 +182,22 @@ impl Problem {
     /// A store is out of reach: what was asked for may or may not have been done. That the store is
     /// away is logged once, by `health`, and not for every request.
     fn unavailable(store: &'static str, reason: &str) -> Self {
-        tracing::debug!(store, reason, "a request failed: the store is out of reach");
+        tracing::debug!(
+            store,
+            reason,
+            "a request failed, because the {store} is out of reach; the caller got an error 503"
+        );
         Self::out_of_reach(store)
     }
 
     /// A store that this server must not work with.
     fn unusable(store: &'static str, reason: &str) -> Self {
-        tracing::error!(store, reason, "a request failed: the store cannot be used");
+        tracing::error!(
+            store,
+            reason,
+            "a request failed, because the {store} refuses it or must not be used by this server; the caller got \
+             an error 503"
+        );
         Self::out_of_reach(store)
     }
 
@@ -205,7 +214,7 @@ impl Problem {
         tracing::error!(
             store,
             reason,
-            "a request failed: the store holds something unreadable"
+            "a request failed, because data in the {store} cannot be read; the caller got an error 500"
         );
         Self::internal()
     }
