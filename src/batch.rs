@@ -20,7 +20,7 @@ use tokio::time::Instant;
 pub struct BatchLimits {
     /// Maximum number of requests in one call.
     pub requests: usize,
-    /// Maximum bytes of the requests in one call. A single request that is larger is called alone.
+    /// Maximum bytes of the requests in one call. A larger request gets a call of its own.
     pub bytes: usize,
     /// Maximum number of requests in the queue. If the queue is full, callers wait for a place in it.
     pub queue: usize,

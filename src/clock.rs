@@ -132,8 +132,8 @@ impl OffsetClock {
     }
 
     /// Adjusts the offset to one reading: Redis reported the time `there_ms` at some moment between `sent_ms`
-    /// and `received_ms` of the base clock. The offset changes only if it contradicts the reading, and only
-    /// until it does not. So slow replies do not change it without need, and clocks that agree keep an
+    /// and `received_ms` of the base clock. The offset changes only if it contradicts the reading, and then
+    /// as little as possible. So a slow reply does not change a correct offset, and clocks that agree keep an
     /// offset of exactly zero.
     pub fn observe(&self, sent_ms: i64, there_ms: i64, received_ms: i64) {
         let lowest = there_ms - received_ms - 1;

@@ -1,8 +1,8 @@
 //! Ringback, a payment-callback dispatcher.
 //!
 //! A service registers a notification, which is a URL and a body. Ringback sends it as a signed POST, and
-//! repeats that after each interval of a *ladder* (a retry schedule) until the receiver acknowledges it.
-//! After the last interval, or at the end of the ladder's time window, the notification becomes a dead
+//! repeats that at the intervals of a *ladder* (a retry schedule) until the receiver acknowledges it. If the
+//! receiver has not acknowledged it when the ladder or its time window ends, the notification becomes a dead
 //! letter.
 //!
 //! # The modules
@@ -17,7 +17,7 @@
 //! | [`journal`] | the record of all notifications, in SQLite or PostgreSQL; all SQL is here |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
 //! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
-//! | [`maintenance`] | keeps the two stores equal, and deletes old records |
+//! | [`maintenance`] | keeps the schedule in agreement with the journal, and deletes old records |
 //! | [`api`] | the HTTP API for services and support staff |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log and the metrics |

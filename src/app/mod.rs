@@ -136,8 +136,8 @@ impl App {
         self.tasks.broken().await;
     }
 
-    /// Stops the server. Returns when everything is settled, or when the time limit has passed. After the
-    /// time limit, unfinished work is in the same state as after `kill -9`, and is repaired like that.
+    /// Stops the server. Returns when everything is settled, or when the time limit has passed. Work that
+    /// is unfinished then is left as by `kill -9`, so no accepted notification is lost.
     pub async fn stop(self) {
         self.tasks.stop();
         let limit = self.stop_within;
@@ -163,7 +163,7 @@ impl App {
     }
 }
 
-/// Inspects both stores and prepares maintenance. The error names the schedule.
+/// Inspects the schedule for lost data and prepares maintenance. An error names the schedule.
 async fn begin_maintenance(
     config: &ServeConfig,
     stores: &ServerStores,

@@ -44,7 +44,7 @@ pub enum ConfigError {
         /// Why the file cannot be used.
         problem: String,
     },
-    /// Without a journal and Redis, a restart would lose all notifications.
+    /// There is no journal and no Redis, so a restart would lose all notifications.
     #[error("--journal none needs --redis: without both, a restart would lose all notifications")]
     NothingKeeps,
 }

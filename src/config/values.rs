@@ -96,7 +96,7 @@ impl RedisUrl {
         })
     }
 
-    /// The whole URL, with its password, for the connection alone.
+    /// The whole URL with its password, only for opening the connection.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
@@ -171,7 +171,7 @@ impl PostgresUrl {
         })
     }
 
-    /// The whole URL, with its password, for the connection alone.
+    /// The whole URL with its password, only for opening the connection.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text

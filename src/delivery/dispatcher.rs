@@ -1,7 +1,7 @@
 //! The loop that claims due notifications and starts a worker for each lease.
 //!
-//! The loop sleeps until the next due time, or until something earlier is registered. It also claims once
-//! a second, in case a wake-up message was lost. A permit is taken before a claim and released when the
+//! The loop sleeps until the next due time, or until something earlier is registered. It claims at
+//! least once a second, in case a wake-up message was lost. A permit is taken before a claim and released when the
 //! worker has ended. So the attempts in flight are bounded, and every claimed lease gets a worker at once.
 
 use super::bodies::{BodyMemory, BodyReader};
@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Longest sleep between two claims. If a wake-up message is lost, a due notification waits this long.
+/// Longest sleep between two claims. If a wake-up message is lost, a due notification waits at most this long.
 const POLL: Duration = Duration::from_secs(1);
 /// First wait after a failed claim. Short, so that work continues soon after the store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);

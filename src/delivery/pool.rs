@@ -106,7 +106,8 @@ impl Pool {
     }
 
     /// Notes that a kept connection was closed during a call, before an answer came. The idle connections
-    /// of the origin are closed, and it gets only new ones for [`REMEMBERED`](super::reuse::REMEMBERED).
+    /// of the origin are closed. Its calls get only new connections for
+    /// [`REMEMBERED`](super::reuse::REMEMBERED).
     pub fn failed(&self, origin: &str, now: Instant) {
         let mut guard = self.lock();
         let shared = &mut *guard;

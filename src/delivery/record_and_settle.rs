@@ -197,8 +197,8 @@ impl Worker {
         }
     }
 
-    /// Sets a notification aside, however long that takes: its outcome cannot be recorded, or it cannot be
-    /// read. Returns `None` if the process ends first.
+    /// Sets a notification aside that cannot be read or whose outcome cannot be recorded, however long that
+    /// takes. Returns `None` if the process ends first.
     pub(super) async fn set_aside(
         &self,
         recorder: &Recorder,

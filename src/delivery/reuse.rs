@@ -5,8 +5,8 @@
 //! without announcing it (`Connection: close`). So these rules observe how a server treats idle
 //! connections before they allow calls over them:
 //!
-//! * A connection is used again only after one connection of the origin was seen open [`TRIAL`] after an
-//!   answer. Until then calls get new connections, and no attempt fails.
+//! * A connection is used again only after one connection of the origin was still open [`TRIAL`] after an
+//!   answer. Until then calls get new connections, so this trial makes no attempt fail.
 //! * When the receiver closes an idle connection, the other connections are used only within half the time
 //!   that this one was idle. If it was idle for less than [`TRIAL`], the trial begins again.
 //! * When the receiver nevertheless closes a kept connection during a call, the origin gets only new

@@ -32,7 +32,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// Makes attempts. All workers of a dispatcher share one value.
+/// Works on leases. All worker tasks of a dispatcher share one `Worker`.
 pub struct Worker {
     pub(super) client: Arc<HttpClient>,
     pub(super) schedule: Arc<dyn Schedule>,
@@ -210,7 +210,8 @@ impl Worker {
         let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
             && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
-            // The journal has a newer state, or the notification is set aside: the settlement was lost.
+            // The journal has a newer state, or the notification is set aside. An earlier settlement was lost,
+            // so the lease is settled to the state in the journal.
             let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;

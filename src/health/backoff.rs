@@ -13,8 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Shortest wait. A call that keeps failing while the store answers all other calls is so not repeated in a
-/// busy loop.
+/// Shortest wait. It prevents a busy loop if one call keeps failing while the store answers all others.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 /// Longest wait of the worker that has the turn.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);

@@ -1,8 +1,8 @@
-//! Decides whether each store works, and logs its outages. No other module does either.
+//! Decides whether each store works, and logs its outages. No other module does that.
 //!
 //! `journal::watched` and `schedule::watched` wrap the stores and report the result of every call.
 //! `maintenance::probe` checks a store that has failed, and every request for `/readyz` makes a check too.
-//! From these results, `store_health` decides what is an outage. Others rely on this:
+//! From these results, `store_health` decides what is an outage. Other modules rely on this:
 //!
 //! * The log has one line when an outage begins, and one when it is over. A caller handles a failed
 //!   call and does not log the outage again.

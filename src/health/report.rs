@@ -38,9 +38,10 @@ pub struct StoreReport {
     pub failing: Vec<Work>,
     /// For how long the store has not done them.
     pub lasted: Option<Duration>,
-    /// The error text of the store, for the log. Callers without an API key get only [`super::words_of`] it.
+    /// The error text of the store, for the log. Callers without an API key get it shortened by
+    /// [`super::words_of`].
     pub cause: Option<String>,
-    /// How many failed calls no log line has counted yet.
+    /// The number of failed calls that are not counted in a log line yet.
     pub failed_calls: u64,
 }
 

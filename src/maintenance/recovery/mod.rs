@@ -372,7 +372,9 @@ fn announce(reason: LoadReason, has_journal: bool) {
             );
         }
         LoadReason::Asked => {
-            tracing::info!("`ringback rebuild --clear` was run; loading the schedule from the journal");
+            tracing::info!(
+                "`ringback rebuild --clear` was run; loading the schedule from the journal"
+            );
         }
     }
 }

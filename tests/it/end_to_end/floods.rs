@@ -73,7 +73,7 @@ async fn every_part_of_an_answer_is_bounded() {
             flood(&format!("{CHUNKED}1;"), "x"),
             "protocol",
             json!(200),
-            "no HTTP",
+            "not HTTP",
         ),
         ("size", flood(CHUNKED, "0"), "protocol", json!(200), BYTES),
         (
@@ -81,7 +81,7 @@ async fn every_part_of_an_answer_is_bounded() {
             flood(&format!("{CHUNKED}0\r\n"), "X: y\r\n"),
             "protocol",
             json!(200),
-            "no HTTP",
+            "not HTTP",
         ),
         (
             "body",
