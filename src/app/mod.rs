@@ -146,7 +146,7 @@ impl App {
         if ended.is_err() {
             tracing::warn!(
                 part,
-                "a part of the server takes too long to stop; the process ends without waiting for it"
+                "the server part `{part}` takes too long to stop; the process ends without waiting for it"
             );
         }
         tracing::info!("the server has stopped");

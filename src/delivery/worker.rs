@@ -99,7 +99,7 @@ impl Worker {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
                 notification = %lease.entry.notification.key,
-                "the notification was not sent, because its lease expired before the request began; it is \
+                "a notification was not sent, because its lease expired before the request began; it is \
                  sent under the next lease"
             );
             self.release(lease).await;
@@ -310,17 +310,17 @@ fn log(notification: &Notification, attempt: &Attempt, decision: &Decision) {
     match decision.state {
         State::Delivered => tracing::debug!(
             notification = %key, %lane, attempt = number, duration_ms, status,
-            "the notification was delivered"
+            "a notification was delivered"
         ),
         State::Scheduled | State::Cancelled => tracing::info!(
             notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
-            "the attempt failed; another attempt follows"
+            "a delivery attempt failed; another attempt follows"
         ),
         State::Dead => tracing::info!(
             notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
             cause = decision.cause.map(|cause| cause.as_str()),
-            "the attempt failed; the notification is parked as a dead letter and not sent again until it is \
-             replayed"
+            "a delivery attempt failed; the notification is now a dead letter, and is not sent again until it \
+             is replayed"
         ),
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn write(store: Store, event: HealthEvent) {
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} is refusing work ({failing}): {cause}"
+                    "the {store} refuses work ({failing}): {cause}; trying again until it accepts the work"
                 ),
                 StoreState::Rebuilding => tracing::warn!(
                     target: TARGET,
@@ -35,7 +35,7 @@ pub(super) fn write(store: Store, event: HealthEvent) {
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} is away: {cause}"
+                    "the {store} is away: {cause}; trying again until it is back"
                 ),
             }
         }

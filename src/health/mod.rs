@@ -123,8 +123,7 @@ impl Health {
         }
     }
 
-    /// Checks a store by the call `check`, for at most [`CHECK_TIMEOUT`]. Callers at about the same time
-    /// share one check ([`CHECK_SHARED_FOR`]).
+    /// Checks a store by the call `check`, for at most 1.5 s. Callers at about the same time share one check.
     pub async fn check(&self, store: Store, check: impl Future<Output = CallResult>) {
         let Some(watch) = self.watch(store) else {
             return;

@@ -229,7 +229,7 @@ impl Recovery {
             put_in,
             removed,
             seconds,
-            "the schedule is complete"
+            "the recovery of the schedule has finished; the schedule is complete"
         );
     }
 
@@ -245,7 +245,8 @@ impl Recovery {
         if let Err(error) = journal.rebuilding(&rebuild).await {
             tracing::warn!(
                 %error,
-                "the rebuild of the schedule cannot be recorded in the histories of the notifications; it continues"
+                "the rebuild of the schedule cannot be recorded in the histories of the notifications; the rebuild \
+                 continues"
             );
         }
     }
@@ -368,7 +369,7 @@ fn announce(reason: LoadReason, has_journal: bool) {
         ),
         LoadReason::Unfinished => {
             tracing::info!(
-                "an earlier load of the schedule was not finished; loading it from the journal"
+                "another server began to load the schedule and did not finish; loading the schedule from the journal"
             );
         }
         LoadReason::Asked => {

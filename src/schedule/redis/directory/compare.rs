@@ -39,14 +39,15 @@ impl Comparing {
                     Err(error @ ScheduleError::Unavailable(_)) => {
                         tracing::debug!(
                             %error,
-                            "the directory of keys cannot be compared with the entries now; trying again in a minute"
+                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                             entries now; trying again in a minute"
                         );
                     }
                     Err(error) => {
                         tracing::error!(
                             %error,
-                            "the directory of keys in Redis cannot be compared with the entries; trying again in a \
-                             minute"
+                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                             entries; trying again in a minute"
                         );
                     }
                 }
