@@ -238,7 +238,7 @@ fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
 /// If the server cannot start, if a required part of it ends, or if a second signal ends it.
 pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
     // Each attempt and each caller needs a file descriptor, and the usual soft limit is too low for many. If
-    // the limit cannot be raised, the server works, but perhaps not with as many at once as the settings say.
+    // the limit cannot be raised, the server works, but perhaps with fewer of them than the settings allow.
     if let Err(error) = rlimit::increase_nofile_limit(MOST_DESCRIPTORS) {
         tracing::warn!(
             %error,

@@ -267,8 +267,8 @@ impl Worker {
     /// identifies the lease.
     ///
     /// If the lease was lost and this process has claimed the notification again, the newer lease is settled
-    /// instead. If no worker has a lease, the outcome in the journal is applied under a lease of its own:
-    /// Redis may have been restored from a copy that is older than the lost lease.
+    /// instead. If no worker has a lease, this function leases the notification and applies the outcome in the
+    /// journal. This happens if Redis was restored from a copy that is older than the lost lease.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
