@@ -197,7 +197,10 @@ fn keep(
             problem
         }
         Some(Err(error)) => {
-            tracing::error!(%error, "a registration ended in a panic; this is a bug");
+            tracing::error!(
+                %error,
+                "a registration in a batch panicked, which is a bug; its caller got an error 500 for it"
+            );
             None
         }
         None => None,

@@ -42,7 +42,7 @@ pub async fn pass(
     match executed.await {
         Ok(response) => response,
         Err(error) => {
-            tracing::error!(%error, "a request ended in a panic; this is a bug");
+            tracing::error!(%error, "a request panicked, which is a bug; the caller got an error 500");
             Problem::internal().into_response()
         }
     }

@@ -182,13 +182,22 @@ impl Problem {
     /// The problem if a store is out of reach. The request may have been executed or not. `health` logs once
     /// that the store is away, so it is not logged here for every request.
     fn unavailable(store: &'static str, reason: &str) -> Self {
-        tracing::debug!(store, reason, "a request failed: the store is out of reach");
+        tracing::debug!(
+            store,
+            reason,
+            "a request failed, because the {store} is out of reach; the caller got an error 503"
+        );
         Self::out_of_reach(store)
     }
 
     /// The problem if the server must not use a store, for example because it belongs to another journal.
     fn unusable(store: &'static str, reason: &str) -> Self {
-        tracing::error!(store, reason, "a request failed: the store cannot be used");
+        tracing::error!(
+            store,
+            reason,
+            "a request failed, because the {store} refuses it or must not be used by this server; the caller got \
+             an error 503"
+        );
         Self::out_of_reach(store)
     }
 
@@ -205,7 +214,7 @@ impl Problem {
         tracing::error!(
             store,
             reason,
-            "a request failed: the store holds something unreadable"
+            "a request failed, because data in the {store} cannot be read; the caller got an error 500"
         );
         Self::internal()
     }

@@ -47,7 +47,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "the API cannot accept a connection now; trying again");
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;
                 continue;
             }

@@ -78,7 +78,10 @@ impl ScheduleLeases for RedisSchedule {
                 Err(error) if leases.is_empty() => return Err(error),
                 // The next claim meets the error again.
                 Err(error) => {
-                    tracing::debug!(%error, "a partition cannot be claimed from");
+                    tracing::debug!(
+                        %error,
+                        "claiming from a partition of the schedule failed; the next claim tries again"
+                    );
                     all_asked = false;
                     break;
                 }

@@ -184,7 +184,10 @@ impl Partition {
                 }
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
-                    tracing::error!(%error, "a notification cannot be read; it is tried again in a minute");
+                    tracing::error!(
+                        %error,
+                        "a notification in the schedule cannot be read, so it is not sent; trying again in a minute"
+                    );
                     unreadable.push(key);
                 }
             }
@@ -205,7 +208,11 @@ impl Partition {
             tokio::spawn(async move {
                 let deferred = settlements.call(Settling::Defer(key, expiry, again_ms));
                 if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
-                    tracing::debug!(%error, "the lease on an unreadable notification cannot be given back");
+                    tracing::debug!(
+                        %error,
+                        "the lease of an unreadable notification cannot be settled; it expires, and then the \
+                         notification is claimed again"
+                    );
                 }
             });
         }

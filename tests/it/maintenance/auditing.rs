@@ -373,7 +373,7 @@ async fn what_cannot_be_audited_is_said_in_a_line_and_nothing_is_made() {
     check(
         &["--journal", "none"],
         2,
-        "--journal none needs --redis: without either nothing would keep a notification",
+        "--journal none needs --redis: without both, a restart would lose all notifications",
     );
     check(
         &["--listen", "x"],
