@@ -219,8 +219,8 @@ impl Dispatcher {
         }
         tracing::warn!(
             in_flight = self.tasks.len(),
-            "stopping: interrupting the attempts that did not end within the drain time-out; they are made \
-             again after the next start, or by another server"
+            "stopping: some attempts did not end within the drain time-out; the calls among them that are in flight \
+             are interrupted, and are made again after the next start or by another server"
         );
         self.worker.interrupt.cancel();
         if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
@@ -230,8 +230,8 @@ impl Dispatcher {
             // Their leases expire. The journal is asked before these notifications are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
-                "stopping although a store does not answer: the outcomes of the attempts in flight are not \
-                 recorded, and these attempts are made again once their leases have expired"
+                "stopping although a store does not answer or answers slowly: the outcomes of the attempts in flight \
+                 may not be recorded; an attempt without a recorded outcome is made again once its lease has expired"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;
