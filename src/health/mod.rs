@@ -166,7 +166,7 @@ impl Health {
                     let stalled_ms = millis(stalled);
                     tracing::error!(
                         stalled_ms,
-                        "this server has not claimed due notifications for too long although both stores work: its \
+                        "this server has not claimed due notifications for too long although its stores work; its \
                          attempts may be stuck; restart this server if /readyz keeps failing"
                     );
                 }
