@@ -34,6 +34,7 @@ pub async fn pass(
     let Ok(permit) = concurrency_limit.0.try_acquire_owned() else {
         return Problem::busy().into_response();
     };
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let executed = tokio::spawn(async move {
         let response = next.run(request).await;
         drop(permit);
@@ -42,7 +43,12 @@ pub async fn pass(
     match executed.await {
         Ok(response) => response,
         Err(error) => {
-            tracing::error!(%error, "a request panicked, which is a bug; the caller got an error 500");
+            tracing::error!(
+                %method,
+                path = uri.path(),
+                %error,
+                "a request panicked, which is a bug; the caller gets an error 500"
+            );
             Problem::internal().into_response()
         }
     }
