@@ -125,8 +125,8 @@ pub async fn repair(
                 tracing::error!(
                     notification = %key,
                     %error,
-                    "a notification cannot be read from the journal, so its entry in the schedule is not repaired; \
-                     repair the journal"
+                    "the journal cannot read or store a notification on which it differs from the schedule, so the \
+                     difference is not repaired; repair the journal"
                 );
             }
             Err(error) => {
@@ -226,8 +226,9 @@ async fn register_in_journal(
         // logs that as well.
         tracing::error!(
             notification = %key,
-            "the journal has lost a notification and its body, and the schedule has no copy of the body: the \
-             notification cannot be sent; register it again"
+            "the journal has lost a notification and its body, and the schedule has no copy of the body, so the \
+             notification cannot be registered in the journal again; register it again unless its merchant has \
+             accepted it"
         );
         schedule.settle(lease, Settlement::Recheck).await?;
         return Ok(Done::default());

@@ -11,10 +11,10 @@ pub enum ScheduleError {
     Unavailable(String),
     /// It has lost data, and nothing was done. It is being loaded from the journal, and executes calls
     /// again as soon as that has begun; trying again may help.
-    #[error("the schedule has lost data and is being rebuilt from the journal")]
+    #[error("the schedule has lost data or is being emptied, so nothing was done")]
     Rebuilding,
     /// It holds something that this version cannot read.
-    #[error("the schedule holds data that cannot be read: {0}")]
+    #[error("data or a reply of the schedule cannot be read: {0}")]
     Corrupt(String),
     /// Another registration of the same key, for another lane, may still be on its way; nothing was done. Worth
     /// trying again.

@@ -200,7 +200,7 @@ impl Service {
             tracing::debug!(
                 notification = %key,
                 %error,
-                "the lease for a change by hand cannot be released; it expires in a few seconds"
+                "the lease for a change by hand could not be ended; it expires in a few seconds"
             );
         }
     }

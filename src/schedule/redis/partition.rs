@@ -185,8 +185,10 @@ impl Partition {
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
                     tracing::error!(
+                        notification = key,
                         %error,
-                        "a notification in the schedule cannot be read, so it is not sent; trying again in a minute"
+                        "a notification in the schedule cannot be read, so it is not sent; it is claimed again in \
+                         about a minute"
                     );
                     unreadable.push(key);
                 }
@@ -206,12 +208,13 @@ impl Partition {
         for key in keys {
             let settlements = self.settlements.clone();
             tokio::spawn(async move {
-                let deferred = settlements.call(Settling::Defer(key, expiry, again_ms));
+                let deferred = settlements.call(Settling::Defer(key.clone(), expiry, again_ms));
                 if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
                     tracing::debug!(
+                        notification = key,
                         %error,
-                        "the lease of an unreadable notification cannot be settled; it expires, and then the \
-                         notification is claimed again"
+                        "settling the lease of an unreadable notification failed; if it is not settled, it expires, \
+                         and then the notification is claimed again"
                     );
                 }
             });

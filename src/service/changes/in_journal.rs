@@ -154,7 +154,7 @@ impl Service {
             tracing::debug!(
                 notification = %key,
                 %error,
-                "a changed notification cannot be put into the schedule now; the sweep does it later"
+                "a changed notification that is pending could not be put into the schedule; if it is missing there, the sweep puts it in"
             );
         }
     }

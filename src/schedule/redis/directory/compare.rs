@@ -36,17 +36,17 @@ impl Comparing {
                 tokio::time::sleep(RUN_REST).await;
                 match directory.compare(&partitions, STEP_REST).await {
                     Ok(()) => {}
-                    Err(error @ ScheduleError::Unavailable(_)) => {
+                    Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                         tracing::debug!(
                             %error,
-                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                            "the directory in Redis that names the partition of each key cannot be compared with the \
                              entries now; trying again in a minute"
                         );
                     }
                     Err(error) => {
                         tracing::error!(
                             %error,
-                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                            "the directory in Redis that names the partition of each key cannot be compared with the \
                              entries; trying again in a minute"
                         );
                     }

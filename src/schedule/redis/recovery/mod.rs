@@ -173,8 +173,8 @@ impl Recoverable for RedisSchedule {
             if let Err(error) = left {
                 tracing::debug!(
                     %error,
-                    "Redis cannot record that this instance has stopped; the instance counts as running until its \
-                     last heartbeat is old"
+                    "Redis could not be told that this instance has stopped; the instance may count as running for 30 s \
+                     after its last claim or heartbeat"
                 );
             }
         }
