@@ -154,7 +154,8 @@ impl Service {
             tracing::debug!(
                 notification = %key,
                 %error,
-                "a changed notification that is pending could not be put into the schedule; if it is missing there, the sweep puts it in"
+                "a changed notification that is pending could not be put into the schedule; if it is missing there, the sweep \
+                 puts it in"
             );
         }
     }
