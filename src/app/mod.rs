@@ -109,7 +109,7 @@ impl App {
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
-        tracing::info!(%address, instance, "the server has started and accepts requests");
+        tracing::info!(%address, instance, "the server has started and is ready for requests");
         Ok(Self {
             address,
             service,
