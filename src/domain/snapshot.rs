@@ -11,13 +11,13 @@ use crate::domain::state::{Cause, State};
 use crate::domain::timetable::Timetable;
 use crate::domain::webhook_id::WebhookId;
 
-/// Says since when and why a notification is set aside. The journal refused to record the outcome of its
-/// attempt, so it is not sent until a change by hand releases it.
+/// Says since when and why a notification is set aside. The journal cannot read it, or cannot record the
+/// outcome of its attempt. So it is not sent until a change by hand releases it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// When it was set aside, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why the outcome could not be recorded.
+    /// Why: what the journal cannot read or record.
     pub reason: String,
 }
 
@@ -49,9 +49,10 @@ pub struct Snapshot {
     pub registered_ms: i64,
     /// When the notification ended, in milliseconds since 1970; `None` if it is pending.
     pub ended_ms: Option<i64>,
-    /// A counter in the journal. A server with a new lease raises it, so that late changes under older
-    /// leases are refused: a change by hand is written only if the fence is still the one that was read
-    /// before. 0 without a journal.
+    /// A counter in the journal. Every applied change by hand raises it. If an earlier lease has expired, the
+    /// next worker raises it before it sends anything. A change by hand is written only if the counter still
+    /// has the value that was read before its lease was requested. So a late change under an expired lease is
+    /// refused. 0 without a journal.
     pub fence: u64,
     /// Set if the notification is pending and set aside. Always `None` in lists.
     pub set_aside: Option<SetAside>,

@@ -54,10 +54,10 @@ pub const PER_VISIT: usize = 4;
 /// sent, in milliseconds: it may have been changed or attempted meanwhile.
 pub const PROMPT_MS: i64 = 2_000;
 
-/// For how long after it was accepted a notification that has no entry here cannot be leased by hand, in
-/// milliseconds. It is longer than [`PROMPT_MS`]: an entry that arrives after that is verified
-/// against the journal, so no change by hand is missed. The extra second allows for clocks that are set
-/// back a little.
+/// A notification without an entry in the schedule cannot be leased by hand for this long after it was
+/// accepted, because its registration may still be on its way. In milliseconds. An entry that arrives later
+/// than [`PROMPT_MS`] is verified against the journal before it is sent, so it cannot miss a change by hand.
+/// The second between the two allows for a clock that is set back a little.
 pub const HAND_LEASE_WAIT_MS: i64 = 3_000;
 
 /// How long a lease for a change by hand lasts, in milliseconds.

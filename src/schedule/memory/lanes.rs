@@ -4,8 +4,8 @@
 //! that is full or has no waiting entry is not in the order. A lane has one turn in the order, however
 //! many entries wait in it. Of an entry, only its key and its due time are known here.
 //!
-//! A due lane keeps its turn until it is served. Then it goes behind all lanes that are due now. So between two turns of a due lane no other lane is
-//! served twice.
+//! A due lane keeps its turn until it is served. Then it goes behind all lanes that are due now. So between
+//! two turns of a due lane no other lane is served twice.
 
 use super::timed::Timed;
 use crate::domain::key::Key;

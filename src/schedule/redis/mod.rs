@@ -116,7 +116,8 @@ pub struct RedisSchedule {
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. The first call must be
+    /// Opens the schedule. The listener begins at once in the background, and with a directory its comparison
+    /// too. All other connections are made at the first call, which must be
     /// [`crate::schedule::recoverable::Recoverable::inspect`].
     ///
     /// # Errors
