@@ -336,8 +336,8 @@ impl Worker {
         } else if !matches!(settlement, Settlement::End { .. })
             && (here.attempts != there.attempts || newest.entry.raise_fence)
         {
-            // Another worker has changed the number of attempts, or may still write a change under an expired
-            // lease. So the journal is asked.
+            // Another worker has recorded an attempt, or a change by hand may still be written under an
+            // expired lease. So the journal is asked.
             Settlement::Recheck
         } else {
             settlement

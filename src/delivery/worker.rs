@@ -180,7 +180,7 @@ impl Worker {
 
     /// Asks the journal whether the notification must still be sent, if its entry has the flag `verify`. If an
     /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
-    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing must be sent.
+    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.
     async fn confirm(&self, lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);

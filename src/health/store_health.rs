@@ -108,7 +108,8 @@ impl Failing {
 }
 
 impl WorkTally {
-    /// Whether no calls are made for this kind of work, so that only a check can find out whether it works.
+    /// Whether no call of this kind is in flight and none has failed for [`LONG`], so that only a check can find
+    /// out whether this kind of work succeeds.
     fn is_idle(&self, now: Instant) -> bool {
         let last = self.failing.as_ref().and_then(|failing| failing.last);
         self.in_flight == 0 && has_passed(LONG, last, now)

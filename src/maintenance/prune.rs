@@ -1,8 +1,8 @@
 //! Forgetting old notifications, so that the journal does not grow for ever.
 //!
-//! It works in small steps with rests between them: each step is one transaction, and registrations and
-//! recordings wait for it. A pending notification is never forgotten. A dead letter is forgotten only if
-//! that is configured: it waits for a replay or a discard.
+//! It works in small steps with rests between them: each step is one transaction, and in SQLite registrations
+//! and recordings wait for that transaction. A pending notification is never forgotten. A dead letter waits for
+//! a replay or a discard, so it is forgotten only if that is configured.
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;

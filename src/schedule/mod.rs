@@ -50,8 +50,8 @@ use wake::Wake;
 /// even by small claims, and a backlog of one lane delays another by at most this many entries.
 pub const PER_VISIT: usize = 4;
 
-/// If an entry is registered later than this after it was accepted, the journal is asked before it is
-/// sent, in milliseconds: it may have been changed or attempted meanwhile.
+/// If an entry arrives in the schedule later than this after it was accepted, the journal is asked before the
+/// entry is sent, because the notification may have been changed or attempted meanwhile. In milliseconds.
 pub const PROMPT_MS: i64 = 2_000;
 
 /// A notification without an entry in the schedule cannot be leased by hand for this long after it was
@@ -63,9 +63,10 @@ pub const HAND_LEASE_WAIT_MS: i64 = 3_000;
 /// How long a lease for a change by hand lasts, in milliseconds.
 pub const CHANGE_LEASE_MS: i64 = 8_000;
 
-/// For how long an unknown change of a key without an entry is remembered, in milliseconds: a change by
-/// hand of which it is not known whether the journal has it. No call to a journal lasts nearly as long, so a
-/// change that is not written by then never is, unless its server is suspended for that time.
+/// For how long an unknown change of a key without an entry is remembered, in milliseconds. An unknown change
+/// is a change by hand of which it is not known whether it was written into the journal. No call to a journal
+/// lasts nearly as long. So a change that is not written by then is never written, unless its server is
+/// suspended for that time.
 pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 
 /// What a registration found.

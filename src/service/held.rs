@@ -182,7 +182,8 @@ impl Service {
         self.end_held(held, Settlement::Release).await;
     }
 
-    /// Gives back the lease on a notification of which it is not known whether it was changed.
+    /// Gives back the lease on a notification whose change may be written already, or may still be written.
+    /// Before anything is sent, the journal is asked and the fence is raised.
     pub(super) async fn recheck(&self, held: HeldLease) {
         self.end_held(held, Settlement::Recheck).await;
     }

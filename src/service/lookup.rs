@@ -30,7 +30,7 @@ pub struct ListRequest {
 /// Whether it is known which scheduled notifications have an attempt in flight. Only the schedule knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flights {
-    /// The schedule was asked, or no notification of the answer is scheduled.
+    /// The schedule answered, or no notification of the answer is scheduled.
     #[default]
     Known,
     /// The schedule did not answer. The record is shown nevertheless, and the answer says so.

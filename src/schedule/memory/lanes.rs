@@ -94,8 +94,9 @@ impl Lanes {
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
-    /// Serves the lane whose turn is first: removes at most `most`, and at most [`PER_VISIT`], of its due
-    /// entries for leases, never beyond the cap (only [`Lanes::start_lease`] is). `None` if no lane is due.
+    /// Serves the lane whose turn is first: removes some of its due entries, which the caller leases. These are
+    /// at most `most`, at most [`PER_VISIT`], and at most as many as the cap leaves free. `None` if no lane is
+    /// due.
     pub(super) fn visit(&mut self, most: usize, now_ms: i64) -> Option<Vec<Timed>> {
         let (turn, lane) = self.order.first_key_value()?;
         if turn.at_ms > now_ms {

@@ -18,7 +18,7 @@
 //!   meta      HASH   instance -> how many changes it has made; since when the data is here, and its
 //!                    owner, in case `epoch` is lost (all fields: recovery/inspect.lua)
 //!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
-//!   rebuild   STRING the instance that is loading it
+//!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
 //! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
@@ -26,8 +26,8 @@
 //! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. If a part of
 //! this is lost, the scripts notice it, and it is repaired (lua/common.lua).
 //!
-//! All entries of a lane are in one partition, which its name decides, so its cap is exact. The journal knows
-//! the lane of every key. Without a journal, several partitions need a directory (`directory`).
+//! The name of a lane decides its partition, which has all entries of the lane. So the cap of the lane is
+//! exact. The journal knows the lane of every key. Without a journal, several partitions need a directory (`directory`).
 
 mod bulk;
 mod connection;

@@ -22,7 +22,7 @@ enum JournalReply {
         after: Box<Snapshot>,
         answer: Box<Result<Snapshot, ServiceError>>,
     },
-    /// Another request has leased the notification meanwhile; nothing was written.
+    /// The fence was raised meanwhile, so our lease is lost; nothing was written.
     LeaseLost,
     /// There is no such notification.
     Missing,
