@@ -267,8 +267,9 @@ impl Worker {
     /// identifies the lease.
     ///
     /// If the lease was lost and this process has claimed the notification again, the newer lease is settled
-    /// instead. If no worker has a lease, this function leases the notification and applies the outcome in the
-    /// journal. This happens if Redis was restored from a copy that is older than the lost lease.
+    /// instead. If no worker has a lease, for example because Redis was set back to a copy that is older than
+    /// the lost lease, an outcome must still reach the schedule. So this function leases the notification and
+    /// settles it to the state in the journal.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);

@@ -179,8 +179,8 @@ impl StoreHealth {
     }
 
     /// Notes the result of a check, `None` if no answer came in time. A busy store may be slow to answer a
-    /// check. So a check without an answer is ignored if any needed call was answered since it began, and a
-    /// failed check is ignored if a registration or a change by hand was.
+    /// check. So a check without an answer is ignored if any needed call was answered since the check began. A
+    /// failed check is ignored if a registration or a change by hand was answered since then.
     pub(super) fn checked(
         &mut self,
         begun: Instant,

@@ -8,8 +8,9 @@
 //! (`tests/it/schedule_contract`) runs against both:
 //!
 //! * An entry is registered once. Registering it again changes nothing and returns the existing entry.
-//! * A claimed entry belongs to one lease until it is settled or the lease expires. After an expiry, the
-//!   next claim returns it to its lane and sets [`Entry::interrupted_ms`].
+//! * A leased entry belongs to one lease until it is settled or the lease expires. After an expiry, the
+//!   next claim returns it to its lane and sets [`Entry::interrupted_ms`], or [`Entry::raise_fence`] if the
+//!   lease was for a change by hand.
 //! * The expiry identifies a lease: a settlement whose lease is not the one in force changes nothing.
 //! * A claim never gives a lane more leases than its cap. It serves the due lanes in turn, and within a
 //!   lane takes the entries that have been due longest.

@@ -1,6 +1,6 @@
 //! What happens when Redis loses data: noticing the loss, and repairing the schedule from the journal.
 //!
-//! **How a loss is noticed** (`schedule::redis::recovery`). The first server whose call meets it notices it:
+//! **How a loss is noticed** (`schedule::redis::recovery`), by the calls of any server:
 //!
 //! * Redis has counted fewer writes of an instance than were answered to it: it was flushed, replaced
 //!   or set back to an older copy (`write_counters`). The call is refused.
@@ -21,12 +21,11 @@
 //! inspected the data once, which takes a moment. After that it uses the schedule. Until the comparison is done
 //! and the time of a lease has passed, a server asks the journal before it sends a notification that was
 //! accepted before the loss. An attempt that was in flight when its lease was lost may be made again by
-//! another server.
-//! A registration waits a short time for the inspection. A change by hand is refused (409) while an attempt
+//! another server. A registration waits a short time for the inspection. A change by hand is refused (409) while an attempt
 //! whose lease was lost may be in flight.
 //!
 //! **Without a journal** nothing can be loaded: Redis keeps what is left, and the log asks callers to
-//! register theirs again.
+//! register their pending notifications again.
 
 pub mod load;
 pub mod resync;

@@ -4,15 +4,16 @@
 //! and a key must not be registered twice, in two lanes. So the hash `directory`, in the partition that the
 //! key's own name decides, says which partition has its entry, and since when.
 //!
-//! It is written before the entry. Dying in between leaves a key in it that has no entry. A new
-//! registration of the key for the same partition then continues. One for another partition takes the key
-//! over, but only when the first registration can no longer arrive ([`DIRECTORY_ARRIVAL_MS`], checked by
-//! `register.lua`).
+//! The directory is written before the entry. If the process dies in between, the directory has a key that
+//! has no entry. A new registration of the key for the same partition then puts its entry in. A registration
+//! for another partition takes the key over, but only when the first registration can no longer arrive
+//! ([`DIRECTORY_ARRIVAL_MS`], checked by `register.lua`).
 //!
-//! Entries are forgotten in their own partition, which cannot change another one. So every server compares
-//! both, slowly and for ever ([`compare`]).
+//! The script that forgets an entry cannot remove its key from the directory, because the key may be in
+//! another partition. So every server compares the directory with the entries, slowly and for ever
+//! ([`compare`]).
 //!
-//! A directory that is lost, as with a policy that evicts, is written again by the comparison. Until then, a
+//! If a directory is lost, for example by a policy that evicts, the comparison writes it again. Until then, a
 //! key that is registered again for another lane is taken for a new one.
 
 pub mod compare;

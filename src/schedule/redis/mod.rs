@@ -109,7 +109,7 @@ pub struct RedisSchedule {
     loss: Arc<Loss>,
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
-    /// The partition where the next claim begins, so that none is always the last.
+    /// The partition where the next claim begins. It changes, so that no partition is always the last.
     turn: AtomicUsize,
     _listener: Listener,
     _comparing: Option<Comparing>,
