@@ -10,8 +10,8 @@
 //!   dies in between, the lease expires, and the journal is asked before the entry is sent.
 //! * A notification that the journal does not know is registered there, from the schedule's entry. It was
 //!   accepted once, or it would not be in the schedule; the journal was set back to an older copy. If it
-//!   were removed, it would be lost. If it were left alone, it would be lost too: the server that claims it
-//!   finds no record of it.
+//!   were removed, it would be lost. If it were left alone, callers would not find it before its next attempt,
+//!   and a loss of the schedule would lose it.
 
 use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;

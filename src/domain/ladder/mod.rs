@@ -101,7 +101,7 @@ impl Ladder {
         self.0.repeat_last
     }
 
-    /// How long after the first attempt other attempts may start, in milliseconds.
+    /// How long after the first due time other attempts may be due, in milliseconds.
     #[must_use]
     pub fn window_ms(&self) -> i64 {
         self.0.window_ms
