@@ -32,7 +32,7 @@ pub struct Repaired {
     pub restored: u64,
     /// Entries that got the progress in the journal.
     pub moved: u64,
-    /// Entries that were removed from the schedule because they have ended or are set aside.
+    /// Entries that were removed from the schedule because they have ended, are set aside or are in a wrong lane.
     pub removed: u64,
     /// Notifications that were registered in the journal because it did not know them.
     pub registered_again: u64,
@@ -83,7 +83,8 @@ impl AddAssign for Repaired {
     }
 }
 
-/// Repairs differences, and writes the repairs into the histories.
+/// Repairs differences. Notes in its history that a notification was put back into the schedule, got the
+/// progress in the journal, or was registered in the journal again.
 ///
 /// # Errors
 /// If a store fails; what was repaired by then stays repaired.

@@ -2,8 +2,8 @@
 //!
 //! A loss is detected in three ways:
 //!
-//! * Each instance knows how many of its changes were answered, and sends that number with every call. If
-//!   the store has counted fewer, its data was flushed, replaced or set back to an older copy: the call is
+//! * Each instance knows how many of its changes were answered, and sends that number with every change. If
+//!   the store has counted fewer, its data was flushed, replaced or set back to an older copy: the change is
 //!   refused with [`ScheduleError::Rebuilding`] until this instance has inspected the data.
 //! * The store was restarted after the data was last compared with the journal. It may have lost its last
 //!   changes, and the instance that made them may have ended.

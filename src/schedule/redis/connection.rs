@@ -23,13 +23,14 @@ use tokio::sync::OnceCell;
 
 /// How long one command may take before it counts as failed. A command that was lost in a network outage
 /// is still waited for this long after the network works again, and work should continue within two seconds.
-/// A command that was only slow is repeated, which does no harm.
+/// If a command was only slow, its caller makes the call again, which does no harm.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_200);
 /// How long a command about many entries may take.
 pub const BULK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How much longer a call may take than its command: for connecting, twice after a broken connection.
+/// How much longer a call may take than its command. This time is for connecting: before the command, and again
+/// if the connection breaks.
 const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// The socket fails if sent data is not acknowledged for this time. Otherwise it would not be noticed that
 /// the peer is unreachable.

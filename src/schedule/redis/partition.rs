@@ -38,8 +38,8 @@ const MAX_EXPIRED_PER_CLAIM: usize = 256;
 /// After how long an entry that cannot be read is due again, in milliseconds: meanwhile it may be repaired,
 /// or a server of a newer version may claim it.
 const UNREADABLE_MS: i64 = 60_000;
-/// How long a caller waits for one lease, in milliseconds. If Redis ran the call later, no server would
-/// know that it has the lease.
+/// How long after a request for one lease Redis may still give it, in milliseconds. Later, the caller has
+/// stopped waiting, so no server would know of the lease.
 const WANTED_MS: i64 = 3_000;
 
 /// One partition of the schedule.

@@ -37,8 +37,8 @@ pub enum Settling {
     Lease(Lease, Settlement),
     /// A lease on a key that had no entry.
     Reservation(LeaseToken, Reservation),
-    /// A lease on an entry that cannot be read: it is due again at that instant, in milliseconds since
-    /// 1970. If its lane can be read, it does not count against the lane's cap until then.
+    /// Ends a lease on an entry that cannot be read. The entry is due again at that instant, in milliseconds
+    /// since 1970. If its lane can be read, the entry does not count against the lane's cap until then.
     Defer(String, Expiry, i64),
 }
 
