@@ -2,9 +2,9 @@
 //!
 //! A server leases a notification before it changes it. Then no server sends or changes it meanwhile, and an
 //! entry that another server puts into the schedule now waits for the lease. The journal accepts a change
-//! only with the lease's token, and only if no other request has leased the notification since.
+//! only with the lease's token, and only if the notification's fence was not raised meanwhile.
 //!
-//! To check that, the fence is read *before* the lease is requested. A server that leases the notification
+//! For this, the fence is read *before* the lease is requested. A server that leases the notification
 //! after this lease has expired raises the fence, before it sends the notification or by its own change. So the
 //! journal refuses the late change. If the fence were read under the lease, this could happen: the lease
 //! expires, another server raises the fence, and we read the raised fence. The journal would then accept the
