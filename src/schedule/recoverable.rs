@@ -134,7 +134,7 @@ pub trait Recoverable: Send + Sync {
     fn restore_write_counts(&self, write_counts: &str);
 
     /// Reports that this instance is alive. To be called every few seconds: without it, an instance that
-    /// claims nothing, because all its attempts are in flight, would count as dead.
+    /// claims nothing, because it has as many attempts in flight as it may have, would count as dead.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`].

@@ -7,7 +7,7 @@
 //!   So a slow receiver does not delay later attempts.
 //! * If an attempt starts more than [`LATE_MS`] late (the dispatcher was down), the next interval counts
 //!   from its real start. So late attempts are not made in quick succession.
-//! * An attempt may start until the window closes, the last millisecond included. If the next attempt
+//! * An attempt may be due until the window closes, the last millisecond included. If the next attempt
 //!   would be due after the deadline, one last attempt is made at the deadline instead.
 //! * If the dispatcher was down until after the deadline, one more attempt is made: the recovery attempt.
 //! * No attempt follows after the last interval. The cause is then `LadderExhausted`, or `WindowClosed` if
