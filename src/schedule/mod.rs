@@ -173,7 +173,8 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     /// Ends a lease as the settlement says.
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;
 
-    /// Extends a lease that is in force by its full time, and returns its new expiry; `None` if it is lost.
+    /// Renews a lease that is in force, so that it lasts for its full time from now. Returns the new expiry;
+    /// `None` if the lease is lost.
     /// For a server that made an attempt and cannot record its outcome yet, so that no other server makes
     /// the attempt again.
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError>;

@@ -112,7 +112,7 @@ impl Service {
         }
     }
 
-    /// Uses this health, to which other parts report as well, and not only its own checks.
+    /// Uses this health instead of its own. Other parts report to it too.
     #[must_use]
     pub fn with_health(self, health: Arc<Health>) -> Self {
         Self { health, ..self }

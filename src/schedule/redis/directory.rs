@@ -104,8 +104,8 @@ impl Directory {
         }
     }
 
-    /// Writes down that a key is about to be registered in this partition; or returns what is registered
-    /// under it in another one.
+    /// Writes down that a key is about to be registered in this partition; or returns the entry that the key
+    /// has in another partition.
     ///
     /// # Errors
     /// [`ScheduleError::BeingRegistered`] while another registration of the key, for another lane, may be
