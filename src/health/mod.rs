@@ -2,8 +2,8 @@
 //!
 //! `journal::watched` and `schedule::watched` wrap the stores and report the result of every call.
 //! `maintenance::probe` checks a store that has failed. A request for `/readyz` makes a check too, unless one
-//! ended a moment ago.
-//! From these results, `store_health` decides what is an outage. Other modules rely on this:
+//! ended a moment ago. From these results, `store_health` decides what is an outage. Other modules rely on
+//! this:
 //!
 //! * The log has at most one line when an outage begins, and one when it is over. A caller handles a failed
 //!   call and does not log the outage again.
