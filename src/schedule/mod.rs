@@ -174,13 +174,12 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;
 
     /// Renews a lease that is in force, so that it lasts for its full time from now. Returns the new expiry;
-    /// `None` if the lease is lost.
-    /// For a server that made an attempt and cannot record its outcome yet, so that no other server makes
-    /// the attempt again.
+    /// `None` if the lease is lost. For a server that made an attempt and cannot record its outcome yet, so
+    /// that no other server makes the attempt again.
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError>;
 
-    /// Leases one notification for a change by hand for [`CHANGE_LEASE_MS`], even if it is not due or its
-    /// lane is full. A request that is repeated because its reply was lost gets its lease again, with a new
+    /// Leases one notification for a change by hand or a repair, for [`CHANGE_LEASE_MS`], even if it is not due
+    /// or its lane is full. A request that is repeated because its reply was lost gets its lease again, with a new
     /// expiry.
     async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError>;
 

@@ -193,7 +193,8 @@ impl Service {
         let settled = match held {
             HeldLease::Entry(lease) => with_timeout(self.schedule.settle(*lease, settlement)).await,
             HeldLease::Key(token) => {
-                // Always checked again: an entry may have arrived under the lease. Rare.
+                // A lease on a key is never just released: an entry may have arrived under the lease, and the
+                // journal is asked before that entry is sent.
                 with_timeout(self.schedule.end_reservation(token, Reservation::Recheck)).await
             }
         };

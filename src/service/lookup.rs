@@ -123,7 +123,7 @@ impl Service {
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {
-            // Without the schedule's answer the page would be empty, as if there were none.
+            // Without the schedule's answer no item would count as in flight, so the page would be wrong.
             marked?;
             items.retain(|item| item.in_flight == in_flight);
         }

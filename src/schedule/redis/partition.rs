@@ -31,7 +31,8 @@ use tokio::sync::Mutex;
 const MOST_CLAIMED: usize = 128;
 /// Maximum bytes of envelopes in one claim.
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
-/// By how much the clock of a Redis that takes over may be behind the one before, in milliseconds.
+/// By how much the clock of a Redis that takes over may be behind the clock of the Redis before it, in
+/// milliseconds.
 const CLOCKS_APART_MS: i64 = 10_000;
 /// Maximum number of expired leases returned, and of ended entries forgotten, in one claim.
 const MAX_EXPIRED_PER_CLAIM: usize = 256;
