@@ -55,7 +55,7 @@ struct LeaseInForce {
 enum Holder {
     /// An attempt.
     Attempt,
-    /// A change by hand, by the request of this id.
+    /// A change by hand or a repair, by the request of this id.
     Change(u64),
 }
 

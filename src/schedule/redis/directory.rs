@@ -128,7 +128,8 @@ impl Directory {
                 DirectoryReply::Differs(here) => here,
             };
             let written = DirectoryEntry::parse(&expected, partitions.len());
-            // In its own partition, register.lua says what is there. Only the time is written again first.
+            // If the directory names this partition already, the next try writes the new time, and then
+            // `register.lua` finds the entry if there is one.
             let Some(written) = written.filter(|written| written.partition != partition) else {
                 continue;
             };
@@ -138,7 +139,7 @@ impl Directory {
             }
             let may_arrive = there.context.clock.now_ms() < written.since_ms + KEPT_MS;
             if may_arrive || there.present([key].into_iter()).await? == [true] {
-                // With another text expected, the next try only reads.
+                // The stored text differs from the empty text, so the next try only reads.
                 expected = Bytes::new();
                 tokio::time::sleep(TRY_AGAIN).await;
             }

@@ -129,7 +129,7 @@ local function give(lane, keys)
   return #leased / 2
 end
 
--- If a lane has due entries and is not nearly full, expired leases are ended only at every eighth claim.
+-- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
 -- Gives the due entries of a lane, within its cap and the maximum of this claim. `tail` is the lane's
