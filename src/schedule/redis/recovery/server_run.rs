@@ -59,7 +59,7 @@ impl ServerRun {
 
     /// Checks whether a new connection leads to the known run, and if not, writes that down in `meta`.
     pub async fn check(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
-        // Other connections that are opened now wait: nothing is sent before it is written down.
+        // Other connections that are opened now wait, so nothing is sent before the new run is written down.
         let mut known = self.known.lock().await;
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))
