@@ -32,8 +32,8 @@ pub enum ChangeResult {
     Done(Box<Snapshot>),
     /// The state of the notification does not allow the change. Nothing was changed.
     Refused(Box<Snapshot>),
-    /// The fence of the notification differs from [`Changing::fence`]: another server has leased or changed
-    /// the notification since that fence was read. Nothing was changed.
+    /// The fence of the notification differs from [`Changing::fence`]: a worker has raised it, or another change
+    /// was applied, since that fence was read. Nothing was changed.
     Fenced(Box<Snapshot>),
     /// The journal has no such notification.
     Missing,

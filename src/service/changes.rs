@@ -65,7 +65,7 @@ impl Service {
         self.change(key, Change::Cancel, actor, "").await
     }
 
-    /// Makes an attempt of a scheduled notification now; its ladder continues afterwards. Does nothing if
+    /// Makes an attempt of a scheduled notification due now; its ladder continues afterwards. Does nothing if
     /// an attempt is in flight already.
     ///
     /// # Errors
