@@ -32,7 +32,8 @@ pub struct Repaired {
     pub restored: u64,
     /// Entries that got the progress in the journal.
     pub moved: u64,
-    /// Entries that were removed from the schedule because they have ended, are set aside or are in a wrong lane.
+    /// Entries that were removed from the schedule because they have ended, are set aside or are in a wrong
+    /// lane.
     pub removed: u64,
     /// Notifications that were registered in the journal because it did not know them.
     pub registered_again: u64,
@@ -204,8 +205,8 @@ fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     if is_pending && lease.entry.notification.lane != snapshot.lane {
         return Settlement::forget(snapshot.progress, now_ms);
     }
-    // The notification was replayed meanwhile. If an earlier lease expired, a worker still has to ask the journal
-    // and raise the fence.
+    // The notification was replayed meanwhile. If an earlier lease expired, a worker still has to ask the
+    // journal and raise the fence.
     if is_pending && (lease.entry.raise_fence || lease.entry.interrupted_ms.is_some()) {
         return Settlement::Recheck;
     }

@@ -200,7 +200,8 @@ pub enum LeasedOne {
     /// An attempt of it may be in flight: data was lost less than the time of a lease ago, and its lease
     /// may be part of that.
     MayBeInFlight,
-    /// It was accepted within the last [`super::HAND_LEASE_WAIT_MS`], so its registration may still be on its way here.
+    /// It was accepted within the last [`super::HAND_LEASE_WAIT_MS`], so its registration may still be on its
+    /// way here.
     Expected,
     /// It has no entry here. To lease it nevertheless, the request must say what the journal knows of it.
     Missing,

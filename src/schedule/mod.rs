@@ -179,8 +179,8 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError>;
 
     /// Leases one notification for a change by hand or a repair, for [`CHANGE_LEASE_MS`], even if it is not due
-    /// or its lane is full. A request that is repeated because its reply was lost gets its lease again, with a new
-    /// expiry.
+    /// or its lane is full. A request that is repeated because its reply was lost gets its lease again, with a
+    /// new expiry.
     async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError>;
 
     /// Ends a lease on a key that had no entry here.

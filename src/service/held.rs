@@ -101,7 +101,8 @@ impl Service {
                 }
                 Ok(LeasedOne::Missing) => break Ok(Leasing::Missing),
                 Ok(LeasedOne::MayBeInFlight) => break Ok(Leasing::InFlight),
-                // The notification has ended in the journal: the lease of its last attempt is about to be settled.
+                // The notification has ended in the journal: the lease of its last attempt is about to be
+                // settled.
                 Ok(LeasedOne::InFlight) if before.state != State::Scheduled && may_wait => {}
                 Ok(LeasedOne::InFlight) => break Ok(Leasing::InFlight),
                 Ok(LeasedOne::Changing | LeasedOne::Expected) if may_wait => {}

@@ -176,8 +176,8 @@ impl Service {
             return Ok(holding.in_flight);
         }
         if let Some(pending) = with_timeout(journal.pending(&recorded.key)).await? {
-            // The notification may end after it was read and before its entry is put in. So the entry is verified
-            // when it is claimed.
+            // The notification may end after it was read and before its entry is put in. So the entry is
+            // verified when it is claimed.
             let entry = Entry {
                 verify: true,
                 ..Entry::scheduled(pending.notification, pending.progress)

@@ -126,8 +126,8 @@ impl Ladder {
         };
         let due_ms = anchor_ms + self.spread_ms(interval_ms, draw);
         if due_ms <= failed.deadline_ms {
-            // `due_ms` may be in the past: the failed attempt may have begun up to `LATE_MS` late, or taken longer
-            // than the interval. The next attempt is made nevertheless.
+            // `due_ms` may be in the past: the failed attempt may have begun up to `LATE_MS` late, or taken
+            // longer than the interval. The next attempt is made nevertheless.
             return Next::Attempt {
                 due_ms,
                 clamped: false,

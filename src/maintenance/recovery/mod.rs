@@ -20,9 +20,9 @@
 //! **What the others do meanwhile**: the calls of a server whose writes were lost are refused until it has
 //! inspected the data once, which takes a moment. After that it uses the schedule. Until the comparison is done
 //! and the time of a lease has passed, a server asks the journal before it sends a notification that was
-//! accepted before the loss. An attempt that was in flight when its lease was lost may be made again by
-//! another server. A registration waits a short time for the inspection. A change by hand is refused (409) while an attempt
-//! whose lease was lost may be in flight.
+//! accepted before the loss. An attempt that was in flight when its lease was lost may be made again by another
+//! server. A registration waits a short time for the inspection. A change by hand is refused (409) while an
+//! attempt whose lease was lost may be in flight.
 //!
 //! **Without a journal** nothing can be loaded: Redis keeps what is left, and the log asks callers to
 //! register their pending notifications again.

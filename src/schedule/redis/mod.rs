@@ -27,7 +27,8 @@
 //! this is lost, the scripts notice it, and it is repaired (lua/common.lua).
 //!
 //! The name of a lane decides its partition, which has all entries of the lane. So the cap of the lane is
-//! exact. The journal knows the lane of every key. Without a journal, several partitions need a directory (`directory`).
+//! exact. The journal knows the lane of every key. Without a journal, several partitions need a directory
+//! (`directory`).
 
 mod bulk;
 mod connection;

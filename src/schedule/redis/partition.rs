@@ -267,8 +267,8 @@ impl Partition {
         Ok(match verdict.as_str() {
             "leased" => {
                 let expiry = expiry(&mut reply)?;
-                // If the lease is never settled, a claim returns the entry after the expiry. So the dispatcher is
-                // woken then.
+                // If the lease is never settled, a claim returns the entry after the expiry. So the dispatcher
+                // is woken then.
                 self.context.wake.bring_forward(expiry.at_ms);
                 let entry = envelope::decode(key.as_str(), &reply.bytes()?)?;
                 LeasedOne::Leased(Box::new(Lease::granted(entry, expiry)))
