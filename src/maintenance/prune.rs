@@ -49,7 +49,7 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// Forgets notifications of this journal that are older than this.
+    /// A duty that forgets the notifications of this journal that are older than `retention` allows.
     #[must_use]
     pub fn new(journal: Arc<dyn JournalMaintenance>, retention: Retention) -> Self {
         Self {

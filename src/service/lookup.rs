@@ -9,7 +9,8 @@ use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Order, Transition};
 use crate::schedule::{FoundEntry, ScheduleError};
 
-/// Maximum number of remembered dead entries read for one page without a journal, which would filter them.
+/// Maximum number of remembered dead entries read for one page. They are read only without a journal, and this
+/// process filters them.
 const MOST_SCANNED: usize = 10_000;
 /// Dead entries read from the schedule at a time.
 const SCAN_PAGE: usize = 200;
