@@ -210,8 +210,8 @@ impl Worker {
         let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
             && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
-            // The journal has a newer state, or the notification is set aside. An earlier settlement was lost,
-            // so the lease is settled to the state in the journal.
+            // The journal has a newer state that did not reach the schedule, or the notification is set aside.
+            // So the lease is settled to the state in the journal.
             let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;
