@@ -144,7 +144,8 @@ impl Worker {
                 }
                 // Another worker has the notification. The journal decides which outcome counts.
                 Ok(None) => return work.await,
-                // The schedule is out of reach, so no other server can claim the notification either.
+                // The renewal failed and is tried again. If the lease expires before that succeeds, another server
+                // may make the attempt again.
                 Err(_) => tokio::select! {
                     biased;
                     done = &mut work => return done,

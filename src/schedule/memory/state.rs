@@ -320,7 +320,7 @@ impl MemoryState {
         Expiry { at_ms, number }
     }
 
-    /// Leases an entry that was just removed from where it waited.
+    /// Gives an entry this lease. The entry was removed from its place before, or is leased already.
     fn give_lease(&mut self, key: Key, in_force: LeaseInForce) -> Lease {
         let job = self
             .jobs
