@@ -36,10 +36,10 @@ pub struct Snapshot {
     pub ladder: Ladder,
     /// The fingerprint of the registration.
     pub fingerprint: Fingerprint,
-    /// The stored state. Every pending notification is `Scheduled`. While an attempt is in flight, the
-    /// field `in_flight` is true, and the API shows `in_flight`.
+    /// The stored state. Every pending notification is `Scheduled`. While the field `in_flight` is true, the
+    /// API shows `in_flight` instead.
     pub state: State,
-    /// Whether an attempt is in flight.
+    /// Whether the notification is leased: for an attempt or, for a moment, for a change by hand or a repair.
     pub in_flight: bool,
     /// Why the notification is dead, if it is.
     pub cause: Option<Cause>,
@@ -92,7 +92,7 @@ impl Snapshot {
         }
     }
 
-    /// The name of the state in the API: `in_flight` while an attempt is in flight.
+    /// The name of the state in the API: `in_flight` if the notification is pending and leased.
     #[must_use]
     pub fn state_name(&self) -> &'static str {
         match self.state {

@@ -42,7 +42,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The name under which the journal stores how many changes of this schedule were answered.
 const WRITE_COUNTS: &str = "schedule_write_counts";
-/// How often that is stored. With it, a server that starts notices an older copy of Redis.
+/// How often these counts are stored. With them, a server that starts notices that Redis was set back to an
+/// older copy.
 const REMEMBER: Duration = Duration::from_secs(5);
 /// Wait before the next inspection while another instance empties the schedule.
 const INSPECT_SOON: Duration = Duration::from_millis(100);
