@@ -187,7 +187,8 @@ impl Service {
     }
 }
 
-/// The answer to a refused change: success if the same change was made before.
+/// The answer to a refused change: success for a cancellation or a discard if the notification is cancelled
+/// already.
 fn repeated(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError> {
     match (change, snapshot.state) {
         (Change::Cancel | Change::Discard, State::Cancelled) => Ok(snapshot),
