@@ -1,7 +1,7 @@
-//! Limits the number of requests in flight, and runs each request to its end.
+//! Limits the number of requests under `/v1` in flight, and runs each of them to its end.
 //!
-//! Every request runs in its own task, which holds a permit until the request has ended. So if a client
-//! closes its connection, its change is not interrupted between the journal and the schedule, and its
+//! Each of these requests runs in its own task, which holds a permit until the request has ended. So if a
+//! client closes its connection, its request is not interrupted between the journal and the schedule, and the
 //! permit is not given to another request too early. If a request panics, its client still gets an answer.
 
 use crate::api::problem::Problem;

@@ -1,8 +1,9 @@
 //! The loop that claims due notifications and starts a worker for each lease.
 //!
-//! The loop sleeps until the next due time, or until something earlier is registered. It claims at
-//! least once a second, in case a wake-up message was lost. A permit is taken before a claim and released when the
-//! worker has ended. So the attempts in flight are bounded, and every claimed lease gets a worker at once.
+//! The loop sleeps until the next due time, or until something earlier is registered. Unless all permits are
+//! taken, it claims at least once a second, in case a wake-up message was lost. A permit is taken before a claim
+//! and released when the worker has ended. So the attempts in flight are bounded, and every claimed lease gets
+//! a worker at once.
 
 use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;

@@ -146,7 +146,8 @@ impl Worker {
                 }
                 // Another worker has the notification. The journal decides which outcome counts.
                 Ok(None) => return work.await,
-                // The schedule is out of reach, so no other server can claim the notification either.
+                // The renewal failed and is tried again. If the lease expires before that succeeds, another server
+                // may make the attempt again.
                 Err(_) => tokio::select! {
                     biased;
                     done = &mut work => return done,
@@ -271,8 +272,9 @@ impl Worker {
     /// identifies the lease.
     ///
     /// If the lease was lost and this process has claimed the notification again, the newer lease is settled
-    /// instead. If no worker has a lease, this function leases the notification and applies the outcome in the
-    /// journal. This happens if Redis was restored from a copy that is older than the lost lease.
+    /// instead. If no worker has a lease, for example because Redis was set back to a copy that is older than
+    /// the lost lease, an outcome must still reach the schedule. So this function leases the notification and
+    /// settles it to the state in the journal.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
@@ -344,8 +346,8 @@ impl Worker {
         } else if !matches!(settlement, Settlement::End { .. })
             && (here.attempts != there.attempts || newest.entry.raise_fence)
         {
-            // Another worker has changed the number of attempts, or may still write a change under an expired
-            // lease. So the journal is asked.
+            // Another worker has recorded an attempt, or a change by hand may still be written under an
+            // expired lease. So the journal is asked.
             Settlement::Recheck
         } else {
             settlement

@@ -180,7 +180,7 @@ impl Worker {
 
     /// Asks the journal whether the notification must still be sent, if its entry has the flag `verify`. If an
     /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
-    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing must be sent.
+    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.
     async fn confirm(&self, lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);
@@ -211,8 +211,8 @@ impl Worker {
         let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
             && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
-            // The journal has a newer state, or the notification is set aside. An earlier settlement was lost,
-            // so the lease is settled to the state in the journal.
+            // The journal has a newer state that did not reach the schedule, or the notification is set aside.
+            // So the lease is settled to the state in the journal.
             let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;

@@ -9,8 +9,8 @@ pub enum ScheduleError {
     /// executed nevertheless.
     #[error("the schedule is unavailable: {0}")]
     Unavailable(String),
-    /// It has lost data, and nothing was done. It is being loaded from the journal, and executes calls
-    /// again as soon as that has begun; trying again may help.
+    /// It has lost data or is being emptied, and nothing was done. It executes calls again as soon as this
+    /// instance has inspected the data; trying again may help.
     #[error("the schedule has lost data or is being emptied, so nothing was done")]
     Rebuilding,
     /// It holds something that this version cannot read.

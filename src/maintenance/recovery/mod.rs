@@ -1,6 +1,6 @@
 //! What happens when Redis loses data: noticing the loss, and repairing the schedule from the journal.
 //!
-//! **How a loss is noticed** (`schedule::redis::recovery`). The first server whose call meets it notices it:
+//! **How a loss is noticed** (`schedule::redis::recovery`), by the calls of any server:
 //!
 //! * Redis has counted fewer writes of an instance than were answered to it: it was flushed, replaced
 //!   or set back to an older copy (`write_counters`). The call is refused.
@@ -18,14 +18,14 @@
 //! journal ([`resync`]). Redis is emptied first only if a user requests it.
 //!
 //! **What the others do meanwhile**: the calls of a server whose writes were lost are refused until it has
-//! inspected the data once, which takes a moment. After that they use the schedule. Before a notification is sent that was accepted
-//! before the loss, the journal is asked, until the comparison is done and attempts whose lease was lost
-//! have ended. An attempt that was in flight when its lease was lost may be made again by another server.
-//! A registration waits a short time for the inspection. A change by hand is refused (409) while an attempt
-//! whose lease was lost may be in flight.
+//! inspected the data once, which takes a moment. After that it uses the schedule. Until the comparison is done
+//! and the time of a lease has passed, a server asks the journal before it sends a notification that was
+//! accepted before the loss. An attempt that was in flight when its lease was lost may be made again by another
+//! server. A registration waits a short time for the inspection. A change by hand is refused (409) while an
+//! attempt whose lease was lost may be in flight.
 //!
 //! **Without a journal** nothing can be loaded: Redis keeps what is left, and the log asks callers to
-//! register theirs again.
+//! register their pending notifications again.
 
 pub mod load;
 pub mod resync;
@@ -42,7 +42,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The name under which the journal stores how many changes of this schedule were answered.
 const WRITE_COUNTS: &str = "schedule_write_counts";
-/// How often that is stored. With it, a server that starts notices an older copy of Redis.
+/// How often these counts are stored. With them, a server that starts notices that Redis was set back to an
+/// older copy.
 const REMEMBER: Duration = Duration::from_secs(5);
 /// Wait before the next inspection while another instance empties the schedule.
 const INSPECT_SOON: Duration = Duration::from_millis(100);

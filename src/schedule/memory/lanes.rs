@@ -4,8 +4,8 @@
 //! that is full or has no waiting entry is not in the order. A lane has one turn in the order, however
 //! many entries wait in it. Of an entry, only its key and its due time are known here.
 //!
-//! A due lane keeps its turn until it is served. Then it goes behind all lanes that are due now. So between two turns of a due lane no other lane is
-//! served twice.
+//! A due lane keeps its turn until it is served. Then it goes behind all lanes that are due now. So between
+//! two turns of a due lane no other lane is served twice.
 
 use super::timed::Timed;
 use crate::domain::key::Key;
@@ -94,8 +94,9 @@ impl Lanes {
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
-    /// Serves the lane whose turn is first: removes at most `most`, and at most [`PER_VISIT`], of its due
-    /// entries for leases, never beyond the cap (only [`Lanes::start_lease`] is). `None` if no lane is due.
+    /// Serves the lane whose turn is first: removes some of its due entries, which the caller leases. These are
+    /// at most `most`, at most [`PER_VISIT`], and at most as many as the cap leaves free. `None` if no lane is
+    /// due.
     pub(super) fn visit(&mut self, most: usize, now_ms: i64) -> Option<Vec<Timed>> {
         let (turn, lane) = self.order.first_key_value()?;
         if turn.at_ms > now_ms {

@@ -153,7 +153,7 @@ async fn restore(partitions: &[Partition], entries: &[Entry]) -> Result<Restored
         .await
 }
 
-/// Splits the entries into parts that one script restores each.
+/// Splits the entries into parts. Each part is restored by one script.
 fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places [usize]> {
     let mut parts = Vec::new();
     while !places.is_empty() {

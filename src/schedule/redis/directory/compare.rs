@@ -1,8 +1,8 @@
 //! Comparing the directory with the entries: it forgets keys that have no entry, and writes down entries that
 //! it does not know.
 //!
-//! In steps of some hundred keys with a rest between them, which is left out where there was something to
-//! remove: then registrations come faster than that.
+//! It works in steps of some hundred keys and rests between them. After a step that removed keys it does not
+//! rest, so that it keeps up with the registrations.
 
 use super::{Directory, DirectoryChange, DirectoryEntry, KEPT_MS};
 use crate::clock::Clock as _;

@@ -21,7 +21,7 @@ use write_counters::WriteCount;
 /// How long an instance may load a partition without a report until another takes over, in milliseconds.
 const HOLD_MS: i64 = 10_000;
 /// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
-/// second, unless all its attempts are in flight.
+/// second, unless it has as many attempts in flight as it may have.
 const ALIVE_MS: i64 = 30_000;
 /// Maximum number of lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
