@@ -1,4 +1,5 @@
-//! After the call, writes the outcome to the journal and settles the lease, however long that takes.
+//! After the call, writes the outcome to the journal, however long that takes. `settle.rs` then settles the
+//! lease.
 //!
 //! If the journal is unavailable, the worker waits for it. If the journal is available and refuses the
 //! outcome (a constraint is violated, a row or a page is damaged), it would refuse it again. The
@@ -13,11 +14,10 @@ use crate::domain::attempt::{Attempt, Outcome};
 use crate::domain::decision::Decision;
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
-use crate::domain::state::State;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
-use crate::schedule::{Lease, LeaseRequest, LeasedOne, ScheduleError, Settled, Settlement};
+use crate::schedule::{Lease, Settlement};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -29,11 +29,6 @@ const RENEW_BEFORE_MS: i64 = 2_000;
 const LONGEST_REASON: usize = 500;
 
 impl Worker {
-    /// Releases a lease under which no attempt was made.
-    pub(super) async fn release(&self, lease: Lease) {
-        self.settle(lease, Settlement::Release).await;
-    }
-
     /// Writes an outcome to the journal, however long that takes: the outcome of a call must not be lost
     /// while this process lives. Renews the lease meanwhile, so that the attempt is not made again. Returns
     /// how to settle the lease, or `None` if the process ends before the outcome is written.
@@ -268,114 +263,6 @@ impl Worker {
         }
     }
 
-    /// Settles a lease. Tries again while the schedule is unavailable; repeating is safe, because the expiry
-    /// identifies the lease.
-    ///
-    /// If the lease was lost and this process has claimed the notification again, the newer lease is settled
-    /// instead. If no worker has a lease, for example because Redis was set back to a copy that is older than
-    /// the lost lease, an outcome must still reach the schedule. So this function leases the notification and
-    /// settles it to the state in the journal.
-    pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
-        let key = lease.entry.notification.key.clone();
-        let mut backoff = Backoff::new(&self.health, Store::Schedule);
-        loop {
-            match self
-                .schedule
-                .settle(lease.clone(), settlement.clone())
-                .await
-            {
-                Ok(Settled::Done) => return,
-                Ok(Settled::Lost) => match self.after_lost_lease(&lease, settlement).await {
-                    Some((newest, instead)) => (lease, settlement) = (newest, instead),
-                    None => return,
-                },
-                Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
-                    tracing::debug!(
-                        notification = %key,
-                        %error,
-                        "the lease of a notification cannot be settled now; trying again"
-                    );
-                    let waiting = self.abandon.run_until_cancelled(backoff.wait());
-                    if waiting.await.is_none() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    tracing::error!(
-                        notification = %key,
-                        %error,
-                        "settling the lease of a notification failed; a lease that is not settled expires, and \
-                         then the notification is claimed again"
-                    );
-                    return;
-                }
-            }
-        }
-    }
-
-    /// What to settle instead of a lost lease, and how: the newer lease that this process has on the same
-    /// notification. If there is none, applies the outcome in the journal and returns `None`.
-    async fn after_lost_lease(
-        &self,
-        lost: &Lease,
-        settlement: Settlement,
-    ) -> Option<(Lease, Settlement)> {
-        let key = &lost.entry.notification.key;
-        // This is normal if the reply to an earlier try was lost: that call had settled the lease.
-        tracing::debug!(
-            notification = %key,
-            "the lease of a notification is no longer in force: it has expired or was lost, or an earlier try has \
-             settled it already"
-        );
-        let Some(newest) = self.in_flight.newer(key) else {
-            if is_outcome(&settlement)
-                && let Some(recorder) = &self.recorder
-            {
-                let request = LeaseRequest::for_repair(lost.entry.notification.key_in_lane());
-                // If another worker has a lease, that worker settles it to the state in the journal.
-                if let Ok(LeasedOne::Leased(newest)) = self.schedule.lease_one(&request).await {
-                    self.bring_to_the_journal(recorder, *newest).await;
-                }
-            }
-            return None;
-        };
-        let (here, there) = (lost.entry.progress, newest.entry.progress);
-        let instead = if here.series != there.series {
-            // The notification was replayed meanwhile, so our outcome does not belong to the new series.
-            Settlement::Release
-        } else if !matches!(settlement, Settlement::End { .. })
-            && (here.attempts != there.attempts || newest.entry.raise_fence)
-        {
-            // Another worker has recorded an attempt, or a change by hand may still be written under an
-            // expired lease. So the journal is asked.
-            Settlement::Recheck
-        } else {
-            settlement
-        };
-        Some((newest, instead))
-    }
-
-    /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease
-    /// expires, and the journal is asked after the next claim.
-    async fn bring_to_the_journal(&self, recorder: &Recorder, lease: Lease) {
-        let key = lease.entry.notification.key.clone();
-        let of_expired = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
-        let settlement = match recorder.snapshot(key.clone()).await {
-            Ok(Some(recorded)) if recorded.state != State::Scheduled || !of_expired => {
-                Settlement::to_journal(&recorded, self.clock.now_ms())
-            }
-            Ok(_) | Err(_) => Settlement::Recheck,
-        };
-        if let Err(error) = self.schedule.settle(lease, settlement).await {
-            tracing::debug!(
-                notification = %key,
-                %error,
-                "settling the lease that replaced a lost lease failed; if it is not settled, it expires, and then the \
-                 journal is asked"
-            );
-        }
-    }
-
     fn settlement_for(&self, decision: &Decision) -> Settlement {
         let Decision {
             state,
@@ -384,14 +271,6 @@ impl Worker {
             ..
         } = *decision;
         Settlement::to(state, cause, progress, self.clock.now_ms())
-    }
-}
-
-/// Whether a settlement applies an outcome that the journal holds.
-fn is_outcome(settlement: &Settlement) -> bool {
-    match settlement {
-        Settlement::Again(_) | Settlement::End { .. } => true,
-        Settlement::Release | Settlement::Recheck => false,
     }
 }
 
