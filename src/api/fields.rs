@@ -174,6 +174,25 @@ pub fn required<Value, Bad: fmt::Display>(
     parse(&text).map_err(|bad| errors.add(pointer, bad))
 }
 
+/// A boolean or a number, or its default if it is left out or wrong.
+pub fn plain<'a, Value>(
+    field: Option<&'a RawValue>,
+    pointer: &str,
+    expected: &'static str,
+    errors: &mut FieldErrors,
+) -> Value
+where
+    Value: serde::Deserialize<'a> + Default,
+{
+    let Some(field) = field else {
+        return Value::default();
+    };
+    serde_json::from_str(field.get()).unwrap_or_else(|_| {
+        errors.add(pointer, format_args!("{expected} is expected"));
+        Value::default()
+    })
+}
+
 /// Names what was given where something else was expected.
 #[must_use]
 pub fn wrong_kind(value: &RawValue, expected: &'static str) -> WrongKind {

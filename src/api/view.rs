@@ -232,7 +232,7 @@ mod tests {
             headers: Headers::default(),
             start: Start::After(1_800_000),
             ladder,
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000);

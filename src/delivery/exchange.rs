@@ -2,14 +2,27 @@
 
 use super::failure::{closed_after_keeping, is_broken_off, not_answered};
 use super::pool::{Pool, ReceiverConnection};
-use crate::domain::ack::AckRule;
+use crate::domain::ack::{AckRule, Received};
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
+use crate::domain::key::Key;
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderMap};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use std::sync::OnceLock;
 use std::time::Instant;
+
+/// How an answer is judged.
+pub struct Judging<'a> {
+    /// The ack rule of the notification.
+    pub ack: &'a AckRule,
+    /// The key of the notification.
+    pub key: &'a Key,
+    /// The judgement of an answer whose status alone acknowledges. It is set before the body is read, so
+    /// it counts even if the body never ends.
+    pub accepted: &'a OnceLock<Answer>,
+}
 
 /// How it went.
 pub enum ExchangeResult {
@@ -27,7 +40,7 @@ pub enum ExchangeResult {
 pub async fn exchange(
     mut connection: ReceiverConnection,
     request: Request<Full<Bytes>>,
-    ack: AckRule,
+    judging: &Judging<'_>,
     origin: &str,
     pool: &Pool,
     until: Instant,
@@ -55,14 +68,28 @@ pub async fn exchange(
     connection.meter.body_begins();
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
+    let judge = |body: &[u8], whole| {
+        let received = Received {
+            status,
+            body,
+            whole,
+        };
+        judging.ack.judge(judging.key, received)
+    };
+    let is_accepted = judging.ack.accepts_status(status);
+    if is_accepted {
+        // Each exchange has its own cell, so it is empty.
+        let _ = judging.accepted.set(judge(&[], false));
+    }
     let read = read(response).await;
     ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
-            ack.judge(status, &body, whole)
+            judge(&body, whole)
         }
+        Err((body, _)) if is_accepted => judge(&body, false),
         Err((mut body, error)) => {
             body.truncate(KEPT_ANSWER_BYTES);
             Answer {
@@ -118,6 +145,11 @@ mod tests {
     const ORIGIN: &str = "http://shop.example";
     const LEFT_OPEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
 
+    fn rule_and_key() -> (AckRule, Key) {
+        let key = Key::new("payment.succeeded", "1").expect("a key");
+        (AckRule::standard(), key)
+    }
+
     /// A new connection, its end at the receiver, and what completes when it has ended.
     async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -160,7 +192,13 @@ mod tests {
         };
         let request = request.expect("a request");
         let until = Instant::now() + TRIAL;
-        let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool, until);
+        let (ack, key) = rule_and_key();
+        let judging = Judging {
+            ack: &ack,
+            key: &key,
+            accepted: &OnceLock::new(),
+        };
+        let calling = exchange(connection, request, &judging, ORIGIN, pool, until);
         let (exchanged, ()) = tokio::join!(calling, answering);
         assert!(
             matches!(exchanged, ExchangeResult::Answered(answer) if answer.status == Some(200))
@@ -198,8 +236,13 @@ mod tests {
             let body = Full::new(Bytes::from_static(b"!"));
             let request = Request::post("/").header("Host", "shop.example").body(body);
             let (request, until) = (request.expect("a request"), Instant::now());
-            let ack = AckRule::Success;
-            let exchanged = exchange(connection, request, ack, ORIGIN, &pool, until).await;
+            let (ack, key) = rule_and_key();
+            let judging = Judging {
+                ack: &ack,
+                key: &key,
+                accepted: &OnceLock::new(),
+            };
+            let exchanged = exchange(connection, request, &judging, ORIGIN, &pool, until).await;
             assert!(matches!(exchanged, ExchangeResult::TooLate));
         }
         ended.await.expect("no panic");

@@ -7,7 +7,7 @@
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::connector::ReceiverConnector;
-use super::exchange::{ExchangeResult, exchange};
+use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
 use crate::domain::attempt::{Answer, Outcome};
@@ -20,7 +20,7 @@ use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http_body_util::Full;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use url::{Position, Url};
 
@@ -90,9 +90,13 @@ impl HttpClient {
         now_ms: i64,
         until: Instant,
     ) -> Option<Answer> {
-        let call = self.call(notification, body, number, now_ms, until);
+        let accepted = OnceLock::new();
+        let call = self.call(notification, body, number, now_ms, until, &accepted);
         if let Ok(answer) = tokio::time::timeout(self.timeout, call).await {
             return answer;
+        }
+        if let Some(answer) = accepted.into_inner() {
+            return Some(answer);
         }
         let limit = duration::display_ms(self.timeout.as_millis().try_into().unwrap_or(0));
         Some(without_answer(
@@ -108,6 +112,7 @@ impl HttpClient {
         number: u32,
         now_ms: i64,
         until: Instant,
+        accepted: &OnceLock<Answer>,
     ) -> Option<Answer> {
         let Some(url) = notification.destination.url() else {
             let reason = "the URL cannot be read".to_string();
@@ -131,8 +136,12 @@ impl HttpClient {
             })
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
-            let ack = notification.ack;
-            Ok(exchange(connection, request()?, ack, origin, &self.pool, until).await)
+            let judging = Judging {
+                ack: &notification.ack,
+                key: &notification.key,
+                accepted,
+            };
+            Ok(exchange(connection, request()?, &judging, origin, &self.pool, until).await)
         };
         // At most two rounds: over a new connection, it is sent or too late.
         let mut kept = self.pool.take(origin, Instant::now());

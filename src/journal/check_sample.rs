@@ -49,7 +49,7 @@ impl CheckSample {
             headers: Headers::default(),
             start: Start::After(FAR_MS),
             ladder: Ladder::standard(),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         }
         .accept(WebhookId::new(id), 0);
         let notification = Arc::new(notification);

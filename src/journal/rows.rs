@@ -174,7 +174,7 @@ where
         bodies: PendingBodies,
     ) -> Result<Pending, JournalError> {
         let StoredNotification { snapshot, .. } = self.stored(ladders)?;
-        let ack = self.read("ack rule", |name| AckRule::by_name(name).ok())?;
+        let ack = self.read("ack rule", |text| AckRule::from_text(text).ok())?;
         let content_type = self.text()?;
         let headers = match self.take::<Option<&str>>()? {
             Some(NO_HEADERS) => Headers::default(),

@@ -130,7 +130,7 @@ fn bind_notification(
         .bind(snapshot.lane.as_str())
         .bind(snapshot.destination.as_str())
         .bind(snapshot.ladder.to_text())
-        .bind(notification.ack.as_str())
+        .bind(notification.ack.to_text())
         .bind(notification.content_type.as_str())
         .bind(snapshot.fingerprint.to_vec());
     bind_status(statement, snapshot)

@@ -41,7 +41,7 @@ fn with_body(id: &str, start_ms: i64, body: &'static [u8]) -> Entry {
         headers: Headers::default(),
         start: Start::After(start_ms),
         ladder: Ladder::standard(),
-        ack: AckRule::Success,
+        ack: AckRule::standard(),
     };
     let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0);
     Entry::scheduled(Arc::new(notification), progress)

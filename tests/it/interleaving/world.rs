@@ -195,7 +195,7 @@ impl World {
             headers: Headers::default(),
             start: Start::After(delay_ms),
             ladder: Ladder::from_text(ladder).expect("a ladder"),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         }
     }
 

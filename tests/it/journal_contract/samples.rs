@@ -37,7 +37,7 @@ pub fn registration(key: Key) -> Registration {
         headers: Headers::default(),
         start: Start::After(0),
         ladder: Ladder::standard(),
-        ack: AckRule::Success,
+        ack: AckRule::standard(),
     }
 }
 

@@ -344,7 +344,7 @@ pub fn notification(lane: &str, id: &str) -> Notification {
         headers,
         start: Start::After(0),
         ladder: Ladder::by_name("wechat").expect("a ladder"),
-        ack: AckRule::Exact,
+        ack: AckRule::by_name("exact").expect("known"),
     };
     let mut webhook_id = [0; 16];
     for (byte, letter) in webhook_id.iter_mut().zip(id.bytes().rev()) {

@@ -1,16 +1,13 @@
-//! Reads the two rules that a registration chooses: its ladder and its ack rule.
+//! Reads the ladder that a registration chooses: a name or an object.
 //!
-//! A ladder is a name or an object, an ack rule a name. Whatever is wrong inside an object is reported at the field itself,
-//! naming the member.
+//! An error inside an object is reported at the field itself, and names the member.
 
 use crate::api::field_errors::{FieldErrors, Noted};
-use crate::api::fields::{self, given, string, wrong_kind};
-use crate::domain::ack::AckRule;
+use crate::api::fields::{self, given, plain, string, wrong_kind};
 use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS};
 use serde_json::value::RawValue;
 
 const LADDER: &str = "/ladder";
-const ACK: &str = "/ack";
 const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
 
 /// The ladder of a registration; the standard one if none is given.
@@ -44,8 +41,8 @@ fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
             Ok::<_, &str>(window.to_string())
         })
         .unwrap_or_default(),
-        repeat_last: read_plain(repeat_last, "/repeat_last", "true or false", &mut inner),
-        jitter: read_plain(jitter, "/jitter", "a number from 0 to 0.5", &mut inner),
+        repeat_last: plain(repeat_last, "/repeat_last", "true or false", &mut inner),
+        jitter: plain(jitter, "/jitter", "a number from 0 to 0.5", &mut inner),
     };
     if inner.is_empty() {
         return Ladder::custom(&custom).map_err(|bad| errors.add(LADDER, bad));
@@ -81,42 +78,6 @@ fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<Str
         }
     }
     intervals
-}
-
-/// A boolean or a number, or its default if it is left out or wrong.
-fn read_plain<'a, Value>(
-    field: Option<&'a RawValue>,
-    pointer: &str,
-    expected: &'static str,
-    errors: &mut FieldErrors,
-) -> Value
-where
-    Value: serde::Deserialize<'a> + Default,
-{
-    let Some(field) = field else {
-        return Value::default();
-    };
-    serde_json::from_str(field.get()).unwrap_or_else(|_| {
-        errors.add(pointer, format_args!("{expected} is expected"));
-        Value::default()
-    })
-}
-
-/// The ack rule of a registration; `success` if none is given.
-///
-/// # Errors
-/// [`Noted`] if there is no such rule.
-pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
-    let Some(field) = given(field) else {
-        return Ok(AckRule::Success);
-    };
-    if field.get().starts_with('{') {
-        let known = AckRule::names();
-        let detail = format!("this server knows ack rules by name only: {known}");
-        return Err(errors.add(ACK, detail));
-    }
-    let name = string(field).map_err(|bad| errors.add(ACK, bad))?;
-    AckRule::by_name(&name).map_err(|bad| errors.add(ACK, bad))
 }
 
 #[cfg(test)]
@@ -217,27 +178,5 @@ mod tests {
         check(r#"{"x":1,"jitter":[]}"#, "/jitter: a number");
         let many = format!(r#"{{"intervals":[{}"1s"]}}"#, r#""1s","#.repeat(100));
         check(&many, "at most 100 intervals");
-    }
-
-    #[test]
-    fn ack_rules_are_read_by_name_only() {
-        fn check(text: &str, expected: Result<AckRule, &str>) {
-            let mut errors = FieldErrors::default();
-            let rule = read_ack(Some(raw(text)), &mut errors);
-            let summary = errors.summary();
-            assert_eq!(rule.map_err(|Noted| summary.as_str()), expected, "{text}");
-        }
-        check("null", Ok(AckRule::Success));
-        check(r#""success""#, Ok(AckRule::Success));
-        check(r#""exact""#, Ok(AckRule::Exact));
-        check(
-            r#""Success""#,
-            Err("/ack: unknown ack rule `Success`; known are success, exact"),
-        );
-        check(
-            r#"{"status":"2xx"}"#,
-            Err("/ack: this server knows ack rules by name only: success, exact"),
-        );
-        check("true", Err("/ack: a string is expected, not a boolean"));
     }
 }
