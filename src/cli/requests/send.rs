@@ -47,8 +47,8 @@ pub struct SendArguments {
     /// A named ladder, or one's own as JSON
     #[arg(long, value_name = "NAME|JSON")]
     ladder: Option<String>,
-    /// Which answer acknowledges it: success or exact
-    #[arg(long, value_name = "RULE")]
+    /// Which answers acknowledge it: a rule's name, or one's own as JSON
+    #[arg(long, value_name = "NAME|JSON")]
     ack: Option<String>,
     #[command(flatten)]
     pub server: ServerArguments,

@@ -2,6 +2,7 @@
 //!
 //! `on_stores!` turns each function into a test per kind of store.
 
+mod answers;
 mod asking;
 mod away;
 mod away_postgres;
