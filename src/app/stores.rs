@@ -18,6 +18,9 @@ use std::time::Duration;
 /// What a lease lasts beyond the longest attempt: recording the outcome and settling.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
+/// How many calls a lane may have in flight before its destination has answered.
+const LANE_START: usize = 2;
+
 /// The stores of a running server.
 pub(super) struct ServerStores {
     pub(super) journal: Option<Arc<dyn Journal>>,
@@ -192,6 +195,7 @@ pub fn open_redis(
 #[must_use]
 pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
     Limits {
+        lane_start: LANE_START,
         lane_cap: config.schedule.lane_concurrency,
         lease_ms: millis(config.timeout + LEASE_MARGIN),
         remember_ms: (!has_journal).then(|| millis(config.schedule.keep_ended)),

@@ -7,16 +7,16 @@
 use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
+use super::permits::Permits;
 use super::worker::Worker;
 use crate::clock::Clock;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::schedule::{ClaimQuota, Schedule, ScheduleError};
 use crate::telemetry::metrics::Metrics;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -48,7 +48,7 @@ pub struct Dispatcher {
     worker: Arc<Worker>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     tasks: TaskTracker,
     health: Arc<Health>,
 }
@@ -93,7 +93,7 @@ impl Dispatcher {
             worker,
             schedule,
             clock,
-            permits: Arc::new(Semaphore::new(concurrency)),
+            permits: Permits::new(concurrency),
             tasks: TaskTracker::new(),
             health,
         }
@@ -122,11 +122,12 @@ impl Dispatcher {
         let mut back_off = BACK_OFF;
         let longest_work = self.worker.client.timeout() + WORK_MARGIN;
         self.health.expect_claims(Some(longest_work));
-        while let Some(permit) = stop.drain.run_until_cancelled(self.permit()).await {
-            match self.claim(permit, &stop.drain).await {
-                Ok(()) => {
+        while let Some(quota) = stop.drain.run_until_cancelled(self.quota()).await {
+            match self.claim(quota, &stop.drain).await {
+                Ok(is_limited) => {
                     back_off = BACK_OFF;
-                    stop.drain.run_until_cancelled(self.until_due()).await;
+                    let waiting = self.until_due(is_limited);
+                    stop.drain.run_until_cancelled(waiting).await;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "a claim failed");
@@ -141,35 +142,37 @@ impl Dispatcher {
         self.drain(stop.drain_timeout).await;
     }
 
-    async fn permit(&self) -> OwnedSemaphorePermit {
-        let permit = self.permits.clone().acquire_owned().await;
-        permit.expect("invariant: the permits are never closed")
+    /// What may be claimed, once there is a free permit.
+    async fn quota(&self) -> ClaimQuota {
+        loop {
+            let quota = self.permits.quota();
+            if quota.total > 0 {
+                return quota;
+            }
+            self.permits.released().await;
+        }
     }
 
-    /// Claims once, as much as there are permits, and starts a worker for each lease. Not cut short
-    /// but at the very end: a claim whose reply is thrown away leaves leases without a worker.
+    /// Claims once within the quota, and starts a worker for each lease. Not cut short but at the very end: a
+    /// claim whose reply is thrown away leaves leases without a worker. Says whether the quota was used up for
+    /// a part of what is due.
     async fn claim(
         &self,
-        permit: OwnedSemaphorePermit,
+        quota: ClaimQuota,
         drain: &CancellationToken,
-    ) -> Result<(), ScheduleError> {
-        let mut first = Some(permit);
-        let most = 1 + self.permits.available_permits();
+    ) -> Result<bool, ScheduleError> {
         let wake = self.schedule.wake();
         wake.reset();
         let claimed = tokio::select! {
-            claimed = self.schedule.claim(most) => claimed?,
+            claimed = self.schedule.claim(quota) => claimed?,
             () = async {
                 drain.cancelled().await;
                 tokio::time::sleep(LAST_CLAIM).await;
-            } => return Ok(()),
+            } => return Ok(false),
         };
         let stopping = drain.is_cancelled();
         for lease in claimed.leases {
-            let permit = first.take().unwrap_or_else(|| {
-                let permit = self.permits.clone().try_acquire_owned();
-                permit.expect("invariant: only this loop takes permits")
-            });
+            let permit = self.permits.take(lease.class);
             let worker = self.worker.clone();
             self.tasks.spawn(async move {
                 let _in_flight = worker.metrics.begin();
@@ -184,10 +187,12 @@ impl Dispatcher {
         if let Some(next_due_ms) = claimed.next_due_ms {
             wake.bring_forward(next_due_ms);
         }
-        Ok(())
+        Ok(claimed.is_limited)
     }
 
-    async fn until_due(&self) {
+    /// Waits until something may be due, or, if the quota was used up for a part of what is due, until it
+    /// grows.
+    async fn until_due(&self, is_limited: bool) {
         let wake = self.schedule.wake();
         // However often something that is due earlier is registered.
         let mut poll = pin!(tokio::time::sleep(POLL));
@@ -199,6 +204,7 @@ impl Dispatcher {
             tokio::select! {
                 () = self.clock.sleep_until(at_ms) => return,
                 () = wake.moved() => {}
+                () = self.permits.released(), if is_limited => return,
                 () = &mut poll => return,
             }
         }

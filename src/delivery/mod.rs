@@ -13,6 +13,7 @@ mod exchange;
 mod failure;
 pub mod http_client;
 mod in_flight;
+mod permits;
 mod pool;
 mod record_and_settle;
 mod resolver;

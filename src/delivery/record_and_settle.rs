@@ -315,7 +315,8 @@ impl Worker {
         } else {
             settlement
         };
-        Some((newest, instead))
+        let result = lost.result;
+        Some((Lease { result, ..newest }, instead))
     }
 
     /// Ends the lease that took the place of a lost one by what the journal has by now. A failure leaves

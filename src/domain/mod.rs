@@ -30,6 +30,7 @@ pub mod headers;
 pub mod key;
 pub mod ladder;
 pub mod lane;
+pub mod lane_health;
 pub mod lease;
 pub mod notification;
 pub mod progress;

@@ -114,8 +114,8 @@ impl<Decorator: ScheduleDecorator> ScheduleLeases for Decorator {
         self.around(ScheduleCall::Register, calling).await
     }
 
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        let calling = self.inner().claim(most);
+    async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
+        let calling = self.inner().claim(quota);
         self.around(ScheduleCall::Claim, calling).await
     }
 

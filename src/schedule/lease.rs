@@ -2,6 +2,7 @@
 
 use super::entry::Entry;
 use crate::domain::lane::KeyInLane;
+use crate::domain::lane_health::{CallResult, LaneClass};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -14,6 +15,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Lease {
     /// The entry as it was when leased.
     pub entry: Entry,
+    /// The class of its lane when it was claimed: against which part of a quota it counts.
+    pub class: LaneClass,
+    /// What the call under this lease says about its destination; `None` if none was made. Set before the
+    /// lease is settled.
+    pub result: Option<CallResult>,
     expiry: Expiry,
 }
 
@@ -21,7 +27,12 @@ impl Lease {
     /// Makes a lease. For schedules alone; a test checks that no other module names this.
     #[must_use]
     pub fn granted(entry: Entry, expiry: Expiry) -> Self {
-        Self { entry, expiry }
+        Self {
+            entry,
+            class: LaneClass::Doubtful,
+            result: None,
+            expiry,
+        }
     }
 
     /// When the lease ends. It also identifies the lease.
