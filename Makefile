@@ -27,7 +27,7 @@ interleavings: ## Try many orders of two servers' calls; INTERLEAVINGS can be gi
 	$(with_servers) RINGBACK_INTERLEAVINGS=$(INTERLEAVINGS) \
 	cargo test --locked --test it interleaving:: -- --nocapture
 
-demo: ## Watch a few notifications being delivered to a pretend merchant
+demo: ## Watch a few notifications being delivered to a simulated merchant
 	cargo run --locked --release -- demo
 
 lint: format clippy ## Check the format and the lints; warnings are errors

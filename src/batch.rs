@@ -1,13 +1,13 @@
-//! Natural batching: while one call to a store is in flight, collect the next.
+//! Calls a store in batches: while one call is in flight, the requests for the next call are collected.
 //!
-//! No timer: an idle store is called at once with a single request, and under load the batches grow
-//! by themselves to what the store can take. Before a batch is made up, the tasks that are ready on
-//! this thread usually get their turn, since many of them are about to hand something in. One call
-//! is in flight at a time, so requests keep their order.
+//! There is no timer. An idle store is called at once with a single request, and under load the batches
+//! become larger. Before a batch is collected, the other ready tasks of this thread usually run, because
+//! many of them are about to add a request. Only one call is in flight at a time, so requests keep their
+//! order.
 //!
-//! A request that has waited too long for its turn, or whose caller has gone away, is not executed:
-//! behind a store that does not answer, callers would otherwise wait for one time-out after the
-//! other, and be served long after they had given up.
+//! A request that has waited too long, or whose caller has stopped waiting, is not executed. Otherwise,
+//! while a store does not answer, callers would wait for one time-out after the other, and their requests
+//! would be executed long after they had stopped waiting.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,23 +15,23 @@ use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-/// How much one call may carry.
+/// The limits of a batch and of its queue.
 #[derive(Debug, Clone, Copy)]
 pub struct BatchLimits {
     /// Maximum number of requests in one call.
     pub requests: usize,
-    /// A batch is closed once it weighs this much; one heavy request still goes through alone.
+    /// Maximum bytes of the requests in one call. A larger request gets a call of its own.
     pub bytes: usize,
-    /// Maximum number of requests waiting. More callers than that wait for a place.
+    /// Maximum number of requests in the queue. If the queue is full, callers wait for a place in it.
     pub queue: usize,
 }
 
-/// Longest wait of a request for its turn.
+/// How long a request may wait until its batch is called.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
-/// It waited too long for its turn, the process is stopping, or the call panicked.
+/// Why a request got no reply: it waited too long, the process is stopping, or the call panicked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the batch was not executed")]
+#[error("the request got no reply: it waited too long in the queue, or its call failed")]
 pub struct BatchLost;
 
 struct QueuedRequest<Request, Reply> {
@@ -46,7 +46,7 @@ impl<Request, Reply> QueuedRequest<Request, Reply> {
     }
 }
 
-/// A handle for handing requests in. Dropping it ends the task behind it.
+/// Collects requests into batches, in a task of its own. Dropping it ends the task.
 #[derive(Debug)]
 pub struct Batcher<Request, Reply> {
     queue: mpsc::Sender<QueuedRequest<Request, Reply>>,
@@ -57,8 +57,8 @@ where
     Request: Send + 'static,
     Reply: Send + 'static,
 {
-    /// Starts the task. `weigh` returns how many bytes a request carries; `call` runs a batch
-    /// and gives one reply per request, in order.
+    /// Starts the task. `weigh` returns the number of bytes of a request. `call` executes a batch and returns
+    /// one reply per request, in order.
     pub fn start<Call, Calling>(
         limits: BatchLimits,
         weigh: fn(&Request) -> usize,
@@ -101,11 +101,11 @@ where
                     requests.push(queued.request);
                     replies.push(queued.reply);
                 }
-                // A task of its own, so that a panic costs one batch (its callers get BatchLost) and
-                // not every batch to come.
+                // The call runs in a task of its own. If it panics, its callers get `BatchLost`, and the next
+                // batches are still called.
                 let results = tokio::spawn(call(requests)).await.unwrap_or_default();
                 for (reply, result) in replies.into_iter().zip(results) {
-                    // A caller that has gone away does not want its reply.
+                    // `send` fails if the caller has stopped waiting. Then no one needs the reply.
                     let _ = reply.send(result);
                 }
             }
@@ -113,7 +113,7 @@ where
         Self { queue }
     }
 
-    /// Hands one request in and waits for its reply.
+    /// Adds one request to the queue and waits for its reply.
     ///
     /// # Errors
     /// [`BatchLost`] if there is no reply; the request may or may not have been executed.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_waited_too_long_or_is_not_wanted_any_more_is_not_executed() {
+    async fn a_request_that_waited_too_long_or_lost_its_caller_is_not_executed() {
         let (gate, executed) = (
             Arc::new(Semaphore::new(0)),
             Arc::new(Mutex::new(Vec::<u8>::new())),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_during_a_call_goes_into_the_next() {
+    async fn requests_during_a_call_go_into_the_next_call() {
         let gate = Arc::new(Semaphore::new(0));
         let limits = BatchLimits {
             requests: 3,
@@ -236,7 +236,7 @@ mod tests {
             replies.iter().map(|reply| reply.0).collect::<Vec<_>>(),
             [0, 1, 2, 3]
         );
-        // 40 bytes each and 100 at most: never more than two together.
+        // A request has 40 bytes and a call at most 100, so a call has at most two requests.
         assert!(replies.iter().all(|reply| reply.1 <= 2), "{replies:?}");
         assert!(replies.iter().any(|reply| reply.1 == 2), "{replies:?}");
     }

@@ -1,7 +1,7 @@
-//! Wall time, and a hand-turned clock for tests.
+//! Clocks of wall time, and a clock that tests set by hand.
 //!
-//! Everything that schedules asks a [`Clock`]; only durations are measured with monotonic time.
-//! A day of a ladder passes in a test by turning [`ManualClock`] on, without anybody sleeping.
+//! All code that schedules gets the time from a [`Clock`]. Only durations are measured with monotonic time.
+//! A test moves a [`ManualClock`] forward, so no test has to wait for the intervals of a ladder.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -10,28 +10,29 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
-/// A future that the clock completes.
+/// A future that completes at a certain time of a clock.
 pub type Sleep<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Wall time in milliseconds since 1970, UTC, and waiting for it.
+/// A clock of wall time, in milliseconds since 1970 UTC.
 pub trait Clock: Send + Sync + 'static {
-    /// What time it is.
+    /// The present time.
     fn now_ms(&self) -> i64;
 
-    /// Completes once the time has come, at once if it has passed.
+    /// Completes at this time, or at once if the time has passed.
     fn sleep_until(&self, at_ms: i64) -> Sleep<'_>;
 }
 
-/// The machine's clock.
+/// The clock of this machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-/// Longest single sleep: a wall clock that is set shows after this time at the latest.
+/// Longest single sleep. If the wall clock is set during a sleep, the change is noticed after this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
-        // Before 1970 or beyond year 292 million the machine's clock is broken; at 0 nothing is due yet.
+        // A time before 1970 or after the year 292 million means that the machine's clock is wrong. Then the
+        // time counts as 0, at which nothing is due.
         SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .ok()
@@ -55,14 +56,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until a test turns it on.
+/// A clock that shows the same time until a test sets a later one.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now_ms: Arc<watch::Sender<i64>>,
 }
 
 impl ManualClock {
-    /// A clock that stands at `now_ms`.
+    /// A clock that shows `now_ms`.
     #[must_use]
     pub fn at(now_ms: i64) -> Self {
         Self {
@@ -70,7 +71,7 @@ impl ManualClock {
         }
     }
 
-    /// Turns the clock to a later time and wakes those that waited for it. Never goes back.
+    /// Sets the clock to a later time, and wakes the tasks that wait for it. An earlier time changes nothing.
     pub fn turn_to(&self, now_ms: i64) {
         self.now_ms.send_if_modified(|current| {
             let later = now_ms > *current;
@@ -79,7 +80,7 @@ impl ManualClock {
         });
     }
 
-    /// Turns the clock on by so many milliseconds.
+    /// Moves the clock forward by so many milliseconds.
     pub fn advance(&self, by_ms: i64) {
         self.turn_to(self.now_ms() + by_ms);
     }
@@ -93,23 +94,23 @@ impl Clock for ManualClock {
     fn sleep_until(&self, at_ms: i64) -> Sleep<'_> {
         let mut turned = self.now_ms.subscribe();
         Box::pin(async move {
-            // Fails only when the sender is gone, and `self` holds it.
+            // `wait_for` fails only after the sender is dropped, and `self` holds the sender.
             let _ = turned.wait_for(|now_ms| *now_ms >= at_ms).await;
         })
     }
 }
 
-/// A clock that runs a fixed distance from another: the schedule's own time, as far as it is known.
+/// A clock that adds an offset to another clock, so that it shows the time of Redis.
 ///
-/// Redis decides what is due by its own clock. Instances therefore reckon in Redis's time, so that
-/// one whose clock is wrong neither fires early nor registers what is due too late.
+/// Redis decides by its own clock what is due. So every instance uses the time of Redis. An instance whose
+/// clock is wrong then neither claims too early nor registers with a wrong due time.
 pub struct OffsetClock {
     base: Arc<dyn Clock>,
     offset_ms: AtomicI64,
 }
 
 impl OffsetClock {
-    /// Starts out equal to `base`.
+    /// A clock with an offset of zero from `base`.
     #[must_use]
     pub fn new(base: Arc<dyn Clock>) -> Self {
         Self {
@@ -118,21 +119,22 @@ impl OffsetClock {
         }
     }
 
-    /// The clock it is measured from.
+    /// The clock to which the offset is added.
     #[must_use]
     pub fn base(&self) -> &dyn Clock {
         self.base.as_ref()
     }
 
-    /// How far it is ahead of its base, in milliseconds.
+    /// The offset from the base clock, in milliseconds.
     #[must_use]
     pub fn offset_ms(&self) -> i64 {
         self.offset_ms.load(Ordering::Relaxed)
     }
 
-    /// Takes in one reading: the other side said `there_ms` at some moment between `sent_ms` and
-    /// `received_ms` of the base clock. The offset moves only as far as the reading forces it to,
-    /// so slow replies cannot shake it, and clocks that agree keep an offset of exactly zero.
+    /// Adjusts the offset to one reading: Redis reported the time `there_ms` at some moment between `sent_ms`
+    /// and `received_ms` of the base clock. The offset changes only if it contradicts the reading, and then
+    /// as little as possible. So a slow reply does not change a correct offset, and clocks that agree keep an
+    /// offset of exactly zero.
     pub fn observe(&self, sent_ms: i64, there_ms: i64, received_ms: i64) {
         let lowest = there_ms - received_ms - 1;
         let highest = there_ms - sent_ms + 1;
@@ -154,7 +156,7 @@ impl Clock for OffsetClock {
     }
 }
 
-/// A duration in whole milliseconds, as instants are counted.
+/// A duration in whole milliseconds.
 #[must_use]
 pub fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)

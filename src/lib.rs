@@ -1,38 +1,40 @@
 //! Ringback, a payment-callback dispatcher.
 //!
-//! A service registers a notification (a URL and a body); Ringback POSTs it, signed, on a ladder of
-//! intervals until the receiver acknowledges it, and parks it as a dead letter when the ladder or
-//! its window is used up.
+//! A service registers a notification, which is a URL and a body. Ringback sends it as a signed POST, and
+//! repeats that at the intervals of a *ladder* (a retry schedule) until the receiver acknowledges it. If the
+//! receiver has not acknowledged it when the ladder or its time window ends, the notification becomes a dead
+//! letter.
 //!
-//! # Where to find what
-//! | module | what it owns |
+//! # The modules
+//! | module | what it contains |
 //! |---|---|
-//! | [`domain`] | the rules: ladder, signature, [`domain::ack`], what an answer means, and [`domain::decision`], what follows |
-//! | [`clock`] | wall time, and a hand-turned clock for tests |
-//! | [`batch`] | natural batching, used before both stores |
-//! | [`health`] | how the stores are doing: what is an outage, what the log says of it, who waits |
-//! | [`config`] | settings of `serve`, from flags, variables and a file |
-//! | [`schedule`] | what is due when: in memory or in Redis (scripts in `schedule/redis/lua` and `redis/recovery`) |
-//! | [`journal`] | what happened: the only SQL |
+//! | [`domain`] | the rules: ladders, signatures, what an answer means ([`domain::ack`]), what follows from it ([`domain::decision`]) |
+//! | [`clock`] | clocks of wall time, and a clock that tests set by hand |
+//! | [`batch`] | calls in batches, used for both stores |
+//! | [`health`] | the health of both stores: what is an outage, what the log says about it, how workers wait |
+//! | [`config`] | the settings of `serve`, from flags, variables and a file |
+//! | [`schedule`] | the index of pending notifications by due time, in memory or in Redis (scripts in `schedule/redis/lua` and `redis/recovery`) |
+//! | [`journal`] | the record of all notifications, in SQLite or PostgreSQL; all SQL is here |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
-//! | [`service`] | what callers ask for, over both stores: register, cancel, retry, replay, look up |
-//! | [`maintenance`] | keeping the two stores in step, and from growing for ever |
-//! | [`api`] | HTTP for services and support staff |
+//! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
+//! | [`maintenance`] | keeps the schedule in agreement with the journal, and deletes old records |
+//! | [`api`] | the HTTP API for services and support staff |
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log and the metrics |
-//! | [`tls_roots`] | which certificate authorities TLS trusts |
-//! | [`app`] | puts the parts together; start and stop order |
+//! | [`tls_roots`] | the certificate authorities that TLS trusts |
+//! | [`app`] | starts and stops the parts of a server, in order |
 //!
-//! `domain`, `health` <- `schedule`, `journal` <- `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`,
-//! and never the other way, nor do files name each other in a circle. The full table is in `tests/it/layers`, which
-//! checks it.
+//! The modules form layers: `domain`, `health` <- `schedule`, `journal` <- `delivery`, `maintenance`, `service` <- `api`
+//! <- `app` <- `cli`. A module may name only modules to its left, and files do not name each other in a circle. The
+//! test `tests/it/layers` has the full table and checks it.
 //!
-//! # What holds the promises
-//! * Nothing accepted is lost: [`service`] writes the journal, then the schedule, then answers.
-//! * Rarely twice: a lease is told by its expiry, and a lost one changes nothing ([`schedule`]), and after a crash the journal is
-//!   asked before anything is sent again ([`delivery::worker`]).
-//! * On time: [`domain::ladder`] is exact, and [`schedule::wake`] sleeps until the next due time.
-//! * One merchant's trouble is its own: lanes take turns and have a cap ([`schedule`]).
+//! # What Ringback promises, and where
+//! * Accepted notifications are not lost: [`service`] writes to the journal, then to the schedule, and then answers.
+//! * Notifications are rarely delivered twice: a worker whose lease has expired cannot change the schedule
+//!   ([`schedule`]), and after a crash the journal is asked before a notification is sent again ([`delivery::worker`]).
+//! * Attempts are on time: [`domain::ladder`] is exact, and the dispatcher sleeps until the next due time
+//!   ([`schedule::wake`]).
+//! * A slow or failing merchant does not delay others: lanes are served in turn, and each has a cap ([`schedule`]).
 
 pub mod api;
 pub mod app;

@@ -1,18 +1,19 @@
-//! Whom TLS trusts: the machine's certificate authorities, or where it has none (a bare container),
-//! Mozilla's, compiled in.
+//! The certificate authorities that TLS trusts: those of the machine or, if it has none (as in a minimal
+//! container), those of Mozilla, which are compiled in.
 
 use reqwest::{Client, ClientBuilder};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::ConfigVerifierExt as _;
 
-/// What TLS goes by, for a client without a certificate of its own. TLS 1.2 and 1.3.
+/// The TLS configuration of a client without a certificate of its own, for TLS 1.2 and 1.3.
 #[must_use]
 pub fn client_config() -> ClientConfig {
-    // The only thing in there that depends on the machine is its certificate store.
+    // This fails only if the machine has no usable certificate store.
     ClientConfig::with_platform_verifier().unwrap_or_else(|_| mozilla_roots())
 }
 
-/// Builds an HTTP client from what `builder` gives, which may be asked twice.
+/// Builds an HTTP client. `builder` may be called twice: if the client cannot be built with the machine's
+/// certificate authorities, it is built with those of Mozilla.
 ///
 /// # Errors
 /// If the client cannot be built with either set of roots.

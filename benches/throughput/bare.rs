@@ -1,4 +1,5 @@
-//! The yardstick: the HTTP client alone, signing and posting the same bodies.
+//! The comparison value: how many calls per second an HTTP client makes without the dispatcher. It signs and
+//! posts the same bodies.
 
 use crate::load::body;
 use crate::receiver::{Receiver, now_us};
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Posts `many` bodies over `connections` tasks; calls per second.
+/// Posts `many` bodies with `connections` tasks. Returns the calls per second.
 pub async fn rate(receiver: &Receiver, many: usize, connections: usize) -> f64 {
     let client = reqwest::Client::builder()
         .no_proxy()

@@ -1,4 +1,4 @@
-//! Putting load on a server, and waiting for it to arrive at the receiver.
+//! The loads: registers notifications at the server, and waits until their calls have arrived at the receiver.
 
 use crate::receiver::{Receiver, now_us};
 use crate::report::Lateness;
@@ -9,23 +9,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes of a body.
+/// Length of a body, in bytes.
 const BODY_BYTES: usize = 512;
 /// Notifications in one batch request.
 const BATCH: usize = 1_000;
-/// How long the last call may fail to appear until the run is given up.
+/// Maximum time until the last call arrives. After that, the run fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// A body of 512 bytes that names its due time.
+/// A body of 512 bytes that contains the due time of its notification.
 pub fn body(due_ms: u64) -> String {
     let mut body = format!("due={due_ms}&pad=");
     body.extend(std::iter::repeat_n('x', BODY_BYTES - body.len()));
     body
 }
 
-/// Many notifications due at one instant: how many per second are delivered from then on.
+/// Registers `many` notifications that are due at the same instant. Returns how many are delivered per second
+/// from that instant on.
 pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> f64 {
-    // A first guess at how long registering takes; if it does not suffice, once more with longer.
+    // The time for registering is a guess. If it was too short, the load is repeated with twice the time.
     let mut lead = Duration::from_secs(5 + many as u64 / 10_000);
     loop {
         receiver.stats("reset").await;
@@ -40,7 +41,8 @@ pub async fn drain(setup: &Setup, receiver: &Receiver, many: usize) -> f64 {
     }
 }
 
-/// Single registrations as fast as so many connections can: per second, end to end.
+/// Registers `many` notifications one by one, over `connections` connections at full speed. Returns how many are
+/// registered and delivered per second.
 pub async fn single(setup: &Setup, receiver: &Receiver, many: usize, connections: usize) -> f64 {
     receiver.stats("reset").await;
     let next = Arc::new(AtomicUsize::new(0));
@@ -77,7 +79,8 @@ pub async fn single(setup: &Setup, receiver: &Receiver, many: usize, connections
     many as f64 / ((last_us - started_us) as f64 / 1e6)
 }
 
-/// Notifications due evenly at this rate, registered beforehand: how late they arrive.
+/// Registers notifications whose due times are evenly spread, `per_second` in each second of `span`. Returns how
+/// late they arrive.
 pub async fn late(setup: &Setup, receiver: &Receiver, per_second: f64, span: Duration) -> Lateness {
     let many = (per_second * span.as_secs_f64()) as usize;
     receiver.stats("reset").await;
@@ -93,7 +96,7 @@ pub async fn late(setup: &Setup, receiver: &Receiver, per_second: f64, span: Dur
     Lateness::of(receiver.stats("late").await.late_us)
 }
 
-/// Registers in batches, over a few connections.
+/// Registers notifications in batches, with four tasks.
 pub async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<Item = u64>) {
     let due_ms: Vec<u64> = due_ms.collect();
     let run = setup.next_run();
@@ -153,7 +156,7 @@ fn registration(run: usize, number: usize, urls: &[String], due_ms: Option<u64>)
     registration
 }
 
-/// Waits until so many calls have arrived; when the last did.
+/// Waits until `many` calls have arrived. Returns when the last one arrived, in microseconds since 1970.
 pub async fn arrived(receiver: &Receiver, many: usize) -> u64 {
     let started = Instant::now();
     loop {

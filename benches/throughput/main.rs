@@ -1,19 +1,22 @@
-//! How fast notifications go through, measured against what the HTTP client alone can do.
+//! Benchmark: how many notifications the dispatcher delivers per second, compared with an HTTP client alone.
 //!
-//! One run measures everything on the same machine, one after the other, several rounds of it:
+//! One run takes several rounds. A round takes these measurements one after the other on the same machine:
 //!
-//! * `bare`: a loop of an HTTP client (reqwest), posting the same signed 512-byte bodies to the same
-//!   receiver. The yardstick, measured before and after each of the others.
-//! * `drain`: 100,000 notifications fall due at the same instant; counted until the last arrives.
-//! * `single`: notifications registered one by one over HTTP, counted from the first registration to
-//!   the last arrival.
-//! * `late`: notifications due evenly spread at half the drain's rate; how long after its due time
-//!   each arrives.
-//! * `--rebuild N` instead: N notifications pending, a thousand of them due, when Redis is emptied;
-//!   how long until the first is delivered, and until all are back.
+//! * `bare`: an HTTP client (reqwest) posts the same signed bodies of 512 bytes to the same receiver. The
+//!   other rates are compared with this one, so it is measured before and after `drain` and `single`.
+//! * `drain`: 100,000 notifications are due at the same instant. The time counts from that instant until the
+//!   last call arrives.
+//! * `single`: notifications are registered one by one over HTTP. The time counts from the first registration
+//!   until the last call arrives.
+//! * `late`: the due times of notifications are evenly spread, at half the rate of `drain`. The result is how
+//!   long after its due time each call arrives.
 //!
-//! Receiver, server under test, Redis (append-only file on) and this program are processes of their
-//! own and share the machine's cores. `cargo bench --bench throughput -- --help` shows the options.
+//! With `--rebuild N`, another measurement is taken instead: N notifications are pending and a thousand of
+//! them become due when Redis is emptied. The result is the time until the first one is delivered, and until
+//! all are back in Redis.
+//!
+//! The receiver, the server, Redis (append-only file on) and this program are separate processes on the same
+//! machine. `cargo bench --bench throughput -- --help` shows the options.
 
 mod bare;
 mod load;
@@ -30,7 +33,7 @@ use report::{Rate, Report, Row};
 use server::{Setup, Stores};
 use std::time::Duration;
 
-/// What to measure, and how much of it.
+/// The options of the command line.
 #[derive(Debug, Clone)]
 struct Options {
     rounds: usize,
@@ -97,11 +100,11 @@ fn main() {
     }
 }
 
-/// Waits for something that comes soon, if at all.
+/// Waits at most a minute for a future. `what` names it in the error.
 async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
     match tokio::time::timeout(Duration::from_secs(60), coming).await {
         Ok(value) => value,
-        Err(_) => panic!("it did not come: {what}"),
+        Err(_) => panic!("this took more than a minute: {what}"),
     }
 }
 
@@ -135,8 +138,8 @@ async fn measure(options: &Options) {
     print!("{report}");
 }
 
-/// The bare client's rate, measured right before and right after each figure: shared machines change
-/// their speed by the minute.
+/// Measures the rate of the bare client before and after each other rate, because the speed of a shared
+/// machine changes within minutes.
 struct Yardstick<'a> {
     receiver: &'a Receiver,
     options: &'a Options,
@@ -153,7 +156,7 @@ impl<'a> Yardstick<'a> {
         }
     }
 
-    /// A rate beside the mean of the bare rates before and after it.
+    /// Puts a rate together with the mean of the bare rates before and after it.
     async fn share(&mut self, per_second: f64) -> Rate {
         let Options {
             notifications,

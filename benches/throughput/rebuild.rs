@@ -1,4 +1,5 @@
-//! How soon a server delivers, and has everything back, after Redis has lost all it held.
+//! Measures a rebuild: how soon a server delivers again, and how soon Redis is complete, after Redis has lost
+//! all its data.
 
 use crate::Options;
 use crate::load::{arrived, register};
@@ -6,17 +7,17 @@ use crate::receiver::{Receiver, now_us};
 use crate::server::{Setup, Stores};
 use std::time::{Duration, Instant};
 
-/// Notifications that fall due just before Redis is emptied.
+/// Number of notifications that become due at the time when Redis is emptied.
 const DUE: usize = 1_000;
-/// How long a rebuild may take until the run is given up.
+/// Maximum time of a rebuild. After that, the run fails.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// Empties Redis under a server with so many pending notifications, a few times.
+/// Empties Redis while a server has `pending` notifications, once in each round.
 pub async fn measure(options: &Options, pending: usize) {
     for round in 1..=options.rounds {
         for stores in &options.stores {
             if matches!(stores, Stores::RedisOnly | Stores::Embedded) {
-                // Nothing to rebuild from, or nothing that could be emptied.
+                // Without a journal nothing can be rebuilt. Without Redis nothing can be emptied.
                 continue;
             }
             let receiver = Receiver::start(options.lanes).await;
@@ -36,14 +37,17 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
     let due_ms = now_us() / 1_000 + 3_000;
     register(setup, receiver, (0..DUE).map(|_| due_ms)).await;
 
-    let url = setup.redis_url.as_deref().expect("it has a Redis");
+    let url = setup
+        .redis_url
+        .as_deref()
+        .expect("these stores include Redis");
     let client = redis::Client::open(url).expect("a URL");
     let config = redis::AsyncConnectionConfig::new().set_response_timeout(None);
     let mut redis = client
         .get_multiplexed_async_connection_with_config(&config)
         .await
         .expect("connected");
-    // Right before they fall due, so that none of them is sent before Redis is emptied.
+    // Redis is emptied right before the notifications are due, so that none of them is sent before that.
     let wait_us = (due_ms * 1_000).saturating_sub(now_us() + 20_000);
     assert!(wait_us > 0, "registering took too long");
     tokio::time::sleep(Duration::from_micros(wait_us)).await;
@@ -57,7 +61,10 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
         if state.as_deref() == Some("whole") {
             break;
         }
-        assert!(started.elapsed() < LONGEST_WAIT, "it is not whole again");
+        assert!(
+            started.elapsed() < LONGEST_WAIT,
+            "Redis is not complete again"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let whole = started.elapsed();
@@ -67,7 +74,11 @@ async fn once(round: usize, setup: &Setup, receiver: &Receiver, stores: Stores, 
         .query_async(&mut redis)
         .await
         .expect("answered");
-    assert_eq!(held, pending - DUE, "every other one is back");
+    assert_eq!(
+        held,
+        pending - DUE,
+        "all notifications that are not due yet are back"
+    );
     let since = |us: u64| us.saturating_sub(flushed_us) as f64 / 1e6;
     println!(
         "round {round}: {stores}, {pending} pending: first of {DUE} due ones after {:.3} s, last \

@@ -1,7 +1,7 @@
-//! The receiver: acknowledges everything, counts, and notes how late each call arrived.
+//! The receiver: acknowledges all calls, counts them, and records how late each one arrived.
 //!
-//! Runs as a process of its own, the same program started with [`ROLE`]. It listens on one port per
-//! lane, prints the ports, and answers `GET /stats?...` with what it has seen.
+//! It runs as a separate process: the same program, started with the argument [`ROLE`]. It listens on one port
+//! for each lane and prints the ports. It answers each `GET` request with its statistics.
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
@@ -21,20 +21,21 @@ use tokio::process::{Child, ChildStdin, Command};
 /// The first argument that makes this program the receiver.
 pub const ROLE: &str = "receiver";
 
-/// What the receiver has seen since the last reset.
+/// The receiver's statistics since the last reset.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Stats {
-    /// Calls.
+    /// The number of calls.
     pub calls: u64,
-    /// When the first arrived, in microseconds since 1970.
+    /// When the first call arrived, in microseconds since 1970.
     pub first_us: u64,
-    /// When the last arrived, in microseconds since 1970.
+    /// When the last call arrived, in microseconds since 1970.
     pub last_us: u64,
-    /// How late each call with a due time in its body was, in microseconds.
+    /// How late each call with a due time in its body arrived, in microseconds. Filled only if `late` was
+    /// requested.
     pub late_us: Vec<u64>,
 }
 
-/// A running receiver process; ends when dropped.
+/// A running receiver process. It ends when this value is dropped.
 pub struct Receiver {
     _process: Child,
     _pipe: ChildStdin,
@@ -44,7 +45,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Starts one with so many lanes.
+    /// Starts a receiver with this number of lanes.
     pub async fn start(lanes: usize) -> Self {
         let mut process = Command::new(std::env::current_exe().expect("this program"))
             .args([ROLE, &lanes.to_string()])
@@ -76,7 +77,8 @@ impl Receiver {
         }
     }
 
-    /// What it has seen; `reset` begins anew.
+    /// Reads the statistics. `what` is `late` to get the lateness of each call too, `reset` to set the statistics
+    /// back afterwards, or empty.
     pub async fn stats(&self, what: &str) -> Stats {
         let url = format!("{}?{what}", self.urls[0]);
         let answer = self
@@ -107,7 +109,7 @@ impl Default for Seen {
     }
 }
 
-/// The receiver itself. Ends when its standard input closes.
+/// Runs the receiver until its standard input closes.
 pub async fn run() {
     let lanes = std::env::args()
         .nth(2)
@@ -166,7 +168,7 @@ async fn answer(
     Ok(Response::new(Full::new(Bytes::from_static(b"success"))))
 }
 
-/// `due=<ms since 1970>&...` at the start of a body.
+/// The due time at the start of a body (`due=<ms since 1970>&...`), in microseconds since 1970.
 fn due_us(body: &[u8]) -> Option<u64> {
     let digits = body
         .strip_prefix(b"due=")?

@@ -1,4 +1,4 @@
-//! What came out, round by round, with the medians.
+//! The results of all rounds, and their medians.
 
 use crate::server::Stores;
 use std::fmt;
@@ -14,7 +14,7 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    /// Summarises.
+    /// Computes the percentiles.
     pub fn of(mut late_us: Vec<u64>) -> Self {
         late_us.sort_unstable();
         let at = |share: f64| {
@@ -49,12 +49,12 @@ impl fmt::Display for Lateness {
     }
 }
 
-/// A rate, and the yardstick's beside it.
+/// A rate, and the rate of the bare client for comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Rate {
     /// Notifications per second.
     pub per_second: f64,
-    /// Calls per second of the bare client, right before and after.
+    /// Calls per second of the bare client: the mean of the rates right before and right after.
     pub bare: f64,
 }
 
@@ -75,20 +75,20 @@ impl fmt::Display for Rate {
     }
 }
 
-/// What one set of stores did in one round.
+/// The results of one kind of stores in one round.
 #[derive(Debug, Clone, Copy)]
 pub struct Row {
     /// The stores.
     pub stores: Stores,
-    /// All due at once.
+    /// The rate if all notifications are due at once.
     pub drain: Rate,
-    /// Registered one by one.
+    /// The rate if notifications are registered one by one.
     pub single: Rate,
-    /// At half the drain's rate.
+    /// How late calls arrive at half the rate of `drain`.
     pub late: Lateness,
 }
 
-/// All rounds.
+/// The results of all rounds.
 #[derive(Default)]
 pub struct Report {
     rows: Vec<Row>,

@@ -1,4 +1,4 @@
-//! The server under test and its Redis, as processes of their own.
+//! The measured server and its stores, as separate processes.
 
 use crate::postgres::PostgresServer;
 use std::fmt;
@@ -10,21 +10,21 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-/// Where the server keeps its data.
+/// The stores of the server: its schedule and its journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stores {
-    /// Redis, no journal.
+    /// The schedule in Redis, without a journal.
     RedisOnly,
-    /// Redis and a PostgreSQL journal.
+    /// The schedule in Redis, the journal in PostgreSQL.
     RedisPostgres,
-    /// Redis and a SQLite journal.
+    /// The schedule in Redis, the journal in SQLite.
     RedisSqlite,
-    /// Memory and a SQLite journal.
+    /// The schedule in memory, the journal in SQLite.
     Embedded,
 }
 
 impl Stores {
-    /// All of them.
+    /// All kinds of stores.
     pub const ALL: [Self; 4] = [
         Self::RedisOnly,
         Self::RedisPostgres,
@@ -32,7 +32,7 @@ impl Stores {
         Self::Embedded,
     ];
 
-    /// The one of that name.
+    /// The stores with this name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL
             .into_iter()
@@ -51,27 +51,28 @@ impl fmt::Display for Stores {
     }
 }
 
-/// PostgreSQL as it comes, waiting for the disk at every commit, but with memory for a table that is
-/// in use, and without a checkpoint every few seconds.
+/// The settings of PostgreSQL. It waits for the disk at every commit, as by default. It gets more memory than by
+/// default, and writes a checkpoint less often.
 const POSTGRES: &[&str] = &["fsync=on", "shared_buffers=512MB", "max_wal_size=8GB"];
 
-/// A server with its stores. Ends when dropped; [`Setup::stop`] ends it gently.
+/// A server with its stores. The processes end when this value is dropped. [`Setup::stop`] ends the server and
+/// Redis, and waits until they have ended.
 pub struct Setup {
     ringback: Child,
     redis: Option<Child>,
     _postgres: Option<PostgresServer>,
-    /// Where Redis is.
+    /// The URL of Redis, if it is used.
     pub redis_url: Option<String>,
     _dir: TempDir,
-    /// The API.
+    /// The URL of the API.
     pub url: String,
-    /// For calling it.
+    /// A client for calls of the API.
     pub client: reqwest::Client,
     runs: AtomicUsize,
 }
 
 impl Setup {
-    /// Starts Redis if it is needed, then the server.
+    /// Starts the stores and then the server. Waits until the server is ready.
     pub async fn start(stores: Stores) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let client = reqwest::Client::builder()
@@ -120,7 +121,7 @@ impl Setup {
         setup
     }
 
-    /// A number that no other run against this server has.
+    /// The number of the next run. No other run against this server has the same number.
     pub fn next_run(&self) -> usize {
         self.runs.fetch_add(1, Ordering::Relaxed)
     }
@@ -136,7 +137,7 @@ impl Setup {
         panic!("the server did not become ready");
     }
 
-    /// Ends the server and Redis, by their process ids.
+    /// Kills the server and Redis, and waits until they have ended.
     pub async fn stop(mut self) {
         self.ringback.kill().await.expect("the server ends");
         if let Some(redis) = &mut self.redis {
@@ -178,7 +179,7 @@ async fn start_redis(port: u16, dir: &TempDir) -> Child {
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    panic!("Redis did not come up");
+    panic!("Redis did not start");
 }
 
 fn redis_binary() -> PathBuf {

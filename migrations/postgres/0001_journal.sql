@@ -1,20 +1,21 @@
--- The journal. Instants are milliseconds since 1970, UTC; names are those of the API. Texts are
--- compared byte by byte, whatever the database's locale.
+-- The tables of the journal. Instants are in milliseconds since 1970, UTC. States, causes and outcomes have
+-- the same names as in the API. Texts are compared byte by byte, so the database's locale has no effect.
 --
--- Three tables hold a notification, by how often they are written: once, at every attempt, once and
--- then dropped early. There are no foreign keys: the program alone writes here, and a check would
--- cost a look-up a row.
+-- A notification has one row in each of three tables. The row in `notifications` is written once. The row in
+-- `statuses` is rewritten at every attempt. The row in `payloads` is written once and deleted early. There
+-- are no foreign keys: only this program writes here, and each check would cost a look-up per row.
 
 CREATE TABLE meta (
     name  TEXT COLLATE "C" PRIMARY KEY,
     value TEXT NOT NULL
 );
 
--- Gives the lower 21 bits of row numbers.
+-- The sequence that gives the lower 21 bits of row numbers.
 CREATE SEQUENCE arrivals;
 
--- What never changes, and so is indexed for lists. A row number is the instant of registration,
--- shifted, and an arrival number: lists by that instant need no other index than the row number's.
+-- The columns that never change. This table has the indexes for lists. A row number consists of the instant
+-- of registration and, in its lower 21 bits, an arrival number. So rows that are sorted by their number are
+-- also sorted by the instant of registration, and lists need no index for this instant.
 CREATE TABLE notifications (
     row_id        BIGINT PRIMARY KEY,
     topic         TEXT COLLATE "C" NOT NULL,
@@ -27,17 +28,18 @@ CREATE TABLE notifications (
     content_type  TEXT COLLATE "C" NOT NULL,
     fingerprint   BYTEA NOT NULL,
     registered_ms BIGINT NOT NULL,
-    -- Who registered it, and where: the first line of its history.
+    -- Who registered it, and which instance accepted it: the first line of its history.
     actor         TEXT NOT NULL,
     instance      TEXT NOT NULL
 );
 CREATE UNIQUE INDEX notifications_by_key ON notifications (topic, id);
 CREATE INDEX notifications_by_lane ON notifications (lane, row_id);
--- Compared byte by byte as well, but under another name: so it is never taken for a look-up by key,
--- which a planner that believes the table to be small would not mind.
+-- The collation "POSIX" compares byte by byte, like "C". Because its name differs from that of the column,
+-- PostgreSQL never uses this index to look up a key. With the same name it might do so, as long as its
+-- statistics say that the table is small.
 CREATE INDEX notifications_by_topic ON notifications (topic COLLATE "POSIX", row_id);
 
--- How a notification stands: the part that attempts rewrite.
+-- The state and progress of each notification: the columns that attempts rewrite.
 CREATE TABLE statuses (
     notification BIGINT PRIMARY KEY,
     state        TEXT COLLATE "C" NOT NULL,
@@ -51,7 +53,7 @@ CREATE TABLE statuses (
     retry_at_ms  BIGINT,
     clamped      BOOLEAN NOT NULL,
     ended_ms     BIGINT,
-    -- Computed, so it cannot differ from what it is computed from.
+    -- Generated, so it always agrees with due_ms and retry_at_ms.
     next_due_ms  BIGINT NOT NULL GENERATED ALWAYS AS (LEAST(due_ms, retry_at_ms)) STORED,
     CHECK (CASE state
         WHEN 'scheduled' THEN ended_ms IS NULL AND cause IS NULL
@@ -61,12 +63,13 @@ CREATE TABLE statuses (
         ELSE FALSE
     END)
 ) WITH (
-    -- Every row is rewritten at least once, most soon after they came. A server left to its defaults
-    -- would let a fifth of the table die before it cleans up.
+    -- Every row is rewritten at least once, most rows soon after they were inserted. So pages keep room for
+    -- new versions of rows, and autovacuum starts earlier than by default (a fifth of the table is dead
+    -- rows).
     fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05
 );
--- The three states that few notifications are in have indexes of their own; the delivered ones are
--- nearly everything, so they are found in the indexes over everything.
+-- Few notifications are scheduled, dead or cancelled, so each of these states has its own indexes. Nearly
+-- all notifications are delivered, so they are found with the indexes over all rows.
 CREATE INDEX statuses_pending ON statuses (next_due_ms, notification) WHERE state = 'scheduled';
 CREATE INDEX statuses_scheduled ON statuses (notification) WHERE state = 'scheduled';
 CREATE INDEX statuses_dead ON statuses (notification) WHERE state = 'dead';
@@ -76,16 +79,16 @@ CREATE INDEX statuses_ended_dead ON statuses (ended_ms, notification) WHERE stat
 CREATE INDEX statuses_ended_cancelled ON statuses (ended_ms, notification)
 WHERE state = 'cancelled';
 
--- What only a delivery needs; dropped long before the history is.
+-- Headers and bodies, which are needed only for deliveries. They are deleted long before the history.
 CREATE TABLE payloads (
     notification BIGINT PRIMARY KEY,
     headers      TEXT NOT NULL,
     body         BYTEA NOT NULL
 );
--- Compressing would cost more time than all the rest.
+-- Bodies are not compressed: compression would take longer than all other steps of an insertion.
 ALTER TABLE payloads ALTER COLUMN body SET STORAGE EXTERNAL;
 
--- The key is what makes two recordings the same attempt; the row number tells their order.
+-- Two recordings with the same primary key are the same attempt. `row_id` gives the order of attempts.
 CREATE TABLE attempts (
     notification BIGINT NOT NULL,
     series       INTEGER NOT NULL,
@@ -103,8 +106,8 @@ CREATE TABLE attempts (
     PRIMARY KEY (notification, series, number, started_ms, outcome)
 );
 
--- The history, as far as it does not follow from the other tables: that a notification was
--- registered stands in its own row, that it was delivered in the attempt that was acknowledged.
+-- The history of notifications, except two kinds of lines that follow from other tables: `registered`
+-- follows from the row in `notifications`, `delivered` from the attempt that was acknowledged.
 CREATE TABLE transitions (
     notification BIGINT NOT NULL,
     row_id       BIGINT NOT NULL GENERATED BY DEFAULT AS IDENTITY,
@@ -116,10 +119,10 @@ CREATE TABLE transitions (
     PRIMARY KEY (notification, row_id)
 );
 
--- Counting millions of rows takes seconds, so they are counted as they change, by triggers that see
--- every change within its own transaction: the counts cannot drift. Each session counts in a slot of
--- its own, or nearly so, since whoever changes a row keeps the others waiting until it commits. Only
--- the sum over the slots means something.
+-- The numbers of notifications by state. Counting millions of rows takes seconds, so triggers update these
+-- numbers in the transaction of each change, and the numbers are always exact. A session that updates a
+-- row makes other sessions wait for this row until it commits. So there are 64 rows (slots), and a session
+-- uses the slot that its process id gives. Only the sum over all slots has a meaning.
 CREATE TABLE counts (
     slot       INTEGER PRIMARY KEY,
     registered BIGINT NOT NULL DEFAULT 0,
@@ -130,13 +133,15 @@ CREATE TABLE counts (
 ) WITH (fillfactor = 10, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 10000);
 INSERT INTO counts (slot) SELECT generate_series(0, 63);
 
--- They name their table with its schema: whoever changes a row by hand may have another search path.
+-- The text of the function contains the schema of `counts`, because a user who changes a row by hand may have
+-- another search path.
 DO $do$
 BEGIN
     EXECUTE format($sql$
         CREATE FUNCTION count_standings() RETURNS TRIGGER LANGUAGE plpgsql AS $body$
         BEGIN
-            -- Only the tables of this operation are there, so each has a statement of its own.
+            -- An INSERT has only the table `arrived` and a DELETE only `departed`, so each operation has
+            -- its own statement.
             CASE TG_OP
             WHEN 'INSERT' THEN
                 UPDATE %1$I.counts AS c SET

@@ -1,5 +1,6 @@
--- Notifications whose outcome the journal refused to record. They are not sent until somebody releases
--- them. A table of its own, so that writing here touches nothing of a notification that cannot be written.
+-- Notifications whose outcome the journal refused to record. They are not sent until a change by hand
+-- releases them. This is a table of its own, so that a row can be added even if the journal refuses writes
+-- to the notification's other rows.
 
 CREATE TABLE set_aside (
     topic    TEXT COLLATE "C" NOT NULL,

@@ -1,12 +1,13 @@
--- The journal. Instants are milliseconds since 1970, UTC; names are those of the API.
+-- The tables of the journal. Instants are in milliseconds since 1970, UTC. States, causes and outcomes have
+-- the same names as in the API.
 
 CREATE TABLE meta (
     name  TEXT PRIMARY KEY,
     value TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- What lists show and attempts rewrite. An update rewrites its whole row, and a list reads through
--- whole rows, so the parts that are large and never change stand in `payloads`.
+-- The columns that lists show and attempts rewrite. An update rewrites the whole row, and a list reads
+-- whole rows. So headers and bodies, which can be large and never change, are in `payloads`.
 CREATE TABLE notifications (
     row_id        INTEGER PRIMARY KEY,
     topic         TEXT NOT NULL,
@@ -30,7 +31,7 @@ CREATE TABLE notifications (
     clamped       INTEGER NOT NULL,
     registered_ms INTEGER NOT NULL,
     ended_ms      INTEGER,
-    -- Computed, so it cannot differ from what it is computed from.
+    -- Generated, so it always agrees with due_ms and retry_at_ms.
     next_due_ms   INTEGER GENERATED ALWAYS AS (min(due_ms, ifnull(retry_at_ms, due_ms))) VIRTUAL,
     UNIQUE (topic, id),
     CHECK ((state = 'scheduled') = (ended_ms IS NULL)),
@@ -38,9 +39,10 @@ CREATE TABLE notifications (
     CHECK (state = 'dead' OR cause IS NULL)
 ) STRICT;
 
--- Every index ends in the row number, which SQLite adds by itself: it is the tie-break of a page.
--- The three states that few notifications are in have indexes of their own; the delivered ones are
--- nearly everything, so they are found in the index over everything.
+-- SQLite adds the row number to the end of every index. The row number orders rows with the same instant.
+--
+-- Few notifications are scheduled, dead or cancelled, so each of these states has its own indexes. Nearly
+-- all notifications are delivered, so they are found with the indexes over all rows.
 CREATE INDEX pending ON notifications (next_due_ms) WHERE state = 'scheduled';
 CREATE INDEX registered ON notifications (registered_ms);
 CREATE INDEX registered_by_lane ON notifications (lane, registered_ms);
@@ -52,16 +54,17 @@ CREATE INDEX ended ON notifications (ended_ms) WHERE ended_ms IS NOT NULL;
 CREATE INDEX ended_dead ON notifications (ended_ms) WHERE state = 'dead';
 CREATE INDEX ended_cancelled ON notifications (ended_ms) WHERE state = 'cancelled';
 
--- What only a delivery needs. A body over about 4 KB fills pages of its own, chained to its row;
--- here nothing but a delivery or a rebuild follows that chain, and dropping the payloads of old
--- notifications leaves their history untouched.
+-- Headers and bodies, which only deliveries and rebuilds of the schedule need. A body over about 4 KB is
+-- stored in pages of its own, linked to its row. Because bodies have their own table, other calls do not
+-- read these pages, and old bodies can be deleted without a change to the history.
 CREATE TABLE payloads (
     notification INTEGER PRIMARY KEY REFERENCES notifications (row_id) ON DELETE CASCADE,
     headers      TEXT NOT NULL,
     body         BLOB NOT NULL
 ) STRICT;
 
--- Both tables of the history grow at their end alone; the index finds a notification's part.
+-- The history is two tables, `attempts` and `transitions`. New rows go to the end of the table. The index
+-- finds the rows of one notification.
 CREATE TABLE attempts (
     row_id       INTEGER PRIMARY KEY,
     notification INTEGER NOT NULL REFERENCES notifications (row_id) ON DELETE CASCADE,
@@ -90,8 +93,8 @@ CREATE TABLE transitions (
 ) STRICT;
 CREATE INDEX transitions_by_notification ON transitions (notification);
 
--- Counting millions of rows takes seconds, so they are counted as they change. Triggers see every
--- change within its own transaction, whoever makes it: the counts cannot drift.
+-- The numbers of notifications by state. Counting millions of rows takes seconds, so triggers update these
+-- numbers in the transaction of each change, and the numbers are always exact.
 CREATE TABLE counts (
     name TEXT PRIMARY KEY,
     many INTEGER NOT NULL CHECK (many >= 0)

@@ -1,10 +1,10 @@
--- What maintenance needs: finding the changes by hand of the last minute, and writing down that the
--- schedule was rebuilt.
+-- For maintenance: an index that finds the changes by hand of the last minute, and a table of the rebuilds
+-- of the schedule.
 
 CREATE INDEX changed ON transitions (at_ms)
 WHERE kind IN ('cancelled', 'discarded', 'replayed', 'retried');
 
--- One row per rebuild, not one per notification that was put back: that may be millions.
+-- One row per rebuild, not one row per restored notification: there may be millions of them.
 CREATE TABLE rebuilds (
     row_id   INTEGER PRIMARY KEY,
     at_ms    INTEGER NOT NULL,

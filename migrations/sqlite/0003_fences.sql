@@ -1,4 +1,6 @@
--- Whoever holds a lease on a notification that somebody else had leased before raises this number first.
--- A change by hand names the number it was decided on, so one whose lease was lost changes nothing.
+-- The fence of a notification is a counter. A server that leases a notification whose earlier lease expired
+-- raises the fence before it does anything else. A change by hand contains the fence that its server has read
+-- before. The change is refused if the fence has another value by then. So a server that has lost its lease
+-- changes nothing.
 
 ALTER TABLE notifications ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;

@@ -1,5 +1,6 @@
--- Notifications whose outcome the journal refused to record. They are not sent until somebody releases
--- them. A table of its own, so that writing here touches nothing of a notification that cannot be written.
+-- Notifications whose outcome the journal refused to record. They are not sent until a change by hand
+-- releases them. This is a table of its own, so that a row can be added even if the journal refuses writes
+-- to the notification's other rows.
 
 CREATE TABLE set_aside (
     topic    TEXT NOT NULL,
@@ -10,7 +11,8 @@ CREATE TABLE set_aside (
     PRIMARY KEY (topic, id)
 ) STRICT, WITHOUT ROWID;
 
--- A key that is registered again after it was pruned must not begin set aside.
+-- Deletes the row here when the notification is pruned. Otherwise, if the key were registered again, the new
+-- notification would be set aside.
 CREATE TRIGGER set_aside_pruned AFTER DELETE ON notifications
 BEGIN
     DELETE FROM set_aside WHERE topic = OLD.topic AND id = OLD.id;

@@ -1,4 +1,4 @@
-//! Who may call the API, and on whose behalf.
+//! Checks of the API key and of browser requests, and the name of the person or service behind a change.
 
 use crate::api::field_errors::{FieldErrors, FieldLocation};
 use crate::api::problem::{Problem, ProblemKind};
@@ -11,19 +11,20 @@ use http::{HeaderMap, header};
 use std::sync::Arc;
 use subtle::ConstantTimeEq as _;
 
-/// The header in which a caller may name on whose behalf it asks; the history keeps it.
+/// The header with the actor: the person or service for which the caller sends the request. The
+/// notification's history shows the actor.
 pub const ACTOR_HEADER: &str = "Ringback-Actor";
-/// Longest name of an actor, in bytes.
+/// Maximum length of an actor's name, in bytes.
 const LONGEST_ACTOR: usize = 64;
-/// Who asked, if the header is missing.
+/// The actor, if the header is missing.
 const DEFAULT_ACTOR: &str = "api";
 
-/// The key that callers must show, if there is one.
+/// The API key that every request must contain, if a key is configured.
 #[derive(Clone)]
 pub struct RequiredApiKey(Option<Arc<str>>);
 
 impl RequiredApiKey {
-    /// Asks for this key, or for none.
+    /// Requires this key. With `None`, every request is accepted.
     #[must_use]
     pub fn new(key: Option<&str>) -> Self {
         Self(key.map(Arc::from))
@@ -37,7 +38,7 @@ impl RequiredApiKey {
             .get(header::AUTHORIZATION)
             .and_then(|value| value.as_bytes().split_at_checked("Bearer ".len()));
         match shown {
-            // Only the length of the key shows in the time this takes.
+            // An attacker can learn only the length of the key from the time of the comparison.
             Some((scheme, shown)) => {
                 scheme.eq_ignore_ascii_case(b"Bearer ")
                     && bool::from(shown.trim_ascii().ct_eq(key.as_bytes()))
@@ -47,7 +48,8 @@ impl RequiredApiKey {
     }
 }
 
-/// Lets a request through if it shows the key and no other site's page made a browser send it.
+/// Checks a request before it is executed. The API key must be right. A change is refused if a web page of
+/// another site made a browser send it.
 pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Next) -> Response {
     if !key.admits(request.headers()) {
         return Problem::new(
@@ -59,22 +61,23 @@ pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Ne
     if !request.method().is_safe() && from_another_site(request.headers()) {
         return Problem::new(
             ProblemKind::CrossSite,
-            "a page of another site asked for this; a change must come from a program or from this server's own pages",
+            "a web page of another site sent this request; only programs and this server's own pages may make changes",
         )
         .into_response();
     }
     next.run(request).await
 }
 
-/// Browsers send this header themselves (Fetch Metadata); programs do not. Without this, any
-/// page could replay or retry on a server that listens on the visitor's machine without a key.
+/// Whether a web page of another site made a browser send the request. Browsers say so in the header
+/// `Sec-Fetch-Site` (Fetch Metadata); programs do not send it. Without this check, any web page could
+/// replay or retry notifications on a server without a key that runs on the visitor's machine.
 fn from_another_site(headers: &HeaderMap) -> bool {
     headers
         .get("sec-fetch-site")
         .is_some_and(|site| site != "same-origin" && site != "none")
 }
 
-/// On whose behalf a change is asked for.
+/// The actor of a request, from the header [`ACTOR_HEADER`].
 #[derive(Debug)]
 pub struct OnBehalfOf(pub Actor);
 

@@ -1,7 +1,8 @@
 //! `POST /v1/notifications/batch`: many registrations in one request.
 //!
-//! Each is independent: one that is refused, or that a store failed on, does not affect the others. They
-//! are registered concurrently, so that they share the commits of the stores.
+//! The registrations are independent: if one is refused, the others are registered nevertheless. They are
+//! registered concurrently, so that a store writes many of them in one call. If a store is out of reach, those
+//! that have not started yet get the same error.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
@@ -27,7 +28,7 @@ use tokio::task::JoinSet;
 
 /// Maximum number of registrations in one request.
 pub const MOST_ITEMS: usize = 1_000;
-/// Maximum number of one request's registrations in flight at once: as many as a store takes in one call.
+/// Maximum number of registrations of one request that run at once. A store takes as many in one call.
 const MOST_SIDE_BY_SIDE: usize = 256;
 
 type ItemResult = Result<RegisterReply, Problem>;
@@ -71,7 +72,7 @@ impl<'a> ItemView<'a> {
     }
 }
 
-/// Registers many: 200 with a result each, in the order of the request.
+/// Registers many notifications. Answers 200 with one result for each, in the order of the request.
 pub async fn register(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -81,7 +82,7 @@ pub async fn register(
     let (parts, body) = request.into_parts();
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.batch_bounds(), &mut share).await?;
-    // Not before the body is there: a slow sender would hold the permit.
+    // The permit is taken after the body has arrived. Otherwise a slow sender would hold it.
     let _permit = api.batch_permit().await?;
     let measure = api.measure();
     let registrations: Vec<Result<Registration, Problem>> = split(text.as_str())?
@@ -94,7 +95,7 @@ pub async fn register(
     Ok(json(StatusCode::OK, &BatchView { results }))
 }
 
-/// The texts of the registrations.
+/// Splits the body into the JSON texts of the registrations.
 fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
     const POINTER: &str = "/notifications";
     let mut errors = FieldErrors::default();
@@ -123,9 +124,11 @@ fn split(text: &str) -> Result<Vec<&RawValue>, Problem> {
     }
 }
 
-/// The outcomes, in the order of the registrations. One whose key came before in the same request
-/// waits until all others are done, so that the first of them is the one that counts. Once a store
-/// was out of reach for one, those that have not begun are not tried either: each would wait in vain.
+/// Registers all and returns the results in the order of the registrations.
+///
+/// If several registrations have the same key, the first one counts: the others start after all first
+/// ones have ended. If a store is out of reach, the registrations that have not started are not tried, because
+/// each of them would wait for its own time-out.
 async fn register_all(
     api: &Arc<Api>,
     registrations: Vec<Result<Registration, Problem>>,
@@ -177,12 +180,12 @@ async fn register_all(
     }
     outcomes
         .into_iter()
-        // A registration whose task panicked left none.
+        // A registration whose task panicked has no result.
         .map(|outcome| outcome.unwrap_or_else(|| Err(Problem::internal())))
         .collect()
 }
 
-/// Stores a result at its position; returns the problem if a store was out of reach.
+/// Puts a result at its position. Returns the problem if a store was out of reach.
 fn keep(
     joined: Option<Result<(usize, ItemResult), tokio::task::JoinError>>,
     outcomes: &mut [Option<ItemResult>],
@@ -194,7 +197,10 @@ fn keep(
             problem
         }
         Some(Err(error)) => {
-            tracing::error!(%error, "a registration ended in a panic; this is a bug");
+            tracing::error!(
+                %error,
+                "a registration in a batch panicked, which is a bug; its caller got an error 500 for it"
+            );
             None
         }
         None => None,

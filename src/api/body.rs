@@ -1,7 +1,7 @@
-//! Reads a request's body: how it must be declared, how large it may be, how long it may take.
+//! Reads a request's body and checks its content type, its size and the time that it takes.
 //!
-//! A body that is refused is not read to its end; `api::unread` makes sure that the client gets to
-//! know.
+//! A refused body is not read to its end. `api::unread` makes sure that the client receives the answer
+//! nevertheless.
 
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::request_memory::MemoryShare;
@@ -11,23 +11,24 @@ use http::{HeaderMap, header};
 use http_body_util::BodyExt as _;
 use std::time::Duration;
 
-/// Place made for a body at once, whatever length it declares.
+/// Minimum size of the buffer for a body that arrives in several parts, unless it declares less.
 const FIRST_BYTES: usize = 64 * 1024;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// The bounds of one body.
+/// The limits of one body.
 #[derive(Debug, Clone, Copy)]
 pub struct BodyBounds {
-    /// Maximum bytes.
+    /// Maximum length in bytes.
     pub bytes: usize,
-    /// Maximum time from the first byte to the last.
+    /// Maximum time to read the body, including the wait for memory.
     pub time: Duration,
 }
 
-/// Reads a body that must be there and be JSON.
+/// Reads a required JSON body. Checks only that it is UTF-8.
 ///
 /// # Errors
-/// The problem to answer with: not declared as JSON, too large, too slow, not UTF-8, no memory for it.
+/// The problem to answer with, if the body is missing, not declared as JSON, too large, too slow or not
+/// UTF-8, or if there is no memory for it.
 pub async fn read_json(
     headers: &HeaderMap,
     body: Body,
@@ -45,10 +46,10 @@ pub async fn read_json(
     JsonText::check(text)
 }
 
-/// Reads a body that may be left out; `None` if it is.
+/// Reads an optional JSON body; `None` if it is empty.
 ///
 /// # Errors
-/// As [`read_json`]; only a body that is there has to be declared.
+/// As [`read_json`], but an empty body is accepted and needs no content type.
 pub async fn read_optional_json(
     headers: &HeaderMap,
     body: Body,
@@ -63,7 +64,7 @@ pub async fn read_optional_json(
     JsonText::check(text).map(Some)
 }
 
-/// A body that is UTF-8 and not yet looked at further.
+/// A body that is UTF-8. Whether it is JSON was not checked yet.
 #[derive(Debug)]
 pub struct JsonText(Bytes);
 
@@ -87,7 +88,7 @@ impl JsonText {
     }
 }
 
-/// Refuses compressed bodies: they are not decompressed here, so they would only look broken.
+/// Refuses compressed bodies. They are not decompressed here, so they would be reported as broken JSON.
 fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
     match headers.get(header::CONTENT_ENCODING) {
         Some(encoding) if encoding != "identity" => Err(Problem::new(
@@ -98,8 +99,11 @@ fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// The declaration is asked for because a page of another site can make a browser send anything,
-/// but only with the content types of forms unless the server agrees beforehand.
+/// Checks that the content type is JSON in UTF-8.
+///
+/// This protects against web pages of other sites. Such a page can make a browser send a request, but only
+/// with the content type of a form or a text. For other content types, the browser first asks the server for
+/// permission.
 fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
     let declared = headers
         .get(header::CONTENT_TYPE)
@@ -154,7 +158,10 @@ async fn collect(mut body: Body, most: usize, share: &mut MemoryShare) -> Result
     let mut gathered = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| {
-            Problem::new(ProblemKind::Malformed, "the body broke off before its end")
+            Problem::new(
+                ProblemKind::Malformed,
+                "the connection failed before the whole body had arrived",
+            )
         })?;
         let Ok(data) = frame.into_data() else {
             continue;
@@ -165,12 +172,12 @@ async fn collect(mut body: Body, most: usize, share: &mut MemoryShare) -> Result
         }
         share.take(data.len()).await?;
         if length == data.len() {
-            // Mostly the first frame is the whole body, and need not be copied.
+            // In most requests the first frame is the whole body. It is used without a copy.
             only = data;
             continue;
         }
         if length > gathered.capacity() {
-            // Twice as much each time, but no more than will come.
+            // The buffer doubles each time, but it gets no larger than the body can be.
             let coming = if declared > 0 { declared } else { most };
             let capacity = length.saturating_mul(2).max(FIRST_BYTES).min(coming);
             gathered.reserve_exact(capacity.max(length) - gathered.len());

@@ -1,9 +1,8 @@
-//! Bounds the requests in flight, and runs each to its end.
+//! Limits the number of requests in flight, and runs each request to its end.
 //!
-//! Every request runs in a task of its own, which holds its permit until it has ended. A client that
-//! hangs up therefore cannot stop a change between the journal and the schedule, nor make room for
-//! another request while its own is still at work; and a panic costs one request, not the
-//! connection it shares.
+//! Every request runs in its own task, which holds a permit until the request has ended. So if a client
+//! closes its connection, its change is not interrupted between the journal and the schedule, and its
+//! permit is not given to another request too early. If a request panics, its client still gets an answer.
 
 use crate::api::problem::Problem;
 use axum::extract::{Request, State};
@@ -17,7 +16,7 @@ use tokio::sync::Semaphore;
 pub struct ConcurrencyLimit(Arc<Semaphore>);
 
 impl ConcurrencyLimit {
-    /// A limit of so many requests.
+    /// Makes a limit of `permits` requests.
     #[must_use]
     pub fn of(permits: usize) -> Self {
         Self(Arc::new(Semaphore::new(
@@ -26,7 +25,7 @@ impl ConcurrencyLimit {
     }
 }
 
-/// Lets a request through if there is a permit.
+/// Runs a request if there is a permit. Otherwise answers 503.
 pub async fn pass(
     State(concurrency_limit): State<ConcurrencyLimit>,
     request: Request,
@@ -43,7 +42,7 @@ pub async fn pass(
     match executed.await {
         Ok(response) => response,
         Err(error) => {
-            tracing::error!(%error, "a request ended in a panic; this is a bug");
+            tracing::error!(%error, "a request panicked, which is a bug; the caller got an error 500");
             Problem::internal().into_response()
         }
     }

@@ -1,4 +1,4 @@
-//! `/v1/dead-letters`: list, replay, discard.
+//! The routes `/v1/dead-letters`: list, replay and discard dead letters.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
@@ -14,10 +14,10 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
-/// Longest reason of a replay, in characters.
+/// Maximum length of the reason of a replay, in characters.
 const LONGEST_REASON: usize = 500;
 
-/// `GET /v1/dead-letters`: a page of them, last parked first.
+/// `GET /v1/dead-letters`: a page of dead letters. The one that died last comes first.
 pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
     let request = dead_letters_request(&uri)?;
     let page = api
@@ -28,7 +28,7 @@ pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Pro
     Ok(json(StatusCode::OK, &ListView::of(&page)))
 }
 
-/// `POST /v1/dead-letters/{topic}/{id}/replay`: its ladder again. The body may be left out.
+/// `POST /v1/dead-letters/{topic}/{id}/replay`: starts the ladder again. The body is optional.
 pub async fn replay(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -51,7 +51,7 @@ pub async fn replay(
     Ok(notification(StatusCode::OK, &snapshot))
 }
 
-/// `DELETE /v1/dead-letters/{topic}/{id}`: give it up for good.
+/// `DELETE /v1/dead-letters/{topic}/{id}`: discards a dead letter. It cannot be replayed after that.
 pub async fn discard(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -77,12 +77,13 @@ fn read_reason(text: &str) -> Result<String, InvalidRequest> {
     }
 }
 
-/// Control characters have no place in a sentence, and some databases refuse them.
+/// Checks a reason. Control characters are refused: a reason is plain text, and PostgreSQL does not store
+/// the character NUL.
 fn check_reason(reason: &str) -> Result<String, String> {
     let plain = |character: char| !character.is_control() || matches!(character, '\n' | '\t');
     if reason.chars().count() > LONGEST_REASON || !reason.chars().all(plain) {
         return Err(format!(
-            "a reason is at most {LONGEST_REASON} characters, no control characters among them"
+            "a reason is at most {LONGEST_REASON} characters and contains no control characters"
         ));
     }
     Ok(reason.to_string())
@@ -104,7 +105,7 @@ mod tests {
             );
         }
         const BAD: &str =
-            "/reason: a reason is at most 500 characters, no control characters among them";
+            "/reason: a reason is at most 500 characters and contains no control characters";
         check("{}", Ok(""));
         check(r#"{"reason":null}"#, Ok(""));
         check(r#"{"reason":"商户已恢复\n"}"#, Ok("商户已恢复\n"));

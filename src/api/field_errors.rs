@@ -1,43 +1,43 @@
-//! What is wrong with a request, field by field.
+//! The list of all errors in a request, field by field.
 //!
-//! A caller should correct a request once, not once per field: whatever reads a request notes every
-//! error here and goes on. The list is bounded, since a hostile request could name a new unknown
-//! field every five bytes.
+//! All errors are reported at once, so that a caller corrects a request once and not once per field. So
+//! the code that reads a request adds each error to this list and continues. The list is bounded, because
+//! a hostile request could contain an unknown field every five bytes.
 
 use serde::Serialize;
 use std::fmt::Display;
 
-/// Maximum number of errors that are listed; the rest is counted.
+/// Maximum number of errors that are listed. Further errors are only counted.
 const MOST_LISTED: usize = 100;
-/// Maximum number of errors that the one-line summary spells out.
+/// Maximum number of errors that the one-line summary contains.
 const MOST_IN_SUMMARY: usize = 3;
-/// Maximum characters of a caller's field name that are given back.
+/// Maximum characters of a caller's field name that an answer repeats.
 const LONGEST_NAME: usize = 128;
 
-/// Where in a request an error lies.
+/// The place of an error in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FieldLocation {
-    /// In the body, as a JSON pointer (RFC 6901); empty for the body as a whole.
+    /// A place in the body, as a JSON pointer (RFC 6901). An empty pointer means the whole body.
     Pointer(String),
-    /// In the query.
+    /// The name of a query parameter.
     Parameter(String),
-    /// In a header.
+    /// The name of a header.
     Header(&'static str),
 }
 
-/// One error.
+/// One error in a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// The field, parameter or header.
     #[serde(flatten)]
     pub location: FieldLocation,
-    /// What is wrong, in plain words.
+    /// The error in plain words.
     pub detail: String,
 }
 
 impl FieldError {
-    /// Where and what, in one phrase.
+    /// The place and the error, in one phrase.
     #[must_use]
     pub fn in_words(&self) -> String {
         let name = match &self.location {
@@ -52,7 +52,8 @@ impl FieldError {
     }
 }
 
-/// The error is on the list; the caller needs no other answer.
+/// Says that an error was added to the list. It is used as the error type of functions that add their
+/// errors themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Noted;
 
@@ -65,7 +66,7 @@ pub struct FieldErrors {
 }
 
 impl FieldErrors {
-    /// A list with one error on it.
+    /// A list with one error.
     #[must_use]
     pub fn one(location: FieldLocation, detail: impl Display) -> Self {
         let mut errors = Self::default();
@@ -73,12 +74,12 @@ impl FieldErrors {
         errors
     }
 
-    /// Notes an error of the body at a JSON pointer.
+    /// Adds an error at a JSON pointer in the body.
     pub fn add(&mut self, pointer: &str, detail: impl Display) -> Noted {
         self.push(FieldLocation::Pointer(pointer.to_string()), &detail)
     }
 
-    /// Notes an error of the member `name` of the object at a JSON pointer.
+    /// Adds an error for the member `name` of the object at a JSON pointer.
     pub fn add_member(&mut self, pointer: &str, name: &str, detail: impl Display) -> Noted {
         self.push(
             FieldLocation::Pointer(member_pointer(pointer, name)),
@@ -86,24 +87,24 @@ impl FieldErrors {
         )
     }
 
-    /// Notes that the value at a JSON pointer is larger than this server takes.
+    /// Adds an error: the value at a JSON pointer is larger than this server accepts.
     pub fn add_too_large(&mut self, pointer: &str, detail: impl Display) -> Noted {
         self.too_large = true;
         self.add(pointer, detail)
     }
 
-    /// Notes an error of a query parameter.
+    /// Adds an error for a query parameter.
     pub fn add_parameter(&mut self, name: &str, detail: impl Display) -> Noted {
         self.push(FieldLocation::Parameter(shortened(name)), &detail)
     }
 
-    /// Whether nothing is wrong.
+    /// Whether the list has no errors.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.listed.is_empty()
     }
 
-    /// Whether something is merely too large.
+    /// Whether a value is too large.
     #[must_use]
     pub fn too_large(&self) -> bool {
         self.too_large
@@ -126,7 +127,7 @@ impl FieldErrors {
         line
     }
 
-    /// The list. If it did not hold all of them, a last entry says so.
+    /// The errors as a list. If some were only counted, the last entry says how many.
     #[must_use]
     pub fn into_list(mut self) -> Vec<FieldError> {
         if self.unlisted > 0 {
@@ -151,7 +152,7 @@ impl FieldErrors {
     }
 }
 
-/// The pointer to a member, its name escaped as RFC 6901 says; a very long name is cut.
+/// The JSON pointer to a member. The name is escaped as RFC 6901 requires. A very long name is cut.
 fn member_pointer(pointer: &str, name: &str) -> String {
     let name = shortened(name).replace('~', "~0").replace('/', "~1");
     format!("{pointer}/{name}")

@@ -1,10 +1,9 @@
-//! Reads JSON objects into their fields, each as the very text received.
+//! Splits a JSON object into its fields. Each field is the exact text that was received.
 //!
-//! Registrations come by the ten thousand a second and carry bodies that must not change by a
-//! byte, so there is no tree of values in between: one pass finds where each field begins and ends
-//! (that pass checks the grammar of the whole text, without recursion, so depth costs no stack),
-//! and only the fields that are wanted are decoded. Duplicated and unknown names are noted as
-//! errors.
+//! The text is not parsed into a tree of values, for two reasons: bodies must not change by a byte, and
+//! there may be ten thousand registrations a second. One pass finds where each field begins and ends. The
+//! same pass checks the grammar of the whole text. It does not recurse, so deeply nested values do not
+//! overflow the stack. Only known fields are decoded. Duplicate and unknown names are errors.
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -14,43 +13,43 @@ use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
-/// Why a text has no fields to read.
+/// The error for a text that is not JSON or not of the expected kind.
 #[derive(Debug, Error)]
 pub enum UnreadableJson {
-    /// It is not JSON. The message names the place.
+    /// The text is not JSON. The message contains the line and column.
     #[error("{0}")]
     Syntax(#[from] serde_json::Error),
-    /// It is JSON, but something else than was asked for.
+    /// The text is JSON, but a value of another kind than expected.
     #[error(transparent)]
     Kind(#[from] WrongKind),
 }
 
-/// A value of another kind than the field takes.
+/// The error for a value of the wrong kind, for example a number where a string is expected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("{expected} is expected, not {found}")]
 pub struct WrongKind {
-    /// What the field takes, with its article.
+    /// The expected kind with its article: `a string`.
     pub expected: &'static str,
-    /// What was given, with its article.
+    /// The kind that was given, with its article: `a number`.
     pub found: &'static str,
 }
 
-/// Why a value is not the string that the field takes.
+/// The error for a value that is not a valid string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadString {
-    /// It is something else.
+    /// The value is not a string.
     #[error(transparent)]
     Kind(#[from] WrongKind),
-    /// It holds half a surrogate pair, which is no character and has no bytes to send.
-    #[error("the string holds a \\u escape that is half a surrogate pair")]
+    /// The string contains half of a surrogate pair. That is not a character, so it cannot be sent as UTF-8.
+    #[error("the string contains a \\u escape that is half a surrogate pair")]
     Surrogate,
 }
 
-/// Reads an object with these fields and no others. A field given twice or of another name is
-/// noted as an error under `pointer`, the object's own place.
+/// Reads an object that may have only these fields. A duplicate or unknown field is added to `errors`.
+/// `pointer` is the JSON pointer to the object.
 ///
 /// # Errors
-/// [`UnreadableJson`] if the text is no object; then nothing that was noted matters.
+/// [`UnreadableJson`] if the text is not an object. The caller then reports this error instead of `errors`.
 pub fn read<'a, const N: usize>(
     text: &'a str,
     names: &'static [&'static str; N],
@@ -65,7 +64,7 @@ pub fn read<'a, const N: usize>(
                 errors.add_member(pointer, &name, "this field is given twice");
             }
             None if names.is_empty() => {
-                errors.add_member(pointer, &name, "unknown field; none is known here");
+                errors.add_member(pointer, &name, "unknown field; this object has no fields");
             }
             None => {
                 let known = names.join(", ");
@@ -83,7 +82,7 @@ pub fn read<'a, const N: usize>(
 /// Calls `see` with every member of an object, in the order of the text.
 ///
 /// # Errors
-/// [`UnreadableJson`] if the text is no object; some members may have been shown by then.
+/// [`UnreadableJson`] if the text is not an object. `see` may have been called before the error was found.
 pub fn each_member<'a>(
     text: &'a str,
     see: impl FnMut(Cow<'a, str>, &'a RawValue),
@@ -94,10 +93,10 @@ pub fn each_member<'a>(
         .map_err(|error| unreadable(text, error, "an object"))
 }
 
-/// The elements of an array, `most` at most; how many there are in all.
+/// Returns the first elements of an array, at most `most`, and the number of all elements.
 ///
 /// # Errors
-/// [`UnreadableJson`] if the text is no array.
+/// [`UnreadableJson`] if the text is not an array.
 pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), UnreadableJson> {
     let mut json = serde_json::Deserializer::from_str(text);
     let mut elements = Vec::new();
@@ -110,16 +109,17 @@ pub fn elements(text: &str, most: usize) -> Result<(Vec<&RawValue>, usize), Unre
     .map_err(|error| unreadable(text, error, "an array"))
 }
 
-/// A field that may be left out: `null` means the same as leaving it out, which suits typed clients.
+/// The value of an optional field. `null` means the same as a missing field, because clients with fixed types
+/// often send `null`.
 #[must_use]
 pub fn given(field: Option<&RawValue>) -> Option<&RawValue> {
     field.filter(|value| value.get() != "null")
 }
 
-/// The characters of a string, borrowed where nothing in it is escaped.
+/// Decodes a string. A string without escapes is borrowed.
 ///
 /// # Errors
-/// [`BadString`] says what it is instead.
+/// [`BadString`] if the value is not a valid string.
 pub fn string(value: &RawValue) -> Result<Cow<'_, str>, BadString> {
     let text = value.get();
     let Some(inner) = text
@@ -129,7 +129,8 @@ pub fn string(value: &RawValue) -> Result<Cow<'_, str>, BadString> {
         return Err(wrong_kind(value, "a string").into());
     };
     if inner.contains('\\') {
-        // The grammar was checked when the field was found, so only a surrogate can be wrong.
+        // The grammar was checked when the field was found. So the only possible error is half a surrogate
+        // pair.
         serde_json::from_str(text)
             .map(Cow::Owned)
             .map_err(|_| BadString::Surrogate)
@@ -138,10 +139,10 @@ pub fn string(value: &RawValue) -> Result<Cow<'_, str>, BadString> {
     }
 }
 
-/// Reads a string field that may be left out.
+/// Reads an optional string field.
 ///
 /// # Errors
-/// [`Noted`] if it is no string, or `parse` refuses it.
+/// [`Noted`] if the value is not a string, or if `parse` refuses it.
 pub fn optional<Value, Bad: fmt::Display>(
     field: Option<&RawValue>,
     pointer: &str,
@@ -157,10 +158,10 @@ pub fn optional<Value, Bad: fmt::Display>(
         .map_err(|bad| errors.add(pointer, bad))
 }
 
-/// Reads a string field that must be there.
+/// Reads a required string field.
 ///
 /// # Errors
-/// [`Noted`] if it is missing or no string, or `parse` refuses it.
+/// [`Noted`] if the field is missing or not a string, or if `parse` refuses it.
 pub fn required<Value, Bad: fmt::Display>(
     field: Option<&RawValue>,
     pointer: &str,
@@ -174,7 +175,7 @@ pub fn required<Value, Bad: fmt::Display>(
     parse(&text).map_err(|bad| errors.add(pointer, bad))
 }
 
-/// A boolean or a number, or its default if it is left out or wrong.
+/// Reads a boolean or a number. Returns the default if the field is missing or wrong.
 pub fn plain<'a, Value>(
     field: Option<&'a RawValue>,
     pointer: &str,
@@ -193,7 +194,7 @@ where
     })
 }
 
-/// Names what was given where something else was expected.
+/// Makes the error for a value of the wrong kind.
 #[must_use]
 pub fn wrong_kind(value: &RawValue, expected: &'static str) -> WrongKind {
     let found = match value.get().as_bytes().first() {
@@ -207,8 +208,10 @@ pub fn wrong_kind(value: &RawValue, expected: &'static str) -> WrongKind {
     WrongKind { expected, found }
 }
 
-/// A value of the wrong kind is reported at once, perhaps long before the place where the text
-/// stops being JSON; the grammar matters more, so the text is gone through once again.
+/// Turns an error of the parser into [`UnreadableJson`].
+///
+/// The parser reports a value of the wrong kind before it has read the rest of the text. If the rest is not
+/// JSON, that error is more useful. So the text is parsed again to its end.
 fn unreadable(text: &str, error: serde_json::Error, expected: &'static str) -> UnreadableJson {
     match error.classify() {
         Category::Io | Category::Syntax | Category::Eof => error.into(),
@@ -267,7 +270,7 @@ impl<'de> Visitor<'de> for Elements<'_, 'de> {
     }
 }
 
-/// A member's name, borrowed where nothing in it is escaped; serde's own `Cow` always copies.
+/// Reads a member's name. A name without escapes is borrowed; serde's own `Cow` would always copy it.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -373,7 +376,7 @@ mod tests {
             let got = string(raw(text)).map_err(|bad| bad.to_string());
             assert_eq!(got.as_deref().map_err(String::as_str), expected, "{text}");
         }
-        const HALF: &str = "the string holds a \\u escape that is half a surrogate pair";
+        const HALF: &str = "the string contains a \\u escape that is half a surrogate pair";
         check(r#""a b""#, Ok("a b"));
         check(r#""""#, Ok(""));
         check(r#""a\/b\u00e9\u0000\n""#, Ok("a/b\u{e9}\0\n"));

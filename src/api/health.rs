@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it can work.
+//! The routes `/healthz` and `/readyz`: whether the process is alive, and whether it can work.
 
 use crate::api::Api;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
@@ -18,7 +18,7 @@ struct Liveness {
     status: &'static str,
 }
 
-/// Why this server should get no registrations, or with which stores it is ready.
+/// The answer of `/readyz`: ready or a problem, and the state of each store.
 #[derive(Debug, Serialize)]
 struct Readiness<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ struct Readiness<'a> {
     stores: Vec<StoreView>,
 }
 
-/// How one store is doing.
+/// The state of one store.
 #[derive(Debug, Serialize)]
 struct StoreView {
     store: &'static str,
@@ -58,15 +58,15 @@ impl StoreView {
     }
 }
 
-/// `GET /healthz`: the process answers. Says nothing of the stores, so that an outage of theirs
-/// does not have every instance restarted.
+/// `GET /healthz`: answers 200 as long as the process runs. It does not check the stores. Otherwise a store
+/// outage would make an orchestrator restart every instance.
 pub async fn alive() -> Response {
     json(StatusCode::OK, &Liveness { status: "ok" })
 }
 
-/// `GET /readyz`: whether registrations can be accepted and work can drain; 503 says which store
-/// does not work, since when and why. Recent calls count as much as a check made
-/// now: a store may answer and yet refuse what matters.
+/// `GET /readyz`: answers 200 if registrations can be accepted and attempts can be made. Otherwise it
+/// answers 503 and says which store does not work, since when and why. Recent calls count as well as a check
+/// that is made now, because a store may answer a check and still refuse the real work.
 pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     let report = api.service.check().await;
     let now_ms = api.service.clock().now_ms();
@@ -92,7 +92,7 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     problem.respond(&readiness)
 }
 
-/// Why the server is not ready, a clause for each reason.
+/// The reasons why the server is not ready, each as a clause of a sentence.
 fn reasons(report: &HealthReport) -> Vec<String> {
     let mut reasons: Vec<String> = report
         .stores
@@ -114,7 +114,7 @@ fn reasons(report: &HealthReport) -> Vec<String> {
         .collect();
     reasons.extend(report.stalled.map(|stalled| {
         let stalled = duration::display_ms(millis(stalled) / 1_000 * 1_000);
-        format!("nothing could be claimed for {stalled}: no attempt ends")
+        format!("nothing could be claimed for {stalled}: attempts may be stuck")
     }));
     reasons
 }
@@ -163,7 +163,7 @@ mod tests {
             StoreState::Up,
             &[],
             Some(36_500),
-            &["nothing could be claimed for 36s: no attempt ends"],
+            &["nothing could be claimed for 36s: attempts may be stuck"],
         );
         let view = StoreView::of(
             Store::Schedule,

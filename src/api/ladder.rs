@@ -1,6 +1,6 @@
-//! Reads the ladder that a registration chooses: a name or an object.
+//! Reads the ladder (the retry schedule) of a registration: a name or an object.
 //!
-//! An error inside an object is reported at the field itself, and names the member.
+//! An error inside the object is reported at `/ladder`, and the text of the error names the member.
 
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, given, plain, string, wrong_kind};
@@ -10,10 +10,10 @@ use serde_json::value::RawValue;
 const LADDER: &str = "/ladder";
 const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
 
-/// The ladder of a registration; the standard one if none is given.
+/// Reads the ladder of a registration. The default is the standard ladder.
 ///
 /// # Errors
-/// [`Noted`] if there is no such ladder, or a custom one breaks a rule.
+/// [`Noted`] if the name is unknown, or if a custom ladder breaks a rule.
 pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     let Some(field) = given(field) else {
         return Ok(Ladder::standard());
@@ -33,7 +33,7 @@ pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result
 fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     let mut inner = FieldErrors::default();
     let members = fields::read(text, &LADDER_MEMBERS, "", &mut inner)
-        .map_err(|_| errors.add(LADDER, "a member's name is half a surrogate pair"))?;
+        .map_err(|_| errors.add(LADDER, "a member's name contains half a surrogate pair"))?;
     let [intervals, window, repeat_last, jitter] = members.map(given);
     let custom = CustomLadder {
         intervals: read_intervals(intervals, &mut inner),
@@ -54,13 +54,13 @@ fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
     Err(noted)
 }
 
-/// The intervals of a custom ladder; none, if it lists none: then there is one attempt.
+/// Reads the intervals of a custom ladder. A ladder without intervals has one attempt.
 fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<String> {
     const POINTER: &str = "/intervals";
     let Some(field) = field else {
         return Vec::new();
     };
-    // One more than a ladder may list, so that the ladder itself refuses that many.
+    // At most one more interval than permitted is read, so that `Ladder::custom` refuses the ladder.
     let elements = match fields::elements(field.get(), MOST_INTERVALS + 1) {
         Ok((elements, _)) => elements,
         Err(bad) => {

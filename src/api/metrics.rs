@@ -1,7 +1,7 @@
-//! `GET /metrics`, for Prometheus and whatever reads its text.
+//! The route `/metrics`: all metrics in the text format of Prometheus.
 //!
-//! Asks for no key: monitoring has none, and there is nothing in it but numbers. No topic, no
-//! destination and no address is a label.
+//! The route needs no API key, because monitoring systems have none and the answer contains only numbers.
+//! Topics, destinations and addresses are not used as labels.
 
 use crate::api::Api;
 use crate::telemetry::metrics::CONTENT_TYPE;
@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use std::sync::Arc;
 
-/// All metrics. A store that is away is left out of them and does not delay the answer.
+/// Answers with all metrics. If a store is away, its values are left out, and the answer is not delayed.
 pub async fn show(State(api): State<Arc<Api>>) -> Response {
     let text = api.service.measure().await;
     let content_type = HeaderValue::from_static(CONTENT_TYPE);

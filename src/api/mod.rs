@@ -1,13 +1,11 @@
-//! The HTTP API of the service: for the services that register notifications, and for support
-//! staff.
+//! The HTTP API: for the services that register notifications, and for support staff.
 //!
-//! Owns the routes, what a request must look like, and how everything is shown. Promises that every
-//! error is `application/problem+json` and that a wrong request gets all its errors listed at
-//! once. Deliberately knows nothing of stores and of delivery: [`crate::service`] does what is
-//! asked.
+//! This module defines the routes, checks requests and writes answers. Every error is answered as
+//! `application/problem+json`, and a wrong request gets all its errors at once. The module knows nothing of
+//! stores and delivery: [`crate::service`] executes the requests.
 //!
-//! Everything that comes in is bounded: requests in flight ([`concurrency_limit`]), the length of a body and the
-//! time it may take ([`body`]), the bytes of all bodies together ([`request_memory`]), the items of a batch, the
+//! All input is bounded: requests in flight ([`concurrency_limit`]), the length of a body and the time that
+//! it may take ([`body`]), the bytes of all bodies together ([`request_memory`]), the items of a batch, the
 //! items of a page, the errors in an answer.
 
 pub mod ack_rule;
@@ -47,34 +45,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-/// What a registration may be long besides its body, in bytes.
+/// Maximum bytes of a registration without its body.
 const BESIDE_BODY_BYTES: usize = 64 * 1024;
-/// JSON writes a byte of a string in six characters at most (`\u0000`).
+/// Maximum characters that JSON needs for one byte of a string (`\u0000`).
 const LONGEST_ESCAPE: usize = 6;
-/// Longest batch request, in bytes, unless a single registration may be longer.
+/// Maximum length of a batch request, in bytes. If a single registration may be longer, its limit counts.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
-/// Maximum number of batch requests executed at once; more than that wait.
+/// Maximum number of batch requests that run at once. Others wait.
 const MOST_BATCHES: usize = 16;
-/// Bytes of all bodies together that have arrived, beside the first
-/// [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
+/// Default of [`ApiSettings::request_memory_bytes`].
 const REQUEST_MEMORY_BYTES: usize = 64 * 1024 * 1024;
-/// How long a request waits for its turn, or for memory.
+/// Default of [`ApiSettings::longest_wait`].
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The API's settings.
 #[derive(Clone)]
 pub struct ApiSettings {
-    /// Largest body of a notification, in bytes.
+    /// Maximum length of a notification's body, in bytes.
     pub largest_body_bytes: usize,
-    /// The key that every request under `/v1` must show, if there is one.
+    /// The key that every request under `/v1` must contain, if one is set.
     pub api_key: Option<String>,
-    /// Maximum number of requests in flight at once; more than that are answered 503.
+    /// Maximum number of requests in flight. Others are answered 503.
     pub most_requests: usize,
-    /// Longest time for a request's body to arrive.
+    /// Maximum time for a request's body to arrive.
     pub body_time: Duration,
-    /// Maximum bytes of all bodies together, beside the first [`FREE_BYTES`](request_memory::FREE_BYTES) of each.
+    /// Maximum bytes of all request bodies in memory. The first [`FREE_BYTES`](request_memory::FREE_BYTES) of
+    /// each body are not counted.
     pub request_memory_bytes: usize,
-    /// How long a request waits where too many are in flight, or hold too many bytes.
+    /// How long a batch request waits for a permit, and any request for memory, before it is answered 503.
     pub longest_wait: Duration,
 }
 
@@ -112,7 +110,7 @@ impl fmt::Debug for ApiSettings {
     }
 }
 
-/// What the handlers share.
+/// The state that all handlers share.
 pub struct Api {
     service: Arc<Service>,
     settings: ApiSettings,
@@ -121,18 +119,18 @@ pub struct Api {
 }
 
 impl Api {
-    /// The bounds of a request with one registration.
+    /// The limits of a request with one registration.
     fn single_bounds(&self) -> BodyBounds {
         let body_bytes = self.settings.largest_body_bytes;
         self.bounds(body_bytes.saturating_mul(LONGEST_ESCAPE) + BESIDE_BODY_BYTES)
     }
 
-    /// The bounds of a request with many.
+    /// The limits of a batch request.
     fn batch_bounds(&self) -> BodyBounds {
         self.bounds(self.single_bounds().bytes.max(LARGEST_BATCH_BYTES))
     }
 
-    /// The bounds of a request with a few words.
+    /// The limits of a request that contains no registration, for example the reason of a replay.
     fn small_bounds(&self) -> BodyBounds {
         self.bounds(BESIDE_BODY_BYTES)
     }
@@ -151,18 +149,18 @@ impl Api {
         }
     }
 
-    /// Waits for a permit among the batch requests. Each gives the stores much to do, so few run at
-    /// once; they are as fast as the stores, so waiting a little is better than refusing.
+    /// Waits for a permit to run a batch request. Few run at once, because each gives the stores much work.
+    /// A batch request usually ends soon, so a short wait is better than an error.
     async fn batch_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
         match tokio::time::timeout(self.settings.longest_wait, self.batches.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
-            // It is never closed; a closed one has no permits either.
+            // The semaphore is never closed, so only the time-out happens.
             Ok(Err(_)) | Err(_) => Err(Problem::busy()),
         }
     }
 }
 
-/// The routes, over one service.
+/// Makes the router with all routes. The handlers call `service`.
 pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
     let concurrency_limit = ConcurrencyLimit::of(settings.most_requests);
     let key = RequiredApiKey::new(settings.api_key.as_deref());
@@ -201,10 +199,11 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             concurrency_limit,
             concurrency_limit::pass,
         ))
-        // Outermost: a request without a key takes no permit.
+        // The key is checked first, so a request without a key takes no permit.
         .route_layer(from_fn_with_state(key, auth::admit));
-    // No key, since probes have none; and no limit of requests: while a store is away all permits may be
-    // taken, and that is when probes must be answered. They share one check of the stores.
+    // These routes need no key, because probes have none. They have no limit of requests either: while a
+    // store is away, all permits may be taken, and probes must still be answered. Probes that arrive at the
+    // same time share one check of the stores.
     let health = Router::new()
         .route("/healthz", get(health::alive))
         .route("/readyz", get(health::ready))

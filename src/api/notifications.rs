@@ -1,4 +1,4 @@
-//! `/v1/notifications`: register, look up, list, cancel, retry.
+//! The routes `/v1/notifications`: register, look up, list, cancel and retry notifications.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
@@ -15,7 +15,8 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
-/// `POST /v1/notifications`: 201 if it is new, 200 if the same was registered before.
+/// `POST /v1/notifications`: registers a notification. Answers 201 if it is new, and 200 if the same one was
+/// registered before.
 pub async fn register(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -23,12 +24,12 @@ pub async fn register(
     request: Request,
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
-    // Held until the answer: the registration takes as much as its text did.
+    // The memory is held until the answer, because the registration takes about as much as its text.
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.single_bounds(), &mut share).await?;
     let registration =
         registration::parse(text.as_str(), api.measure()).map_err(Problem::invalid)?;
-    // The request's own buffer need not outlive the waiting for the stores.
+    // The text is not needed while the stores are called.
     drop(text);
     match api.service.register(registration, actor).await {
         Ok(RegisterReply::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
@@ -37,14 +38,14 @@ pub async fn register(
     }
 }
 
-/// `GET /v1/notifications/{topic}/{id}`: one, with its attempts, its ladder and its history.
+/// `GET /v1/notifications/{topic}/{id}`: one notification with its attempts, its ladder and its history.
 pub async fn show(
     State(api): State<Arc<Api>>,
     _: NoQuery,
     KeyPath(key): KeyPath,
 ) -> Result<Response, Problem> {
     let found = api.service.look_up(&key).await.and_then(|found| {
-        // An unknown key is an answer to the service and an error to HTTP.
+        // For the service, an unknown key is not an error. The API answers 404.
         found.ok_or(ServiceError::Missing)
     });
     let (snapshot, flights) = found.map_err(Problem::of_service)?;
@@ -57,7 +58,7 @@ pub async fn show(
     Ok(json(StatusCode::OK, &view))
 }
 
-/// `GET /v1/notifications`: a page of them, newest first.
+/// `GET /v1/notifications`: a page of notifications, newest first.
 pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
     let request = list_request(&uri)?;
     let page = api
@@ -68,7 +69,7 @@ pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Pro
     Ok(json(StatusCode::OK, &ListView::of(&page)))
 }
 
-/// `DELETE /v1/notifications/{topic}/{id}`: call it off.
+/// `DELETE /v1/notifications/{topic}/{id}`: cancels a notification.
 pub async fn cancel(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -83,7 +84,8 @@ pub async fn cancel(
     Ok(notification(StatusCode::OK, &snapshot))
 }
 
-/// `POST /v1/notifications/{topic}/{id}/retry`: an attempt now. Takes no body, or an empty object.
+/// `POST /v1/notifications/{topic}/{id}/retry`: makes an attempt now. The body is left out or an empty
+/// object.
 pub async fn retry(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -109,16 +111,17 @@ pub async fn retry(
     Ok(notification(StatusCode::OK, &snapshot))
 }
 
-/// Whatever no route matches.
+/// Answers a request whose path matches no route.
 pub async fn unknown_route(uri: Uri) -> Problem {
     let path: String = uri.path().chars().take(200).collect();
     Problem::new(ProblemKind::Route, format!("there is nothing at {path}"))
 }
 
-/// A route asked with a method that it does not take; the header `Allow` names those it does.
+/// Answers a request whose path does not accept its method. The header `Allow` lists the methods that the
+/// path accepts.
 pub async fn unknown_method() -> Problem {
     Problem::new(
         ProblemKind::Method,
-        "this path takes other methods; the header `Allow` names them",
+        "this path does not accept this method; the header `Allow` lists the accepted ones",
     )
 }

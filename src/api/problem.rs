@@ -1,8 +1,8 @@
-//! Every error as HTTP shows it: `application/problem+json` (RFC 9457).
+//! The error answers of the API: `application/problem+json` (RFC 9457).
 //!
-//! The one place that maps what went wrong inside to a status, and the one that logs it: code that
-//! answers with a [`Problem`] has handled the error. The details of a store (addresses, file
-//! names) go to the log and not to the caller.
+//! Only this module maps errors to HTTP statuses. It also logs the errors of the stores, so code that answers
+//! with a [`Problem`] does not log them again. Details of a store (addresses, file names) are written to the
+//! log and are not sent to the caller.
 
 mod kind;
 
@@ -20,7 +20,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use std::borrow::Cow;
 
-/// A problem to answer with.
+/// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     kind: ProblemKind,
@@ -48,7 +48,7 @@ impl Subject {
 }
 
 impl Problem {
-    /// A problem described in a sentence.
+    /// A problem whose `detail` is this sentence.
     #[must_use]
     pub fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Problem {
         }
     }
 
-    /// Fields of the body, or headers, that are wrong.
+    /// The problem for wrong fields of the body or wrong headers.
     #[must_use]
     pub fn fields(errors: FieldErrors) -> Self {
         let kind = if errors.too_large() {
@@ -70,13 +70,13 @@ impl Problem {
         Self::with_errors(kind, errors)
     }
 
-    /// Query parameters that are wrong.
+    /// The problem for wrong query parameters.
     #[must_use]
     pub fn parameters(errors: FieldErrors) -> Self {
         Self::with_errors(ProblemKind::Parameters, errors)
     }
 
-    /// A body that is no JSON object.
+    /// The problem for a body that is not a JSON object.
     #[must_use]
     pub fn unreadable(unreadable: UnreadableJson) -> Self {
         match unreadable {
@@ -91,7 +91,7 @@ impl Problem {
         }
     }
 
-    /// A body that is no registration.
+    /// The problem for a body that is not a valid request.
     #[must_use]
     pub fn invalid(invalid: InvalidRequest) -> Self {
         match invalid {
@@ -108,25 +108,25 @@ impl Problem {
         }
     }
 
-    /// A mistake of ours that was logged before.
+    /// The problem for an error inside the server. The caller has logged the error.
     #[must_use]
     pub fn internal() -> Self {
         Self::new(
             ProblemKind::Internal,
-            "the request was not executed, or not wholly; the server's log says more",
+            "the request was not executed, or only in part; the server's log says why",
         )
     }
 
-    /// Too many requests are in flight.
+    /// The problem if too many requests are in flight.
     #[must_use]
     pub fn busy() -> Self {
         Self::new(
             ProblemKind::Busy,
-            "this server is running as many requests as it may; nothing was done, so send it again",
+            "this server has too many requests in flight; nothing was done, so send the request again",
         )
     }
 
-    /// What the service answered, logged where a person or an alarm should know.
+    /// The problem for an error of the service. Errors that a person should know of are logged.
     #[must_use]
     pub fn of_service(error: ServiceError) -> Self {
         let detail = error.to_string();
@@ -142,7 +142,7 @@ impl Problem {
             },
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
-                format!("{detail}; nothing was done, so send it again later"),
+                format!("{detail}; nothing was done, so send the request again later"),
             ),
             ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
                 Self::new(ProblemKind::Unavailable, detail)
@@ -179,16 +179,25 @@ impl Problem {
         }
     }
 
-    /// A store is out of reach: what was asked for may or may not have been done. That the store is
-    /// away is logged once, by `health`, and not for every request.
+    /// The problem if a store is out of reach. The request may have been executed or not. `health` logs once
+    /// that the store is away, so it is not logged here for every request.
     fn unavailable(store: &'static str, reason: &str) -> Self {
-        tracing::debug!(store, reason, "a request failed: the store is out of reach");
+        tracing::debug!(
+            store,
+            reason,
+            "a request failed, because the {store} is out of reach; the caller got an error 503"
+        );
         Self::out_of_reach(store)
     }
 
-    /// A store that this server must not work with.
+    /// The problem if the server must not use a store, for example because it belongs to another journal.
     fn unusable(store: &'static str, reason: &str) -> Self {
-        tracing::error!(store, reason, "a request failed: the store cannot be used");
+        tracing::error!(
+            store,
+            reason,
+            "a request failed, because the {store} refuses it or must not be used by this server; the caller got \
+             an error 503"
+        );
         Self::out_of_reach(store)
     }
 
@@ -196,7 +205,7 @@ impl Problem {
         Self::new(
             ProblemKind::Unavailable,
             format!(
-                "the {store} is out of reach; take nothing for done and send the same request again"
+                "the {store} is out of reach; the request may not have been executed, so send the same request again"
             ),
         )
     }
@@ -205,12 +214,12 @@ impl Problem {
         tracing::error!(
             store,
             reason,
-            "a request failed: the store holds something unreadable"
+            "a request failed, because data in the {store} cannot be read; the caller got an error 500"
         );
         Self::internal()
     }
 
-    /// What kind of problem it is.
+    /// The kind of the problem.
     #[must_use]
     pub fn kind(&self) -> ProblemKind {
         self.kind
@@ -228,7 +237,7 @@ impl Problem {
         &self.detail
     }
 
-    /// The problem as it is written, for a place inside another document.
+    /// The members of the problem, to be written into a JSON document.
     #[must_use]
     pub fn view(&self) -> ProblemView<'_> {
         let subject = self.subject.as_ref();
@@ -244,11 +253,11 @@ impl Problem {
         }
     }
 
-    /// Whether the same request may well succeed in a second.
+    /// Whether the same request may succeed in about a second.
     fn soon(&self) -> bool {
         match self.kind {
             ProblemKind::Busy | ProblemKind::Full | ProblemKind::Unavailable => true,
-            // An attempt is in flight, and ends by itself.
+            // An attempt is in flight. It ends soon, and then the change may be possible.
             ProblemKind::State => self
                 .subject
                 .as_ref()
@@ -296,7 +305,7 @@ impl IntoResponse for Problem {
 }
 
 impl Problem {
-    /// Answers with a document that has this problem's members, and perhaps more.
+    /// Makes the answer with this document, which has the members of this problem and may have others.
     #[must_use]
     pub fn respond(&self, document: &impl Serialize) -> Response {
         let text = serde_json::to_vec(document).expect("invariant: strings and numbers serialise");

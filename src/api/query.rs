@@ -1,7 +1,8 @@
-//! Reads the address of a request: the key in the path, the parameters in the query.
+//! Reads the URL of a request: the key in the path and the parameters in the query.
 //!
-//! An empty parameter counts as left out, as in a form that was left blank. An unknown one is an error:
-//! a filter with a typing error in its name would otherwise show everything.
+//! An empty parameter means the same as a missing one, because an HTML form sends an empty parameter for a
+//! field that was left blank. An unknown parameter is an error. Otherwise a filter with a typing error in its
+//! name would show everything.
 
 use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Problem, ProblemKind};
@@ -17,18 +18,18 @@ use http::request::Parts;
 
 /// Maximum number of items on a page.
 const MOST_ITEMS: usize = 1_000;
-/// Items on a page by default.
+/// Default number of items on a page.
 const DEFAULT_ITEMS: usize = 100;
-/// Longest cursor.
+/// Maximum length of a cursor, in bytes.
 const LONGEST_CURSOR: usize = 256;
 
 const LIST: [&str; 7] = ["topic", "state", "lane", "from", "to", "limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
 
-/// The key of a notification, from the two segments of the path that name it.
+/// The key of a notification, from two segments of the path: topic and id.
 ///
-/// A topic or an id that breaks a rule gets 404, like an unknown one: there is no such notification. The
-/// detail says which rule it breaks.
+/// If the topic or the id is not valid, the answer is 404, because no notification can have this key. The
+/// `detail` says which rule the key breaks.
 #[derive(Debug)]
 pub struct KeyPath(pub Key);
 
@@ -48,7 +49,7 @@ impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
     }
 }
 
-/// That a route takes no query.
+/// Checks that a request has no query parameters. Handlers of routes without parameters take it as an argument.
 #[derive(Debug)]
 pub struct NoQuery;
 
@@ -66,10 +67,10 @@ impl<S: Sync> FromRequestParts<S> for NoQuery {
     }
 }
 
-/// The filter of `GET /v1/notifications`.
+/// Reads the query of `GET /v1/notifications`.
 ///
 /// # Errors
-/// The problem that names every wrong parameter.
+/// The problem that lists every wrong parameter.
 pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
     let mut errors = FieldErrors::default();
     let [topic, state, lane, from, to, limit, cursor] = read(uri, &LIST, &mut errors);
@@ -90,10 +91,10 @@ pub fn list_request(uri: &Uri) -> Result<ListRequest, Problem> {
     }
 }
 
-/// The filter of `GET /v1/dead-letters`.
+/// Reads the query of `GET /v1/dead-letters`.
 ///
 /// # Errors
-/// The problem that names every wrong parameter.
+/// The problem that lists every wrong parameter.
 pub fn dead_letters_request(uri: &Uri) -> Result<ListRequest, Problem> {
     let mut errors = FieldErrors::default();
     let [topic, lane, cause, from, to, limit, cursor] = read(uri, &DEAD_LETTERS, &mut errors);
@@ -140,7 +141,7 @@ fn page(limit: Option<String>, cursor: Option<String>, errors: &mut FieldErrors)
     }
 }
 
-/// The values of the named parameters; one given twice or of another name is noted as an error.
+/// Reads the values of the known parameters. A duplicate or unknown parameter is added to `errors`.
 fn read<const N: usize>(
     uri: &Uri,
     names: &[&'static str; N],
@@ -181,7 +182,7 @@ fn parsed<Value>(
         .ok()
 }
 
-/// `in_flight` is no stored state but a scheduled notification with an attempt in flight.
+/// Reads a state. `in_flight` is not a stored state: it means scheduled, with an attempt in flight.
 fn parse_state(name: &str) -> Result<(State, Option<bool>), String> {
     match State::from_name(name) {
         Some(State::Scheduled) => Ok((State::Scheduled, Some(false))),
@@ -198,14 +199,14 @@ fn parse_cause(name: &str) -> Result<Cause, String> {
     })
 }
 
-/// By any URL that goes there: support staff have the URL of a notification at hand.
+/// Reads a lane from any URL with its origin, because support staff often know the URL of a notification.
 fn parse_lane(text: &str) -> Result<String, String> {
     let lane = Lane::parse(text).map_err(|bad| bad.to_string())?;
     Ok(lane.as_str().to_string())
 }
 
-/// A plus sign in a query means a space unless it is escaped, which is easily forgotten in
-/// `+08:00`; a time holds no space, so it can only have been that.
+/// Reads a time. In a query, a plus sign that is not escaped means a space, and callers often forget to escape
+/// `+08:00`. A time contains no space, so a space is read as a plus sign.
 fn parse_time(text: &str) -> Result<i64, String> {
     timestamp::parse_ms(&text.replace(' ', "+")).map_err(|bad| bad.to_string())
 }
@@ -280,7 +281,7 @@ mod tests {
                 ..Filter::default()
             }),
         );
-        // However its URL is written.
+        // Other URLs with the same origin.
         for lane in [
             "https://shop.example/",
             "HTTPS://Shop.Example:443/notify?a=1",
@@ -359,8 +360,8 @@ mod tests {
         check("lane=%00", "lane: a lane is");
         check(
             "lane=shop.example",
-            "lane: a lane is the origin of a URL, like https://shop.example, or any URL that goes \
-             there: not an absolute URL",
+            "lane: a lane is the origin of a URL, like https://shop.example, or any URL with that \
+             origin: not an absolute URL",
         );
         check("lane=https://me@shop.example", "lane: a lane is");
         check("from=yesterday", "from: `yesterday` is not");

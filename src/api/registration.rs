@@ -1,7 +1,8 @@
-//! Reads a registration: JSON in, a checked [`Registration`] or every wrong field out.
+//! Reads a registration from JSON, and checks it. The result is a [`Registration`] or a list of all wrong
+//! fields.
 //!
-//! `null` means the same as leaving an optional field out, except in `body`, where it is a JSON
-//! value like any other.
+//! In an optional field, `null` means the same as a missing field. In `body`, `null` is a JSON value and is
+//! delivered.
 
 use crate::api::ack_rule::read_ack;
 use crate::api::field_errors::{FieldErrors, Noted};
@@ -36,19 +37,19 @@ const FIELDS: [&str; 11] = [
 const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
-/// What a registration is measured by.
+/// The values that a registration is checked against.
 #[derive(Debug, Clone, Copy)]
 pub struct RegistrationContext {
-    /// Largest body of a notification, in bytes.
+    /// Maximum length of a notification's body, in bytes.
     pub largest_body_bytes: usize,
     /// The schedule's time, in milliseconds since 1970.
     pub now_ms: i64,
 }
 
-/// Why there is no registration.
+/// The error for a body that is not a valid request.
 #[derive(Debug)]
 pub enum InvalidRequest {
-    /// The text is no JSON object.
+    /// The text is not a JSON object.
     Unreadable(UnreadableJson),
     /// These fields are wrong.
     Fields(FieldErrors),
@@ -57,7 +58,7 @@ pub enum InvalidRequest {
 /// Reads one registration.
 ///
 /// # Errors
-/// [`InvalidRequest`]; its list names every wrong field.
+/// [`InvalidRequest`] lists every wrong field.
 pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, InvalidRequest> {
     let mut errors = FieldErrors::default();
     let [
@@ -73,7 +74,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
         ladder,
         ack,
     ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
-    // Nothing returns before every field was read: all errors are to be on the list.
+    // All fields are read before an error is returned, so that the list contains all errors.
     let read = (
         read_key(topic, id, &mut errors),
         required(url, "/url", &mut errors, Destination::parse),
@@ -128,7 +129,7 @@ fn read_key(
     Ok(Key::new(&topic?, &id).expect("invariant: both parts were checked"))
 }
 
-/// The bytes to deliver, and their type unless the caller names one.
+/// Reads the bytes to deliver. Also returns the default of the content type.
 fn read_body(
     body: Option<&RawValue>,
     body_base64: Option<&RawValue>,
@@ -176,7 +177,7 @@ fn check_content_type(text: &str) -> Result<String, String> {
     let printable = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
     if text.is_empty() || text.len() > LONGEST_CONTENT_TYPE || !printable || text.trim() != text {
         return Err(format!(
-            "a content type is 1 to {LONGEST_CONTENT_TYPE} printable ASCII characters, no space around them"
+            "a content type is 1 to {LONGEST_CONTENT_TYPE} printable ASCII characters without a space at the beginning or end"
         ));
     }
     Ok(text.to_string())
@@ -202,7 +203,7 @@ fn read_headers(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<He
         (Ok(()), None) => Ok(headers),
         (Ok(()), Some(noted)) => Err(noted),
         (Err(UnreadableJson::Kind(kind)), _) => Err(errors.add("/headers", kind)),
-        // The grammar was checked before, so only a name's half surrogate is left.
+        // The grammar was checked before. So the only possible error is half a surrogate pair in a name.
         (Err(UnreadableJson::Syntax(_)), _) => {
             Err(errors.add("/headers", fields::BadString::Surrogate))
         }

@@ -1,13 +1,13 @@
-//! The memory for the bodies of requests, shared by all of them.
+//! The limit of the memory for request bodies, shared by all requests.
 //!
-//! The first [`FREE_BYTES`] of each body are free: the number of requests bounds them, and so small
-//! requests never wait for large ones. What a body takes beyond that is taken from the shared memory
-//! as it arrives. A length that is merely declared takes nothing, so slow senders hold no more than
-//! they sent, and that only until the time for their body is up.
+//! The first [`FREE_BYTES`] of each body are not counted, so small requests never wait for large ones. The
+//! limit of requests in flight bounds these bytes. Further bytes of a body are taken from the shared memory
+//! when they arrive. A declared length takes no memory. So a slow sender holds no more than it has sent,
+//! and only until its time limit.
 //!
-//! Bodies that have arrived in part cannot all be completed if together they take all of it. One
-//! request at a time may therefore go on without a permit (`RequestMemory::last`) until it has ended.
-//! The bound is exceeded by one body at most.
+//! If the bodies that have arrived in part take all the memory, none of them could be completed. So one
+//! request at a time may exceed the limit (`RequestMemory::last`) until it has ended. The limit is exceeded
+//! by at most one body.
 
 use crate::api::problem::{Problem, ProblemKind};
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-/// What each body may take without asking.
+/// How many bytes of each body are not counted.
 pub const FREE_BYTES: usize = 64 * 1024;
 
-/// The shared memory: how many bytes of it are free.
+/// The memory that all requests share.
 #[derive(Debug, Clone)]
 pub struct RequestMemory {
-    /// A permit is a byte.
+    /// The free memory. One permit is one byte.
     bytes: Arc<Semaphore>,
-    /// For the one request that goes on beyond the bound.
+    /// One permit, for the one request that may exceed the limit.
     last: Arc<Semaphore>,
-    /// How long one request waits in all.
+    /// How long one request waits for memory in total.
     longest_wait: Duration,
 }
 
-/// What one request holds of the shared memory; given back when it is dropped.
+/// The part of the shared memory that one request holds. It is given back when this value is dropped.
 #[derive(Debug)]
 pub struct MemoryShare {
     memory: RequestMemory,
@@ -42,7 +42,7 @@ pub struct MemoryShare {
 enum HeldMemory {
     Nothing,
     Bytes(OwnedSemaphorePermit),
-    /// Whatever it needs, beside what it had before.
+    /// The request may exceed the limit. It keeps the bytes that it had before.
     Anything {
         _last: OwnedSemaphorePermit,
         _bytes: Option<OwnedSemaphorePermit>,
@@ -50,7 +50,7 @@ enum HeldMemory {
 }
 
 impl RequestMemory {
-    /// So many bytes, for which a request waits so long.
+    /// Makes a memory of `bytes`. A request waits for memory at most `longest_wait`.
     #[must_use]
     pub fn new(bytes: usize, longest_wait: Duration) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl RequestMemory {
         }
     }
 
-    /// The share of a request that has nothing yet.
+    /// Makes the share of a new request. It holds no memory yet.
     #[must_use]
     pub fn share(&self) -> MemoryShare {
         MemoryShare {
@@ -73,10 +73,10 @@ impl RequestMemory {
 }
 
 impl MemoryShare {
-    /// Takes memory for more bytes. Waits if there is none.
+    /// Takes memory for `bytes` more bytes. Waits if there is not enough.
     ///
     /// # Errors
-    /// [`ProblemKind::Busy`] if there is none for too long.
+    /// [`ProblemKind::Busy`] if the request has waited for the longest time in total.
     pub async fn take(&mut self, bytes: usize) -> Result<(), Problem> {
         let free = bytes.min(self.free);
         self.free -= free;
@@ -101,7 +101,7 @@ impl MemoryShare {
     async fn wait(&mut self, bytes: u32) {
         let memory = self.memory.clone();
         tokio::select! {
-            // Free memory goes first, so that the last resort is there for others.
+            // Free memory is tried first, so that the permit to exceed the limit is left to others.
             biased;
             Ok(taken) = memory.bytes.acquire_many_owned(bytes) => self.add(taken),
             Ok(last) = memory.last.acquire_owned() => {
@@ -111,7 +111,7 @@ impl MemoryShare {
                 };
                 self.held = HeldMemory::Anything { _last: last, _bytes: bytes };
             }
-            // The semaphores are never closed; closed ones would give nothing either.
+            // The semaphores are never closed, so this never runs.
             else => std::future::pending().await,
         }
     }
@@ -128,7 +128,7 @@ impl MemoryShare {
 fn full() -> Problem {
     Problem::new(
         ProblemKind::Busy,
-        "this server holds as many bytes of requests as it may; nothing was done, so send it again",
+        "the requests in flight take all the memory for requests; nothing was done, so send the request again",
     )
 }
 
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(taken(&mut share, 4), Some(Ok(())));
         assert_eq!(taken(&mut share, 6), Some(Ok(())));
         assert_eq!(memory.bytes.available_permits(), 0);
-        // Small ones are served all the same.
+        // Small requests need no shared memory.
         assert_eq!(taken(&mut memory.share(), FREE_BYTES), Some(Ok(())));
         drop(share);
         assert_eq!(memory.bytes.available_permits(), 10);
@@ -168,17 +168,17 @@ mod tests {
         let [first, second, third] = &mut shares;
         assert_eq!(taken(first, 5), Some(Ok(())));
         assert_eq!(taken(second, 5), Some(Ok(())));
-        // The first goes on, as far as it likes.
+        // The first request may exceed the limit by any number of bytes.
         assert_eq!(taken(first, 5), Some(Ok(())));
         assert_eq!(taken(first, 1_000), Some(Ok(())));
         let began = Instant::now();
         let refused = third.take(1).await.expect_err("no memory");
         assert_eq!(refused.kind(), ProblemKind::Busy);
         assert_eq!(began.elapsed(), LONGEST_WAIT);
-        // The wait counts for the whole request.
+        // The wait is limited for the whole request, so the second call does not wait again.
         assert!(third.take(1).await.is_err());
         assert!(began.elapsed() <= LONGEST_WAIT + Duration::from_millis(2));
-        // Memory that is given back is taken by the request that waits for it.
+        // A waiting request takes the memory that another one gives back.
         let (taken, ()) = tokio::join!(second.take(5), async { *first = memory.share() });
         assert_eq!(taken, Ok(()));
         assert_eq!(memory.bytes.available_permits(), 0);

@@ -1,8 +1,8 @@
-//! Accepting connections for the API.
+//! The HTTP server of the API: accepts connections and serves their requests.
 //!
-//! A connection that sends no complete request head in time is closed, so that slow or idle clients
-//! cannot use up the permits; there is a bound on connections, and beyond it they wait to be
-//! accepted. A client that was answered while it was still sending is given the time to read the answer
+//! The number of connections is limited. Further connections wait to be accepted. A connection that sends no
+//! complete request head within a time limit is closed, so that slow or idle clients do not keep their place
+//! for ever. If a client is answered before it has sent its whole request, it gets time to read the answer
 //! ([`crate::api::unread`]).
 
 use crate::api::unread::{ConnectionService, LentStream};
@@ -19,16 +19,17 @@ use tokio_util::sync::CancellationToken;
 
 /// Maximum number of connections at once.
 const MOST_CONNECTIONS: usize = 4_096;
-/// Bytes of a request that are read at once; also most bytes of its head.
+/// Maximum bytes of a request that are read at once, and maximum length of its head.
 const MOST_BUFFERED_BYTES: usize = 16 * 1024;
-/// How long a client may take to send a request's head, idle time between requests included.
+/// Maximum time until a request's head has arrived. The idle time before the request counts too.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
-/// Wait after a failed accept: most likely the process is out of file descriptors.
+/// Wait after a connection could not be accepted. The usual cause is that the process has no free file
+/// descriptor.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
-/// How long stopping waits for requests in flight.
+/// How long a stopping server waits for the requests in flight.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves until `stop` is cancelled, then lets the requests in flight end.
+/// Serves requests until `stop` is cancelled. Then waits for the requests in flight.
 pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
     let permits = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     let graceful = GracefulShutdown::new();
@@ -46,19 +47,20 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection");
+                tracing::warn!(%error, "the API cannot accept a connection now; trying again");
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;
                 continue;
             }
         };
-        // Without it small answers wait for the client's delayed acknowledgement.
+        // Without TCP_NODELAY, a small answer would wait for the client's delayed acknowledgement.
         let _ = stream.set_nodelay(true);
         let service = ConnectionService::new(router.clone());
         let unread = service.unread();
         let (stream, left) = LentStream::new(stream);
         let connection = graceful.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
-            // That a client breaks off is not logged. One whose request was not understood was answered.
+            // If a client closes the connection early, nothing is logged. If a request could not be parsed,
+            // the client got an error answer and needs time to read it.
             let not_understood = connection.await.is_err_and(|error| error.is_parse());
             if not_understood || unread.load(Ordering::Acquire) {
                 left.linger().await;

@@ -1,7 +1,7 @@
-//! What happened to a notification, in one order: its attempts and its changes.
+//! The timeline of a notification: its attempts and its changes in order of time.
 //!
-//! An attempt is placed by its beginning. An entry has what happened, by whom, and how it ended; the
-//! answer of an attempt is shown once, among the attempts.
+//! An attempt is sorted by its start. The timeline does not contain the answers of the receiver; they are in
+//! the list of attempts.
 
 use crate::domain::attempt::Attempt;
 use crate::domain::timestamp::display_ms;
@@ -12,49 +12,49 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum TimelineEntryView<'a> {
-    /// An attempt began.
+    /// An attempt.
     Attempt {
-        /// When it began.
+        /// When the attempt started.
         at: String,
-        /// `attempt`.
+        /// Always `attempt`.
         kind: &'static str,
-        /// Its series.
+        /// The series of the attempt.
         series: u32,
-        /// Its number.
+        /// The number of the attempt.
         number: u32,
-        /// How it ended.
+        /// How the attempt ended.
         outcome: &'static str,
-        /// The HTTP status, if one came back.
+        /// The HTTP status, if the receiver sent one.
         status: Option<u16>,
-        /// Its place among the attempts, from 0.
+        /// The position in the list of attempts, from 0.
         index: usize,
     },
     /// A change.
     Change {
-        /// When it was made.
+        /// When the change was made.
         at: String,
         /// The kind of change.
         kind: &'a str,
-        /// Who asked for it.
+        /// The actor: the person or service that requested the change.
         actor: &'a str,
-        /// Its cause or reason.
+        /// The cause or the reason of the change.
         detail: Option<&'a str>,
     },
 }
 
-/// Puts attempts and changes, each oldest first, into one order.
+/// Merges attempts and changes into one list, oldest first.
 #[must_use]
 pub fn timeline<'a>(
     attempts: &'a [Attempt],
     changes: &'a [Transition],
 ) -> Vec<TimelineEntryView<'a>> {
     let mut begun: Vec<(usize, &Attempt)> = attempts.iter().enumerate().collect();
-    // They are kept in the order in which they ended.
+    // The journal stores attempts in the order in which they ended.
     begun.sort_by_key(|(_, attempt)| attempt.started_ms);
     let mut begun = begun.into_iter().peekable();
     let mut lines = Vec::with_capacity(attempts.len() + changes.len());
     for change in changes {
-        // Within one millisecond an attempt comes before the end that it led to.
+        // If an attempt and the end that it caused have the same millisecond, the attempt comes first.
         let ends = matches!(
             change.kind.as_str(),
             "delivered" | "parked" | "cancelled" | "discarded"
@@ -137,7 +137,7 @@ mod tests {
         }
         check(&[], &[], "");
         check(&[(1, 5)], &[], "1@0");
-        // All within one millisecond.
+        // All have the same millisecond.
         check(
             &[(1, 5)],
             &[("registered", 5), ("delivered", 5)],
@@ -154,7 +154,7 @@ mod tests {
             ],
             "registered 1@0 restored 2@1 parked replayed 3@2 delivered",
         );
-        // An interruption is noted when the attempt is made again.
+        // The journal records an interrupted attempt when it is made again, so it may be stored second.
         check(
             &[(1, 8), (1, 3)],
             &[("registered", 0), ("delivered", 9)],

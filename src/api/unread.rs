@@ -1,10 +1,10 @@
-//! Answers that are given before the request's body was read to its end.
+//! Answers that are sent before the request's body was read to its end.
 //!
-//! A server that answers (busy, no key, too large, no such route) and closes while the client is
-//! still sending resets the connection: many clients then report a broken pipe, and not the answer.
-//! So what is left of a small body is read first, and the connection stays open. With a large one the
-//! answer is sent at once, it announces that the connection will be closed, and what still arrives
-//! is read and dropped within bounds ([`LeftStream::linger`]).
+//! Such an answer is for example: busy, no key, too large, unknown route. If a server answers and closes the
+//! connection while the client is still sending, the connection is reset. Many clients then report a broken
+//! pipe instead of the answer. So the rest of a small body is read before the answer is sent, and the
+//! connection stays open. For a large body, the answer is sent at once and says that the connection will be
+//! closed. Then the bytes that still arrive are read and dropped, within limits ([`LeftStream::linger`]).
 
 use axum::Router;
 use axum::body::HttpBody;
@@ -26,24 +26,24 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Re
 use tokio::net::TcpStream;
 use tower_service::Service as _;
 
-/// Maximum bytes that are left of a body that is read before the answer is sent.
+/// If at most this many bytes of a body are left, they are read before the answer is sent.
 const SMALL_BYTES: u64 = 64 * 1024;
-/// Longest time for that.
+/// Maximum time to read these bytes.
 const SMALL_TIME: Duration = Duration::from_millis(250);
-/// Maximum bytes that are read and dropped after the answer: more than the largest body that is
-/// permitted, so that the client starts reading the answer.
+/// Maximum bytes that are read and dropped after the answer. It is more than the largest permitted body,
+/// because many clients read the answer only after they have sent the whole body.
 const MOST_DROPPED_BYTES: usize = 64 * 1024 * 1024;
-/// Longest time for that.
+/// Maximum time to read and drop bytes after the answer.
 const LINGER_TIME: Duration = Duration::from_secs(30);
-/// Longest time without a byte.
+/// Maximum time without a byte while bytes are read and dropped.
 const LINGER_IDLE_TIME: Duration = Duration::from_secs(5);
-/// Bytes that are dropped at once.
+/// Size of the buffer for dropped bytes.
 const DROPPED_AT_ONCE: usize = 8 * 1024;
 
-/// Holds a value that its borrower gives back when it is dropped.
+/// A place for a value that was lent. The borrower puts the value there when the borrower is dropped.
 type LeftBehind<T> = Arc<Mutex<Option<T>>>;
 
-/// Answers the requests of one connection.
+/// The service that answers the requests of one connection.
 #[derive(Clone)]
 pub struct ConnectionService {
     router: Router,
@@ -51,7 +51,7 @@ pub struct ConnectionService {
 }
 
 impl ConnectionService {
-    /// Answers by these routes.
+    /// Makes a service with these routes.
     pub fn new(router: Router) -> Self {
         Self {
             router,
@@ -59,8 +59,8 @@ impl ConnectionService {
         }
     }
 
-    /// After the connection has ended: whether its last answer was sent before all of the body
-    /// was read.
+    /// A flag for the time after the connection has ended. It is true if an answer was sent before the whole
+    /// body of its request was read.
     pub fn unread(&self) -> Arc<AtomicBool> {
         self.unread.clone()
     }
@@ -97,7 +97,8 @@ impl hyper::service::Service<Request<Incoming>> for ConnectionService {
     }
 }
 
-/// A request's body. What was not read of it is left behind when it is dropped.
+/// A request's body that is lent to a handler. If the handler has not read all of it, the rest is given back
+/// when this value is dropped.
 struct LentBody {
     body: Option<Incoming>,
     left: LeftBehind<Incoming>,
@@ -141,7 +142,7 @@ impl Drop for LentBody {
     }
 }
 
-/// Reads what is left of a small body; says whether it came to its end.
+/// Reads the rest of a body if it is small. Returns whether the end of the body was reached.
 async fn read_small(mut body: Incoming) -> bool {
     let reading = async {
         let mut bytes = 0;
@@ -161,17 +162,17 @@ async fn read_small(mut body: Incoming) -> bool {
         .unwrap_or(false)
 }
 
-/// A connection that is left behind when it is dropped.
+/// A connection that is lent to the HTTP server. It is given back when this value is dropped.
 pub struct LentStream {
     stream: Option<TcpStream>,
     left: LeftBehind<TcpStream>,
 }
 
-/// Where a [`LentStream`] is left behind.
+/// The place to which a [`LentStream`] gives its connection back.
 pub struct LeftStream(LeftBehind<TcpStream>);
 
 impl LentStream {
-    /// Lends a connection.
+    /// Lends a connection, and returns the place to which it will be given back.
     pub fn new(stream: TcpStream) -> (Self, LeftStream) {
         let left = LeftBehind::default();
         let lent = Self {
@@ -183,7 +184,7 @@ impl LentStream {
 
     fn stream(self: Pin<&mut Self>) -> Pin<&mut TcpStream> {
         let stream = self.get_mut().stream.as_mut();
-        Pin::new(stream.expect("invariant: it is there until it is dropped"))
+        Pin::new(stream.expect("invariant: the stream is given back only on drop"))
     }
 }
 
@@ -196,14 +197,14 @@ impl Drop for LentStream {
 }
 
 impl LeftStream {
-    /// Reads and drops what the client still sends, within bounds, so that it gets to reading the
-    /// answer that was sent to it.
+    /// Reads and drops the bytes that the client still sends, within limits, so that the client can read the
+    /// answer.
     pub async fn linger(self) {
         let Some(mut stream) = take(&self.0) else {
             return;
         };
         let reading = async {
-            // The end of the answer; who has read it need not send the rest.
+            // Tells the client that the answer is complete. A client that reads it may stop sending.
             stream.shutdown().await?;
             let mut dropped = vec![0; DROPPED_AT_ONCE];
             let mut bytes = 0;
@@ -216,7 +217,7 @@ impl LeftStream {
             }
             io::Result::Ok(())
         };
-        // A client that breaks off has been answered as well as can be.
+        // If this fails, the client has closed the connection. Nothing more can be done for it.
         let _ = tokio::time::timeout(LINGER_TIME, reading).await;
     }
 }
@@ -263,7 +264,7 @@ impl AsyncWrite for LentStream {
     }
 }
 
-/// Nothing panics while it holds the lock.
+/// No code panics while it holds the lock, so a poisoned lock is safe to use.
 fn put<T>(slot: &LeftBehind<T>, value: T) {
     *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }

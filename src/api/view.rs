@@ -1,4 +1,4 @@
-//! Notifications as JSON shows them. The names are the outside's; see the contract of the API.
+//! The JSON form of notifications in answers. Callers rely on the names of the members.
 
 use crate::api::problem::Problem;
 use crate::api::timeline::{TimelineEntryView, timeline};
@@ -13,7 +13,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-/// A notification. Its attempts are there only where they were asked for.
+/// A notification. In lists, `attempts` is always empty.
 #[derive(Debug, Serialize)]
 pub struct NotificationView<'a> {
     topic: &'a str,
@@ -22,7 +22,7 @@ pub struct NotificationView<'a> {
     lane: &'a str,
     url: &'a str,
     state: &'static str,
-    /// Said where it is scheduled by the journal, and the schedule did not answer.
+    /// True if the journal says that the notification is scheduled and the schedule did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     may_be_in_flight: Option<bool>,
     series: u32,
@@ -36,7 +36,7 @@ pub struct NotificationView<'a> {
     attempts: Vec<AttemptView<'a>>,
 }
 
-/// An attempt. `answer` is the beginning of the body, with what the eye would miss escaped.
+/// An attempt. `answer` is the beginning of the answer's body. Characters that are not visible are escaped.
 #[derive(Debug, Serialize)]
 struct AttemptView<'a> {
     series: u32,
@@ -55,11 +55,11 @@ struct AttemptView<'a> {
 pub struct FullView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
-    /// Since when and why it is not sent, until it is released by hand.
+    /// Set if the notification is set aside: it is not sent until a change by hand releases it.
     set_aside: Option<SetAsideView<'a>>,
     ladder: Box<RawValue>,
     transitions: Vec<TransitionView<'a>>,
-    /// Attempts and transitions in one order.
+    /// Attempts and transitions in order of time.
     timeline: Vec<TimelineEntryView<'a>>,
 }
 
@@ -86,13 +86,13 @@ pub struct ListView<'a> {
 }
 
 impl<'a> NotificationView<'a> {
-    /// A notification that was just registered or changed.
+    /// The view of a notification that was just registered or changed.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot) -> Self {
         Self::seen(snapshot, Flights::Known)
     }
 
-    /// A notification that was looked up.
+    /// The view of a notification that was looked up or listed.
     #[must_use]
     pub fn seen(snapshot: &'a Snapshot, flights: Flights) -> Self {
         let unknown = snapshot.state == State::Scheduled && flights == Flights::Unknown;
@@ -129,7 +129,7 @@ impl<'a> AttemptView<'a> {
             duration_ms: attempt.duration_ms,
             outcome: answer.outcome.as_str(),
             status: answer.status,
-            // Without a status nothing was answered; with one, an empty body is an answer too.
+            // If there is a status, the receiver answered, perhaps with an empty body.
             answer: answer.status.map(|_| escape(&answer.body)),
             reason: non_empty(&answer.reason),
         }
@@ -137,7 +137,7 @@ impl<'a> AttemptView<'a> {
 }
 
 impl<'a> FullView<'a> {
-    /// A notification with all that is known of it.
+    /// The view of a notification with all its details.
     #[must_use]
     pub fn of(snapshot: &'a Snapshot, flights: Flights, transitions: &'a [Transition]) -> Self {
         let ladder = match snapshot.ladder.name() {
@@ -170,7 +170,7 @@ impl<'a> FullView<'a> {
 }
 
 impl<'a> ListView<'a> {
-    /// A page as it came.
+    /// The view of a page.
     #[must_use]
     pub fn of(page: &'a ListPage) -> Self {
         Self {
@@ -184,7 +184,7 @@ impl<'a> ListView<'a> {
     }
 }
 
-/// Answers with a document.
+/// Makes an answer with a JSON document.
 #[must_use]
 pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
     match serde_json::to_vec(document) {
@@ -193,13 +193,13 @@ pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
             (status, [(header::CONTENT_TYPE, content_type)], text).into_response()
         }
         Err(error) => {
-            tracing::error!(%error, "an answer could not be serialized as JSON; the caller got a 500");
+            tracing::error!(%error, "an answer could not be written as JSON; the caller got an error 500");
             Problem::internal().into_response()
         }
     }
 }
 
-/// Answers with one notification.
+/// Makes an answer with one notification.
 #[must_use]
 pub fn notification(status: StatusCode, snapshot: &Snapshot) -> Response {
     json(status, &NotificationView::of(snapshot))

@@ -1,12 +1,12 @@
-//! Putting the parts together: in which order they start and stop.
+//! Puts the parts of a server together, and starts and stops them in order.
 //!
-//! Start: claim the port, open the journal, open the schedule and tie it to the journal, dispatch,
-//! answer requests. Whatever is wrong shows before the first request. A schedule in memory is loaded
-//! from the journal before anything is dispatched; one in Redis is looked at, and if it has lost
-//! something, loaded beside the traffic.
+//! Start: listen on the port, open the journal, open the schedule of this journal, start the dispatcher,
+//! answer requests. If a part cannot start, the process ends before the first request. A schedule in
+//! memory is loaded from the journal before the dispatcher starts. A schedule in Redis is inspected; if it
+//! has lost data, it is loaded while the server already works.
 //!
-//! Stop: answer no new requests and claim nothing more, let what is in flight end, settle it, close
-//! the stores. All of that has one limit, whatever the stores do.
+//! Stop: accept no new requests, claim nothing more, wait for the attempts in flight, settle their leases,
+//! close the stores. One time limit applies to the whole stop, even if the stores do not answer.
 
 mod signals;
 pub mod stores;
@@ -36,13 +36,13 @@ use stores::ServerStores;
 use tasks::Tasks;
 use tokio::net::TcpListener;
 
-/// Open files asked for: more than the API's connections and the largest `concurrency` need.
+/// The requested limit of open files. The connections of the API and the largest `concurrency` need fewer.
 const MOST_DESCRIPTORS: u64 = 65_536;
-/// How long stopping may take beyond the time for the attempts in flight: recording and settling
-/// them, and closing the stores.
+/// How long a stop may take in addition to the drain time-out: for recording and settling the attempts in
+/// flight, and for closing the stores.
 const STOP_MARGIN: Duration = Duration::from_secs(5);
-/// The bodies that are read for attempts may take the memory of the schedule divided by this. They
-/// come on top of it, since they are in use and not waiting.
+/// The bodies that attempts read may take `schedule-memory` divided by this. This memory is not part of
+/// `schedule-memory`, because the bodies are being sent and do not wait in the schedule.
 const BODY_MEMORY_DIVISOR: usize = 4;
 /// Maximum number of requests handled at once.
 const MOST_REQUESTS: usize = 1_024;
@@ -57,15 +57,16 @@ pub struct App {
 }
 
 impl App {
-    /// Starts a server by the machine's clock.
+    /// Starts a server that uses the clock of this machine.
     ///
     /// # Errors
-    /// Says which part could not start, and why.
+    /// Names the part that could not start, and the cause.
     pub async fn start(config: ServeConfig) -> anyhow::Result<Self> {
         Self::start_with(config, Arc::new(SystemClock), Time::Server).await
     }
 
-    /// Starts a server that lives by a clock of the caller's, even where Redis has its own.
+    /// Starts a server that uses the given clock, even for a schedule in Redis, which normally uses the
+    /// clock of Redis.
     ///
     /// # Errors
     /// As [`App::start`].
@@ -108,7 +109,7 @@ impl App {
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
-        tracing::info!(%address, instance, "ready");
+        tracing::info!(%address, instance, "the server is ready");
         Ok(Self {
             address,
             service,
@@ -118,25 +119,25 @@ impl App {
         })
     }
 
-    /// Where the API listens.
+    /// The address of the API.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The operations behind the API.
+    /// The operations that the API offers.
     #[must_use]
     pub fn service(&self) -> &Arc<Service> {
         &self.service
     }
 
-    /// Completes when a part has ended that should not have: the server is then of no use.
+    /// Completes when a required part has ended although it was not stopped. The server cannot work then.
     pub async fn broken(&self) {
         self.tasks.broken().await;
     }
 
-    /// Stops as described above; returns when everything is settled, or when the time for that is up.
-    /// What is left then is what is left by `kill -9`: no more, since every step can be the last one.
+    /// Stops the server. Returns when everything is settled, or when the time limit has passed. Work that
+    /// is unfinished then is left as by `kill -9`, so no accepted notification is lost.
     pub async fn stop(self) {
         self.tasks.stop();
         let limit = self.stop_within;
@@ -145,13 +146,13 @@ impl App {
         if ended.is_err() {
             tracing::warn!(
                 part,
-                "a part of the server takes too long to stop; ending without it"
+                "the server part `{part}` takes too long to stop; the process ends without waiting for it"
             );
         }
-        tracing::info!("stopped");
+        tracing::info!("the server has stopped");
     }
 
-    /// Waits for the tasks, then closes the journal. `part` is what is waited for.
+    /// Waits for the tasks, then closes the journal. Sets `part` to the name of the part that it waits for.
     async fn end(self, part: &mut &'static str) {
         self.tasks.wait(part).await;
         drop(self.service);
@@ -162,7 +163,7 @@ impl App {
     }
 }
 
-/// Takes a first look at the stores. The error names the schedule.
+/// Inspects the schedule for lost data and prepares maintenance. An error names the schedule.
 async fn begin_maintenance(
     config: &ServeConfig,
     stores: &ServerStores,
@@ -204,7 +205,7 @@ fn dispatcher(
     .with_body_memory(config.schedule.memory_bytes / BODY_MEMORY_DIVISOR)
 }
 
-/// Checks the stores while they are in trouble.
+/// Starts the tasks that check a store while calls to it fail.
 fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
     if let Some(journal) = stores.journal.clone() {
         let probe = watch_journal(stores.health.clone(), journal, tasks.stop_token());
@@ -218,7 +219,10 @@ fn run_probes(tasks: &mut Tasks, stores: &ServerStores) {
 fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
     let api_key = config.api.key.as_ref().map(|key| key.expose().to_string());
     if !address.ip().is_loopback() && api_key.is_none() {
-        tracing::warn!(%address, "the API is open to all who reach this address; set api-key");
+        tracing::warn!(
+            %address,
+            "the API needs no key, so everyone who can reach this address can use it; set api-key"
+        );
     }
     ApiSettings {
         largest_body_bytes: config.api.largest_body_bytes,
@@ -228,33 +232,38 @@ fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
     }
 }
 
-/// Runs a server until SIGTERM, SIGINT or SIGHUP; a second one of the first two ends the process at
-/// once.
+/// Runs a server until SIGTERM, SIGINT or SIGHUP. A second SIGTERM or SIGINT ends the process at once.
 ///
 /// # Errors
-/// If it cannot start.
+/// If the server cannot start, if a required part of it ends, or if a second signal ends it.
 pub async fn serve(config: ServeConfig) -> anyhow::Result<()> {
-    // Attempts and callers take a descriptor each, and the usual soft limit is meant for less. Where
-    // it cannot be raised, the limits of the settings may be too high; everything else still works.
+    // Each attempt and each caller needs a file descriptor, and the usual soft limit is too low for many. If
+    // the limit cannot be raised, the server works, but perhaps with fewer of them than the settings allow.
     if let Err(error) = rlimit::increase_nofile_limit(MOST_DESCRIPTORS) {
-        tracing::warn!(%error, "cannot raise the limit of open files");
+        tracing::warn!(
+            %error,
+            "the limit of open files cannot be raised; with many connections, attempts or requests may fail"
+        );
     }
     let mut signals = Signals::listen()?;
     let app = tokio::select! {
         app = App::start(config) => app?,
         signal = signals.stop() => {
-            tracing::info!(signal, "stopped while starting");
+            tracing::info!(signal, "the server was stopped by a signal while it was starting");
             return Ok(());
         }
     };
     let signal = tokio::select! {
         signal = signals.stop() => signal,
-        () = app.broken() => bail!("a part of the server ended; see the log"),
+        () = app.broken() => bail!("a part of the server has ended, so the server cannot work; see the log"),
     };
-    tracing::info!(signal, "stopping; a second SIGTERM or SIGINT ends at once");
+    tracing::info!(
+        signal,
+        "the server is stopping; a second SIGTERM or SIGINT ends it at once"
+    );
     tokio::select! {
         () = app.stop() => Ok(()),
-        signal = signals.end_at_once() => bail!("ended at once by a second signal ({signal})"),
+        signal = signals.end_at_once() => bail!("a second signal ({signal}) ended the server at once"),
     }
 }
 
@@ -272,7 +281,7 @@ fn retention(config: &ServeConfig) -> Retention {
     }
 }
 
-/// Names this process in the journal: host and process id.
+/// The name of this process in the journal: the host name and the process id.
 #[must_use]
 pub fn instance_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The signals that stop a server: SIGTERM, SIGINT and SIGHUP, which comes when a terminal closes.
+//! The signals that stop a server: SIGTERM, SIGINT, and SIGHUP, which is sent when a terminal closes.
 
 use anyhow::Context as _;
 use std::fs;
@@ -8,12 +8,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` where the process was started to outlive its terminal, as by `nohup`.
+    /// `None` if the process was started to continue after its terminal closes, for example by `nohup`.
     hang_up: Option<Signal>,
 }
 
 impl Signals {
-    /// Begins to listen; from now on none of them ends the process by itself.
+    /// Begins to listen. From now on, these signals no longer end the process directly.
     pub(super) fn listen() -> anyhow::Result<Self> {
         let listen = |kind, name| signal(kind).with_context(|| format!("cannot listen for {name}"));
         let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -29,7 +29,7 @@ impl Signals {
         })
     }
 
-    /// Waits for one that asks to stop.
+    /// Waits for a signal that requests a stop, and returns its name.
     pub(super) async fn stop(&mut self) -> &'static str {
         let hang_up = async {
             match &mut self.hang_up {
@@ -44,8 +44,9 @@ impl Signals {
         }
     }
 
-    /// Waits for one that asks to end at once. SIGHUP does not: a shell and the system may each send
-    /// one when a terminal closes, and a service manager one right behind SIGTERM.
+    /// Waits for a second signal, which ends the process at once, and returns its name. SIGHUP does not
+    /// count: when a terminal closes, the shell and the system may each send one, and a service manager may
+    /// send one right after SIGTERM.
     pub(super) async fn end_at_once(&mut self) -> &'static str {
         tokio::select! {
             _ = self.terminate.recv() => "SIGTERM",
@@ -54,7 +55,8 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP was ignored before we listen, by what the system reports of the process (proc(5)).
+/// Whether the process was started with SIGHUP ignored. `status` is the text of `/proc/self/status`, see
+/// proc(5).
 fn is_hang_up_ignored(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = ignored.and_then(|mask| u128::from_str_radix(mask.trim(), 16).ok());

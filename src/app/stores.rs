@@ -1,4 +1,4 @@
-//! Opening the stores, for a server and for the commands beside one.
+//! Opens the stores, for a server and for the commands that run beside a server.
 
 use crate::clock::{Clock, millis};
 use crate::config::{JournalConfig, ServeConfig, StoresConfig};
@@ -15,7 +15,8 @@ use crate::schedule::{Limits, Schedule, ScheduleReads as _};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a lease lasts beyond the longest attempt: recording the outcome and settling.
+/// How much longer a lease lasts than the longest attempt, so that there is time to record the outcome
+/// and to settle the lease.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
 /// How many calls a lane may have in flight before its destination has answered.
@@ -25,12 +26,12 @@ const LANE_START: usize = 2;
 pub(super) struct ServerStores {
     pub(super) journal: Option<Arc<dyn Journal>>,
     pub(super) schedule: Arc<dyn Schedule>,
-    /// Learns from every call to either of them.
+    /// The health of both stores. It gets the result of every call to them.
     pub(super) health: Arc<Health>,
 }
 
 impl ServerStores {
-    /// Opens both. A schedule in memory is loaded from the journal.
+    /// Opens both stores. Loads a schedule in memory from the journal.
     pub(super) async fn open(
         config: &ServeConfig,
         instance: &str,
@@ -52,8 +53,8 @@ impl ServerStores {
     }
 }
 
-/// Opens the journal for a server, if there is to be one. `instance` is the name of this process in
-/// what it writes.
+/// Opens the journal for a server, if the settings name one. `instance` is the name of this process in the
+/// journal.
 async fn open_journal(
     config: &ServeConfig,
     instance: &str,
@@ -65,7 +66,7 @@ async fn open_journal(
         }
         JournalConfig::Postgres(url) => {
             let journal = PostgresJournal::open(url.expose(), instance, config.migrate).await?;
-            // A schedule in memory is not shared, so this server would deliver what others deliver too.
+            // Two servers with one journal and each a schedule in memory would both send every notification.
             let sharing = match config.schedule.redis {
                 Some(_) => Sharing::WithOthers,
                 None => Sharing::WithNobody,
@@ -89,7 +90,8 @@ async fn open_schedule(
     if let Some(schedule) = open_redis(config, asked, clock.clone(), time, signing)? {
         if journal.is_none() {
             tracing::info!(
-                "no journal: notifications are kept in Redis only, as far as it persists them"
+                "there is no journal: only Redis keeps the notifications, and a crash of Redis loses those that it \
+                 has not saved to disk"
             );
             for warning in schedule.durability_warnings().await {
                 tracing::warn!("{warning}");
@@ -116,7 +118,7 @@ async fn open_memory(
     let pending = loaded.read;
     tracing::info!(
         pending,
-        "the schedule is in memory, loaded from the journal"
+        "the pending notifications were loaded from the journal into the schedule in memory"
     );
     if let Some(memory) = schedule.memory()
         && memory.taken >= memory.limit
@@ -125,18 +127,18 @@ async fn open_memory(
         tracing::warn!(
             taken,
             limit,
-            "what is pending takes more memory than schedule-memory allows; \
-             new registrations are refused until enough of it is delivered"
+            "the pending notifications take more memory than schedule-memory allows; \
+             new registrations are refused until enough of them are delivered"
         );
     }
     Ok(schedule)
 }
 
-/// Opens the journal for a command that works beside servers. One in SQLite is a server's own, so it
-/// is opened for reading only.
+/// Opens the journal for a command that runs beside a server. A journal in SQLite is opened only for
+/// reading, because only its server may write to it.
 ///
 /// # Errors
-/// Names the journal and says why; also if there is none yet.
+/// If the journal cannot be opened or does not exist yet. The error names the journal.
 pub async fn open_journal_beside(
     config: &JournalConfig,
     instance: &str,
@@ -154,7 +156,7 @@ pub async fn open_journal_beside(
     }
 }
 
-/// Whether a command beside servers may write to such a journal.
+/// Whether a command that runs beside a server may write to this journal.
 #[must_use]
 pub fn may_write_beside(config: &JournalConfig) -> bool {
     match config {
@@ -163,8 +165,8 @@ pub fn may_write_beside(config: &JournalConfig) -> bool {
     }
 }
 
-/// Prepares the schedule in Redis, if there is one, as the one of this journal. `signing` is a fingerprint
-/// of the secret that this process signs with, if it does.
+/// Prepares the schedule in Redis that belongs to this journal. `None` if the settings name no Redis.
+/// `signing` is a fingerprint of the signing secret, if this process sends notifications.
 ///
 /// # Errors
 /// If the URL is not valid.
@@ -191,7 +193,7 @@ pub fn open_redis(
     Ok(Some(Arc::new(RedisSchedule::open(&options, clock)?)))
 }
 
-/// The settings of a schedule.
+/// The limits of a schedule, from the settings.
 #[must_use]
 pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
     Limits {

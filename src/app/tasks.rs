@@ -1,18 +1,20 @@
-//! The tasks of a running server: how they are watched, and how they are waited for.
+//! Runs the tasks of a server, notices a task that ends too early, and waits for the tasks at a stop.
 
 use std::future::Future;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// The tasks, in the order in which they are waited for.
+/// The tasks of a server.
 pub(super) struct Tasks {
     stop: CancellationToken,
+    /// Cancelled when a required task has ended too early.
     broken: CancellationToken,
+    /// In the order in which a stop waits for them.
     running: Vec<(&'static str, JoinHandle<()>)>,
 }
 
 impl Tasks {
-    /// No task runs.
+    /// No tasks yet.
     pub(super) fn new() -> Self {
         Self {
             stop: CancellationToken::new(),
@@ -21,7 +23,7 @@ impl Tasks {
         }
     }
 
-    /// Tells the tasks to stop once it is cancelled.
+    /// The token that is cancelled when the tasks must stop.
     pub(super) fn stop_token(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -35,20 +37,24 @@ impl Tasks {
         self.running.push((part, tokio::spawn(work)));
     }
 
-    /// Runs a part that the server is of no use without: if it ends before the stop, the server is
-    /// broken.
+    /// Runs a part of the server that the server needs. If the part ends before the stop, [`Tasks::broken`]
+    /// completes.
     pub(super) fn run_required(
         &mut self,
         part: &'static str,
         work: impl Future<Output = ()> + Send + 'static,
     ) {
         let (stop, broken) = (self.stop.clone(), self.broken.clone());
-        // A task of its own, so that a panic is noticed.
+        // The work runs in a task of its own, so that its panic can be observed here.
         let work = tokio::spawn(work);
         self.run(part, async move {
             let ended = work.await;
             if let Err(error) = &ended {
-                tracing::error!(%error, part, "a part of the server ended in a panic; this is a bug");
+                tracing::error!(
+                    %error,
+                    part,
+                    "the server part `{part}` panicked, which is a bug; the server ends and must be started again"
+                );
             }
             if ended.is_err() || !stop.is_cancelled() {
                 broken.cancel();
@@ -66,12 +72,12 @@ impl Tasks {
         self.stop.cancel();
     }
 
-    /// Waits for one part after the other. `part` is the one that is waited for.
+    /// Waits for one task after the other. Sets `part` to the name of the task that it waits for.
     pub(super) async fn wait(self, part: &mut &'static str) {
         for (name, task) in self.running {
             *part = name;
             if let Err(error) = task.await {
-                tracing::error!(%error, part, "a part of the server ended in a panic; this is a bug");
+                tracing::error!(%error, part, "the server part `{part}` panicked, which is a bug");
             }
         }
     }

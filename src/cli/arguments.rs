@@ -1,15 +1,15 @@
-//! The message for a command line that does not parse.
+//! Help texts, and the error message for a wrong command line.
 
 use super::terminal;
 use clap::error::ErrorKind;
 use std::io::Write as _;
 use std::process::ExitCode;
 
-/// Shows help where it was asked for; otherwise prints in one line what is wrong.
+/// Prints the help or the version if the user requested it. Otherwise prints the error in one line.
 pub fn explain(error: &clap::Error) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that has gone away does not want the help.
+            // If the reader of standard output has ended, the help is not needed.
             let _ = write!(std::io::stdout(), "{error}");
             ExitCode::SUCCESS
         }
@@ -24,7 +24,7 @@ pub fn explain(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// Takes the message and the tip out of clap's rendering, and leaves the usage out.
+/// Puts the message and the tip of clap's error into one line. The usage is left out.
 fn one_line(rendered: &str) -> String {
     let message = rendered
         .split("\nUsage:")
@@ -38,12 +38,12 @@ fn one_line(rendered: &str) -> String {
         .skip_while(|word| *word == "error:")
         .map(|word| match word {
             "tip:" => "-",
-            // Not even a misplaced secret is repeated.
+            // A secret at a wrong place of the command line must not be printed either.
             _ if word.contains("whsec_") => "whsec_...",
             _ => word,
         })
         .collect();
-    format!("{}; --help shows what there is", words.join(" "))
+    format!("{}; see --help", words.join(" "))
 }
 
 #[cfg(test)]
@@ -53,7 +53,7 @@ mod tests {
     #[test]
     fn an_error_is_said_in_one_line() {
         fn check(rendered: &str, expected: &str) {
-            let expected = format!("{expected}; --help shows what there is");
+            let expected = format!("{expected}; see --help");
             assert_eq!(one_line(rendered), expected);
         }
         check(

@@ -1,4 +1,6 @@
-//! A running server's API, from the shell: one request, one answer, errors in a few lines.
+//! The HTTP client with which commands call the API of a running server.
+//!
+//! A command sends one request. An error is printed in a few lines.
 
 use super::CommandFailure;
 use super::terminal::clean;
@@ -14,29 +16,29 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use url::Url;
 
-/// How long a request may take, its answer included.
+/// How long a request may take, including its answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Largest answer that is read, in bytes.
+/// Maximum length of an answer, in bytes.
 const LARGEST_ANSWER: usize = 64 * 1024 * 1024;
-/// Longest name that is sent as who asked, in bytes.
+/// Maximum length of a user's name that is sent as the actor, in bytes.
 const LONGEST_ACTOR: usize = 64;
 const DEFAULT_SERVER: &str = "http://127.0.0.1:8400";
 
-/// Which server, and how to speak to it.
+/// The flags that say which server is called, and whether its JSON is printed.
 #[derive(Args)]
 pub struct ServerArguments {
     /// The server [env: RINGBACK_SERVER] [default: http://127.0.0.1:8400]
     #[arg(long, value_name = "URL")]
     server: Option<String>,
-    /// Its API key [env: RINGBACK_API_KEY]
+    /// The server's API key [env: RINGBACK_API_KEY]
     #[arg(long, value_name = "KEY")]
     api_key: Option<String>,
-    /// Print the server's JSON as it is
+    /// Print the server's answer as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// A server's API.
+/// A client of a server's API.
 pub struct Client {
     http: reqwest::Client,
     server: Url,
@@ -44,7 +46,7 @@ pub struct Client {
     actor: String,
 }
 
-/// An error as servers describe it (RFC 9457). Anything may be missing.
+/// An error answer of a server (RFC 9457). Any member may be missing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct ProblemDetails {
@@ -62,18 +64,18 @@ struct FieldProblem {
     detail: String,
 }
 
-/// Who asks, for the history.
+/// The actor that the notification's history shows: the name of the user, or `cli`.
 pub fn who() -> String {
     let user = variable("USER").filter(|user| {
         let printable = user.bytes().all(|byte| byte.is_ascii_graphic());
-        // The server keeps its own names to itself.
+        // The server refuses the names that it uses itself.
         printable && user.len() <= LONGEST_ACTOR && !Actor(user.as_str().into()).is_the_server()
     });
     user.unwrap_or_else(|| "cli".to_string())
 }
 
 impl Client {
-    /// A client for the server that the flags or the environment name.
+    /// Makes a client for the server that the flags or environment variables name.
     pub fn new(arguments: &ServerArguments) -> Result<Self, CommandFailure> {
         let (origin, server) = match (&arguments.server, variable("RINGBACK_SERVER")) {
             (Some(server), _) => ("--server", server.clone()),
@@ -98,7 +100,7 @@ impl Client {
         })
     }
 
-    /// A client for the server of the demonstration, which asks for no key.
+    /// Makes a client for the server of the demonstration, which needs no key.
     pub fn local(address: SocketAddr) -> Result<Self, CommandFailure> {
         Ok(Self {
             http: http_client()?,
@@ -108,26 +110,26 @@ impl Client {
         })
     }
 
-    /// The address of something in the API, from the segments of its path.
+    /// The URL of a path in the API. The segments come after `/v1`.
     pub fn url(&self, segments: &[&str]) -> Url {
         let mut url = self.server.clone();
         url.set_query(None);
         url.set_fragment(None);
         if let Ok(mut path) = url.path_segments_mut() {
-            // Escapes what would end a segment, `%` included.
+            // This escapes all characters that would end a segment, and `%`.
             path.pop_if_empty().push("v1").extend(segments);
         }
         url
     }
 
-    /// The address of one notification, or of something below it.
+    /// The URL of one notification, with further segments below it.
     pub fn notification_url(&self, collection: &str, key: &Key, below: &[&str]) -> Url {
         let mut segments = vec![collection, key.topic(), key.id()];
         segments.extend(below);
         self.url(&segments)
     }
 
-    /// Sends a request and gives the answer's body.
+    /// Sends a request and returns the body of the answer.
     pub async fn call(
         &self,
         method: Method,
@@ -174,7 +176,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// What went wrong before there was an answer.
+    /// The failure of a request that got no complete answer.
     fn explain(&self, error: &reqwest::Error) -> CommandFailure {
         let place = self.place();
         let problem = if error.is_timeout() {
@@ -190,7 +192,7 @@ impl Client {
         CommandFailure::Failed(anyhow!(problem))
     }
 
-    /// The server, without credentials.
+    /// The origin of the server's URL, which contains no credentials.
     fn place(&self) -> String {
         self.server.origin().ascii_serialization()
     }
@@ -206,12 +208,12 @@ fn http_client() -> anyhow::Result<reqwest::Client> {
     .context("the HTTP client")
 }
 
-/// An environment variable, unless it is empty.
+/// The value of an environment variable; `None` if it is not set or empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// The innermost reason: the outer ones only repeat the URL.
+/// The text of the innermost error, because the outer ones only repeat the URL.
 fn root(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -226,7 +228,7 @@ fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> Comm
     if !problem.title.is_empty() && Some(problem.title.as_str()) != status.canonical_reason() {
         lines[0].push_str(&format!(": {}", clean(&problem.title)));
     }
-    // Where there are errors of fields, the detail only sums them up.
+    // If there are errors of fields, the detail is only a summary of them.
     if !problem.detail.is_empty() && problem.errors.is_empty() {
         lines[0].push_str(&format!(": {}", clean(&problem.detail)));
     }

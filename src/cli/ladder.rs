@@ -1,4 +1,4 @@
-//! `ringback ladder`: the named ladders, and when the attempts of one fall.
+//! `ringback ladder`: prints the named ladders (retry schedules), or the attempt times of one ladder.
 
 use super::CommandFailure;
 use super::terminal::{Colours, table};
@@ -13,24 +13,24 @@ use std::io::{self, Write as _};
 
 #[derive(Args)]
 pub struct LadderArguments {
-    /// A ladder's name, or one's own as JSON: {"intervals": ["10s", "1m"], "window": "1h"}
+    /// The name of a ladder, or a custom ladder as JSON: {"intervals": ["10s", "1m"], "window": "1h"}
     name: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// One attempt of an undisturbed series.
+/// One attempt of a series in which all attempts start on time.
 struct Rung {
-    /// The wait since the one before it; the first has none.
+    /// The wait since the previous attempt; `None` for the first attempt.
     interval_ms: Option<i64>,
-    /// How long after the first.
+    /// The time since the first attempt.
     offset_ms: i64,
-    /// The interval that the end of the window cut to this one.
+    /// The full interval, if the end of the window made it shorter.
     cut_ms: Option<i64>,
 }
 
-/// Prints what was asked for.
+/// Prints all ladders or one.
 pub fn run(arguments: &LadderArguments) -> Result<(), CommandFailure> {
     let text = match (&arguments.name, arguments.json) {
         (None, false) => all_as_text(Colours::of_stdout()),
@@ -59,7 +59,7 @@ pub fn run(arguments: &LadderArguments) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// The attempts when every one of them fails in time, and what ends them.
+/// The attempts of a series if each one starts on time and fails, and the cause that ends the series.
 fn climb(ladder: &Ladder) -> (Vec<Rung>, Cause) {
     let Timetable {
         attempts,
@@ -69,7 +69,7 @@ fn climb(ladder: &Ladder) -> (Vec<Rung>, Cause) {
     let mut rungs: Vec<Rung> = Vec::with_capacity(attempts.len());
     for Planned { due_ms, clamped } in attempts {
         let before = rungs.last();
-        // The first attempt follows on no interval; the last interval may repeat.
+        // There is no interval before the first attempt. The last interval may repeat.
         let index = rungs.len().saturating_sub(1);
         let nominal_ms = intervals.get(index).or(intervals.last());
         rungs.push(Rung {
@@ -105,7 +105,7 @@ fn one_as_text(ladder: &Ladder, source: Source, colours: Colours) -> String {
             let interval = rung.interval_ms.map_or("-".to_string(), display_ms);
             let note = rung.cut_ms.map_or(String::new(), |cut_ms| {
                 format!(
-                    "at the end of the window, instead of {} on",
+                    "at the end of the window, instead of {} later",
                     display_ms(cut_ms)
                 )
             });
@@ -123,7 +123,7 @@ fn one_as_text(ladder: &Ladder, source: Source, colours: Colours) -> String {
         Cause::Refused | Cause::Blocked => cause.as_str(),
     };
     format!(
-        "{}\n{}\n{}\n{} attempts; the window is {}; it ends {ends}\n",
+        "{}\n{}\n{}\n{} attempts; the window is {}; the series ends {ends}\n",
         ladder.to_text(),
         colours.faint(source),
         table(colours, &["attempt", "interval", "offset", ""], &rows),

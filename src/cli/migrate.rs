@@ -1,5 +1,5 @@
-//! `ringback migrate`: brings the schema of a journal up to date, for those who do not want a server
-//! to do it at its start.
+//! `ringback migrate`: brings the schema of a journal up to date. It is for operators who do not want a server
+//! to do this when it starts.
 
 use super::{CommandFailure, block_on, setting_flags};
 use crate::config::{Flags, JournalConfig, load_journal};
@@ -8,7 +8,7 @@ use crate::journal::sqlite::SqliteJournal;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::io::Write as _;
 
-/// The settings that say where the journal is, as `serve` has them.
+/// The settings of `serve` that say where the journal is.
 const SETTINGS: [&str; 3] = ["journal", "data-dir", "config"];
 
 /// The flags of `migrate`.
@@ -32,7 +32,9 @@ impl FromArgMatches for MigrateArguments {
 impl Args for MigrateArguments {
     fn augment_args(command: Command) -> Command {
         setting_flags::augment(command, |setting| SETTINGS.contains(&setting.name))
-            .after_help("Variables and keys of the file are those of `ringback serve`.")
+            .after_help(
+                "The environment variables and the keys of the file are the same as for `ringback serve`.",
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -40,7 +42,7 @@ impl Args for MigrateArguments {
     }
 }
 
-/// Migrates and prints what was applied.
+/// Applies the missing migrations and prints their names.
 pub fn run(arguments: &MigrateArguments) -> Result<(), CommandFailure> {
     let journal = load_journal(&arguments.flags, |name| std::env::var_os(name))?;
     let applied = block_on(async {

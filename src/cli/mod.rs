@@ -1,8 +1,8 @@
-//! The command line: which commands there are, and what becomes of their errors.
+//! The command line: the list of commands, and how their errors are reported.
 //!
-//! Exit status 0: done. 1: it was tried and failed. 2: the command line or a setting is wrong, said
-//! in one line. A reader of standard output that goes away (`ringback ladder | head -1`) is no
-//! error: the command just ends.
+//! Exit status 0 means success. 1 means that the command failed. 2 means that the command line or a setting is
+//! wrong; the error is printed in one line. 130 means that a signal interrupted `ringback demo`. If the reader
+//! of standard output ends early (`ringback ladder | head -1`), the command ends with status 0.
 
 mod arguments;
 mod audit;
@@ -43,25 +43,25 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// The dispatcher and its API
+    /// Run the dispatcher and its API
     Serve(serve::ServeArguments),
-    /// An embedded dispatcher and a pretend merchant: every attempt shown live
+    /// Run a dispatcher and a simulated merchant, and show every attempt live
     Demo,
-    /// Bring the schema of a journal up to date, and say what that took
+    /// Bring the schema of a journal up to date, and print the applied migrations
     Migrate(migrate::MigrateArguments),
-    /// A merchant on this machine: verifies signatures, prints what arrives, answers as its flags say
+    /// Run a merchant on this machine that verifies, prints and answers every call
     Listen(listen::ListenArguments),
-    /// Counts what was registered against how it ended, and the journal against the schedule
+    /// Check that no notification was lost, and compare the journal with the schedule
     Audit(audit::AuditArguments),
-    /// Puts back into Redis what it lacks, from the journal
+    /// Put notifications that Redis has lost back into Redis, from the journal
     Rebuild(rebuild::RebuildArguments),
-    /// The named ladders, or one ladder's attempt times and its window
+    /// Print the named ladders (retry schedules), or the attempt times of one ladder
     Ladder(ladder::LadderArguments),
     #[command(flatten)]
     Request(Box<requests::Request>),
 }
 
-/// Why a command ends with another status than 0.
+/// The reason why a command ends with a status other than 0.
 #[derive(Debug, Error)]
 enum CommandFailure {
     /// The command line or a setting is wrong.
@@ -70,16 +70,16 @@ enum CommandFailure {
     /// A setting is wrong.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The server refused; what it says, line by line.
+    /// The server refused the request. The lines are its explanation.
     #[error("the server refused")]
     Refused(Vec<String>),
-    /// It was tried and failed.
+    /// The command failed.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
     /// Standard output cannot be written to.
     #[error("standard output: {0}")]
     Output(#[from] io::Error),
-    /// Stopped from the keyboard.
+    /// A signal stopped the command.
     #[error("interrupted")]
     Interrupted,
 }
@@ -124,16 +124,16 @@ fn report(failure: &CommandFailure) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Runs a command that waits for something, on a runtime of its own.
+/// Runs an asynchronous command on a new runtime.
 fn block_on<Done>(
     command: impl Future<Output = Result<Done, CommandFailure>>,
 ) -> Result<Done, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(|error| anyhow::anyhow!("the runtime does not start: {error}"))?;
+        .map_err(|error| anyhow::anyhow!("the asynchronous runtime cannot start: {error}"))?;
     let result = runtime.block_on(command);
-    // What is left, such as a name being looked up, is not waited for.
+    // Tasks that are still running, for example the look-up of a host name, are not waited for.
     runtime.shutdown_background();
     result
 }

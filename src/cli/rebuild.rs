@@ -1,8 +1,8 @@
-//! `ringback rebuild`: makes Redis agree with the journal, beside servers at work.
+//! `ringback rebuild`: makes Redis agree with the journal while servers run.
 //!
-//! Servers do that by themselves; this is for people who do not want to wait, or do not trust what is
-//! in Redis. The journal is asked before anything that was put back is sent, so it does no harm to
-//! rebuild once too often.
+//! Servers do this automatically. The command is for operators who do not want to wait, or who do not trust the
+//! data in Redis. A server asks the journal before it sends a notification that was put back. So an unnecessary
+//! rebuild does no harm.
 
 use super::client::who;
 use super::setting_flags::StoreArguments;
@@ -32,38 +32,38 @@ use std::time::{Duration, Instant};
 
 /// Notifications compared in one step.
 const PAGE: usize = 1_000;
-/// How often Redis is written to, so that the servers see that loading goes on.
+/// How often the command reports to Redis that it is still loading, so that no server takes over.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 pub struct RebuildArguments {
     #[command(flatten)]
     stores: StoreArguments,
-    /// One notification alone: its topic
+    /// Topic of the notification, to put back only one
     #[arg(requires = "one_id", value_name = "TOPIC")]
     one_topic: Option<String>,
-    /// And its id
+    /// Id of the notification, to put back only one
     #[arg(value_name = "ID", conflicts_with_all = ["clear", "topic", "not_due"])]
     one_id: Option<String>,
-    /// Empty Redis first, and load it with everything that is pending
+    /// Empty Redis first, then load all pending notifications
     #[arg(long, conflicts_with_all = ["topic", "not_due"])]
     clear: bool,
-    /// Only what is of this topic
+    /// Put back only notifications of this topic
     #[arg(long)]
     topic: Option<String>,
-    /// Only what is not due yet
+    /// Put back only notifications that are not due yet
     #[arg(long)]
     not_due: bool,
 }
 
-/// The stores, and whether what is done shows in the histories.
+/// The stores, and whether repairs are written into the histories of the notifications.
 struct RebuildStores {
     journal: Arc<dyn Journal>,
     schedule: Arc<RedisSchedule>,
     record: RepairNotes,
 }
 
-/// Puts back what is missing and prints how much it was.
+/// Puts missing notifications back into Redis and prints how many they were.
 pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
     let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
     let one = match (&arguments.one_topic, &arguments.one_id) {
@@ -84,7 +84,7 @@ pub fn run(arguments: &RebuildArguments) -> Result<(), CommandFailure> {
         let mut report = done?;
         if stores.record == RepairNotes::LeftOut {
             report.push_str(
-                "the histories do not show it: this journal is a server's own to write to\n",
+                "the histories do not show this, because only its server may write to this journal\n",
             );
         }
         Ok(report)
@@ -123,7 +123,7 @@ async fn open(config: &StoresConfig) -> Result<RebuildStores, CommandFailure> {
 }
 
 impl RebuildStores {
-    /// One notification alone.
+    /// Puts one notification back.
     async fn put_back(&self, key: &Key) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
@@ -152,14 +152,14 @@ impl RebuildStores {
             }
             (0, 0) => format!("{key} was in Redis already\n"),
             (0, _) => {
-                format!("{key} was at another step in Redis, and is where the journal has it\n")
+                format!("{key} was at another step in Redis and was corrected\n")
             }
             _ => format!("{key} is back in Redis\n"),
         };
         Ok(loaded + &result)
     }
 
-    /// Those of a topic, or those that are not due yet.
+    /// Puts back the notifications of a topic, or those that are not due yet.
     async fn some(&self, arguments: &RebuildArguments) -> Result<String, CommandFailure> {
         let loaded = self.enter().await?;
         let now_ms = self.schedule.clock().now_ms();
@@ -171,27 +171,29 @@ impl RebuildStores {
         Ok(loaded + &self.scan(&pick).await?)
     }
 
-    /// Everything. Where Redis has lost something, it is emptied and loaded as servers would do it.
+    /// Puts back all notifications. If Redis has lost data, this command loads it as a server would. If `clear`
+    /// is set, Redis is emptied first.
     async fn load(&self, clear: bool) -> Result<String, CommandFailure> {
         let journal = self.journal.as_ref();
         let schedule = self.schedule.as_ref();
         let found = inspect(Some(journal), schedule, schedule, clear).await;
         match found.map_err(MaintenanceError::from).map_err(failed)? {
-            Inspection::ToLoad(reason) => self.load_empty(reason).await,
+            Inspection::ToLoad(reason) => self.load_missing(reason).await,
             Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
             Inspection::Whole => self.scan(&Pick::default()).await,
         }
     }
 
-    /// Registers this instance in Redis, without which nothing can be changed in it. Servers do not go on
-    /// with a part of what was lost: so if Redis has lost something, everything is put back, and
-    /// the text returned says so.
+    /// Registers this instance in Redis, because only a registered instance may change the data there.
+    ///
+    /// If Redis has lost data, everything is put back and not only the requested part, because servers do not
+    /// work with a part of the lost data. The returned text then says so.
     async fn enter(&self) -> Result<String, CommandFailure> {
         let schedule = self.schedule.as_ref();
         let peeked = schedule.status().await.map_err(anyhow::Error::from)?;
         if peeked == ScheduleStatus::New {
             return Err(anyhow!(
-                "Redis holds nothing of this journal; `ringback rebuild` without anything else \
+                "Redis has no data of this journal; `ringback rebuild` for all notifications \
                  loads it"
             )
             .into());
@@ -199,12 +201,12 @@ impl RebuildStores {
         let found = inspect(Some(self.journal.as_ref()), schedule, schedule, false).await;
         match found.map_err(anyhow::Error::from)? {
             Inspection::Whole => Ok(String::new()),
-            Inspection::ToLoad(reason) => self.load_empty(reason).await,
+            Inspection::ToLoad(reason) => self.load_missing(reason).await,
             Inspection::Loading | Inspection::Clearing | Inspection::Unowned => Err(being_loaded()),
         }
     }
 
-    /// Compares, and repairs what differs.
+    /// Compares the pending notifications of the journal with Redis, and repairs the differences.
     async fn scan(&self, pick: &Pick) -> Result<String, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         let progress = self.progress("notifications compared").await?;
@@ -226,13 +228,13 @@ impl RebuildStores {
             restored, moved, ..
         } = repaired;
         Ok(format!(
-            "{seen} pending in the journal: {restored} were missing in Redis and are back, {moved} \
-             were at another step and are where the journal has them\n"
+            "{seen} pending in the journal: {restored} were missing in Redis and were put back, {moved} \
+             were at another step and were corrected\n"
         ))
     }
 
-    /// Puts everything in that Redis lacks, soonest due first. Servers work with it meanwhile.
-    async fn load_empty(&self, reason: LoadReason) -> Result<String, CommandFailure> {
+    /// Puts all missing notifications into Redis, soonest due first. Servers keep working meanwhile.
+    async fn load_missing(&self, reason: LoadReason) -> Result<String, CommandFailure> {
         let (journal, schedule) = (self.journal.as_ref(), self.schedule.as_ref());
         if let (RepairNotes::Kept, Some(reason)) = (self.record, why(reason)) {
             let rebuild = Rebuild {
@@ -248,7 +250,8 @@ impl RebuildStores {
         let mut last_heartbeat = started;
         let journal = Some(Arc::clone(&self.journal));
         let mut resync = Resync::new(journal, schedule, schedule);
-        let taken_over = || anyhow!("a server has taken over, and loads Redis from the journal");
+        let taken_over =
+            || anyhow!("a server has taken over and is loading Redis from the journal");
         while resync.step().await.map_err(failed)? {
             progress.at(resync.done().read);
             if last_heartbeat.elapsed() >= HEARTBEAT {
@@ -285,9 +288,9 @@ fn being_loaded() -> CommandFailure {
 
 fn failed(error: MaintenanceError) -> CommandFailure {
     let context = if error.may_pass() {
-        "what was put back by then stays; it can be run again"
+        "the notifications put back so far stay in Redis; run the command again"
     } else {
-        "it cannot go on"
+        "the command cannot continue"
     };
     CommandFailure::Failed(anyhow::Error::from(error).context(context))
 }

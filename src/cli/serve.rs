@@ -1,11 +1,11 @@
-//! `ringback serve`: its flags follow from the table of settings.
+//! `ringback serve`: runs the dispatcher. The table of settings defines its flags.
 
 use super::{CommandFailure, block_on, setting_flags};
 use crate::config::{Flags, ServeConfig};
 use crate::{app, telemetry};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-/// The flags of `serve`, unchecked: their values may also come from elsewhere.
+/// The flags of `serve`. They are checked later, together with the environment variables and the file.
 pub struct ServeArguments {
     flags: Flags,
 }
@@ -26,9 +26,9 @@ impl FromArgMatches for ServeArguments {
 impl Args for ServeArguments {
     fn augment_args(command: Command) -> Command {
         setting_flags::augment(command, |_| true).after_help(
-            "Every flag is also an environment variable (RINGBACK_LISTEN, \
-             RINGBACK_ALLOW_DESTINATION=a,b) and a key of\nthe file. Flag over variable over file \
-             over default.",
+            "Every setting is a flag, an environment variable (RINGBACK_LISTEN, \
+             RINGBACK_ALLOW_DESTINATION=a,b) and a key of the\nfile. A flag overrides a variable, a \
+             variable overrides the file, and the file overrides the default.",
         )
     }
 
@@ -37,7 +37,7 @@ impl Args for ServeArguments {
     }
 }
 
-/// Serves until it is stopped by a signal.
+/// Runs the dispatcher until a signal stops it.
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandFailure> {
     let config = ServeConfig::load(&arguments.flags, |name| std::env::var_os(name))?;
     telemetry::init(&config.log)?;

@@ -1,19 +1,19 @@
-//! Flags that follow from the table of settings.
+//! Makes the flags of commands from the table of settings.
 
 use crate::config::Flags;
 use crate::config::settings::{ALL, Arity, Setting};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use std::collections::BTreeMap;
 
-/// What commands that work beside a server need to know of it.
+/// The settings of a server that the commands `audit` and `rebuild` need: where its stores are.
 const STORES: [&str; 5] = ["redis", "journal", "data-dir", "config", "partitions"];
 
-/// The flags of settings that pass a filter, added to a command.
+/// Adds the flags of the wanted settings to a command.
 pub fn augment(command: Command, wanted: impl Fn(&Setting) -> bool) -> Command {
     command.args(ALL.iter().filter(|setting| wanted(setting)).map(flag))
 }
 
-/// Those that were given, unchecked: their values may also come from elsewhere.
+/// The flags that were given. They are checked later, together with the environment variables and the file.
 pub fn given(matches: &ArgMatches) -> Flags {
     let mut flags = BTreeMap::new();
     for setting in ALL {
@@ -46,9 +46,9 @@ fn flag(setting: &'static Setting) -> Arg {
     }
 }
 
-/// The flags that say where the stores are, as `serve` takes them.
+/// The flags of `serve` that say where the stores are.
 pub struct StoreArguments {
-    /// Those that were given.
+    /// The flags that were given.
     pub flags: Flags,
 }
 
@@ -68,8 +68,8 @@ impl FromArgMatches for StoreArguments {
 impl Args for StoreArguments {
     fn augment_args(command: Command) -> Command {
         augment(command, |setting| STORES.contains(&setting.name)).after_help(
-            "The stores are those of a server: give the flags, the variables or the file that it \
-             is started with.",
+            "The command uses the stores of a server: give the same flags, environment variables or file as \
+             for the server.",
         )
     }
 

@@ -1,14 +1,14 @@
-//! Notifications as support staff read them out on the phone: the state first, then what comes
-//! next, then what happened (`timeline`).
+//! Prints notifications for support staff: first the state, then the next attempt, then the history
+//! (`timeline`).
 //!
-//! Shows whatever a server sends, and no more than that: a member that is missing is left out.
+//! Everything that the server sends is shown. If a member is missing in the answer, its line is left out.
 
 use super::terminal::{Colours, clean, instant, table};
 use super::timeline::timeline;
 use super::view::{NotificationDetails, NotificationPage};
 use serde_json::Value;
 
-/// One notification in full; `all` shows a long history to its beginning.
+/// The text for one notification. With `all`, the whole history is shown.
 pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) -> String {
     let more = more_of_state(one).map_or(String::new(), |more| format!(" ({})", clean(more)));
     let mut text = format!(
@@ -32,15 +32,15 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     match &one.set_aside {
         Some(set_aside) => {
             line("set aside", at(&set_aside.at));
-            line("because", clean(&set_aside.reason));
+            line("reason", clean(&set_aside.reason));
             line(
                 "next attempt",
-                "none until it is released: `ringback retry`".to_string(),
+                "none; `ringback retry` releases the notification".to_string(),
             );
         }
         None => line("next attempt", at(&one.next_attempt_at)),
     }
-    // The deadline of an ended one does not matter any more.
+    // After a notification has ended, its deadline has no meaning.
     if one.ended_at.is_none() {
         line("deadline", at(&one.deadline_at));
     }
@@ -65,7 +65,7 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     text
 }
 
-/// A page of a list, one line each.
+/// The text for a page of a list, one line for each notification.
 pub fn list(page: &NotificationPage, colours: Colours, now_ms: i64) -> String {
     if page.items.is_empty() {
         return "none\n".to_string();
@@ -74,7 +74,7 @@ pub fn list(page: &NotificationPage, colours: Colours, now_ms: i64) -> String {
     let heading = ["state", "topic", "id", "attempts", "next or ended", "lane"];
     let mut text = table(colours, &heading, &rows);
     if let Some(cursor) = &page.next_cursor {
-        text.push_str(&format!("more with --cursor {}\n", clean(cursor)));
+        text.push_str(&format!("next page: --cursor {}\n", clean(cursor)));
     }
     text
 }
@@ -95,13 +95,13 @@ fn row(item: &NotificationDetails, now_ms: i64) -> Vec<String> {
     ]
 }
 
-/// Why it is in its state, or what the server cannot tell while its schedule is out of reach.
+/// A text to show after the state: the cause, or that an attempt may be in flight.
 fn more_of_state(one: &NotificationDetails) -> Option<&str> {
     let doubt = one.may_be_in_flight.then_some("may be in flight");
     one.cause.as_deref().or(doubt)
 }
 
-/// A ladder's name, or its JSON if it is the owner's own.
+/// The name of a ladder, or the JSON of a custom ladder.
 fn ladder(ladder: &Value) -> String {
     match ladder {
         Value::Null => String::new(),
@@ -163,8 +163,8 @@ mod tests {
             lines[1..4],
             [
                 "  set aside      2026-11-20T08:29:58.000Z (2s ago)",
-                "  because        a constraint\\n",
-                "  next attempt   none until it is released: `ringback retry`",
+                "  reason         a constraint\\n",
+                "  next attempt   none; `ringback retry` releases the notification",
             ]
         );
     }
@@ -178,7 +178,7 @@ mod tests {
         .expect("a page");
         let text = list(&page, Colours::of_stdout(), NOW_MS);
         assert!(text.contains("\ndead (refused)  t"), "{text}");
-        assert!(text.ends_with("more with --cursor 1-2\n"), "{text}");
+        assert!(text.ends_with("next page: --cursor 1-2\n"), "{text}");
         let unsure =
             json!({ "topic": "t", "id": "i", "state": "scheduled", "may_be_in_flight": true });
         let page = json!({ "items": [unsure], "next_cursor": null });

@@ -1,5 +1,5 @@
-//! Text for people: colour only on a terminal, tables, times, and nothing that could steer
-//! the terminal.
+//! Text for the terminal: colours, tables, times and progress. Control characters from outside are escaped,
+//! so that they cannot control the terminal.
 
 use crate::clock::{Clock as _, SystemClock};
 use crate::domain::{duration, timestamp};
@@ -7,30 +7,30 @@ use indicatif::{ProgressBar, ProgressStyle};
 use owo_colors::{OwoColorize as _, Style};
 use std::io::{self, IsTerminal as _, Write};
 
-/// Whether standard output shows colours: it is a terminal, and `NO_COLOR` is not set.
+/// Whether colours are printed. They are if standard output is a terminal and `NO_COLOR` is not set.
 #[derive(Debug, Clone, Copy)]
 pub struct Colours(bool);
 
 impl Colours {
-    /// Decides for standard output.
+    /// Decides whether standard output gets colours.
     pub fn of_stdout() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         Self(wanted && io::stdout().is_terminal())
     }
 
-    /// Shows none, wherever the text goes.
+    /// No colours.
     #[cfg(test)]
     pub fn never() -> Self {
         Self(false)
     }
 
-    /// Shows them wherever the text goes.
+    /// Colours, even if standard output is not a terminal.
     #[cfg(test)]
     pub fn always() -> Self {
         Self(true)
     }
 
-    /// The text in this style, or as it is.
+    /// The text in this style, if colours are on.
     pub fn paint(self, text: &str, style: Style) -> String {
         if self.0 {
             text.style(style).to_string()
@@ -39,7 +39,7 @@ impl Colours {
         }
     }
 
-    /// A state in its colour.
+    /// The name of a state, in the colour of the state.
     pub fn state(self, state: &str) -> String {
         let style = Style::new().bold();
         let style = match state {
@@ -52,26 +52,26 @@ impl Colours {
         self.paint(&clean(state), style)
     }
 
-    /// Text of less weight.
+    /// Text in a weak colour, for less important parts.
     pub fn faint(self, text: &str) -> String {
         self.paint(text, Style::new().dimmed())
     }
 }
 
-/// Prints in one line on standard error why a command fails.
+/// Prints the reason of a failure in one line on standard error.
 pub fn complain(problem: &str) {
     let line: Vec<&str> = problem.lines().map(str::trim).collect();
-    // If this fails, there is nowhere left to report it.
+    // If standard error cannot be written to, the error cannot be reported.
     let _ = writeln!(io::stderr(), "ringback: {}", clean(&line.join(" ")));
 }
 
-/// Prints it in several lines, which are clean already.
+/// Prints the reason of a failure in several lines on standard error. The caller has escaped the lines.
 pub fn complain_at_length(lines: &[String]) {
     let _ = writeln!(io::stderr(), "ringback: {}", lines.join("\n"));
 }
 
-/// Text from outside, with everything escaped that the eye would miss or the terminal would obey.
-/// What is escaped already stays as it is.
+/// Escapes the characters of a text from outside that are not visible or that control the terminal. Escapes
+/// in the text are not escaped again.
 pub fn clean(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for character in text.chars() {
@@ -83,7 +83,7 @@ pub fn clean(text: &str) -> String {
     shown
 }
 
-/// The start of a text, with dots if there is more than so many columns.
+/// The text, or its start and dots if it takes more than `most` columns.
 pub fn start_of(text: &str, most: usize) -> String {
     if columns(text) <= most {
         return text.to_string();
@@ -101,18 +101,19 @@ pub fn start_of(text: &str, most: usize) -> String {
     format!("{kept}...")
 }
 
-/// How many columns a text takes up.
+/// The number of columns of a text on the terminal.
 pub fn columns(text: &str) -> usize {
     text.chars().map(width).sum()
 }
 
-/// Chinese, Japanese and Korean characters are twice as wide; they begin about here, and to take
-/// others for wide too only makes a text look longer than it is.
+/// The number of columns of a character. Chinese, Japanese and Korean characters take two columns; they begin
+/// at about U+1100. Other characters above that are counted as wide too, which only makes lines shorter.
 pub fn width(character: char) -> usize {
     if character >= '\u{1100}' { 2 } else { 1 }
 }
 
-/// Rows under a heading, each column as wide as its widest cell. Every cell is cleaned.
+/// A table with a heading. Each column is as wide as its widest cell. The cells of the rows are escaped with
+/// [`clean`].
 pub fn table(colours: Colours, heading: &[&str], rows: &[Vec<String>]) -> String {
     let rows: Vec<Vec<String>> = rows
         .iter()
@@ -143,7 +144,7 @@ pub fn table(colours: Colours, heading: &[&str], rows: &[Vec<String>]) -> String
     text
 }
 
-/// An instant with its distance from now: `2026-11-20T08:30:00.000Z (in 3m58s)`.
+/// An instant with the time until or since it: `2026-11-20T08:30:00.000Z (in 3m58s)`.
 pub fn instant(text: &str, now_ms: i64) -> String {
     let text = clean(text);
     match timestamp::parse_ms(&text) {
@@ -152,7 +153,7 @@ pub fn instant(text: &str, now_ms: i64) -> String {
     }
 }
 
-/// How far away an instant is, to the second.
+/// The time until or since an instant, rounded to seconds: `in 3m58s`, `2s ago`.
 pub fn distance(away_ms: i64) -> String {
     let seconds_ms = |ms: i64| duration::display_ms(ms.saturating_add(500) / 1_000 * 1_000);
     match away_ms {
@@ -162,11 +163,11 @@ pub fn distance(away_ms: i64) -> String {
     }
 }
 
-/// The progress of a long task; shown on standard error if that is a terminal.
+/// A progress bar for a long task. It is shown on standard error if that is a terminal.
 pub struct ProgressDisplay(ProgressBar);
 
 impl ProgressDisplay {
-    /// Nothing of about so many is done yet.
+    /// Makes a progress bar for about `many` items. `what` names them.
     pub fn of(what: &'static str, many: u64) -> Self {
         let bar = if io::stderr().is_terminal() {
             ProgressBar::new(many)
@@ -181,7 +182,7 @@ impl ProgressDisplay {
         )
     }
 
-    /// So many are done; there may have been more than expected.
+    /// Shows that `done` items are done. The number may be higher than expected.
     pub fn at(&self, done: u64) {
         let expected = self.0.length().unwrap_or(0);
         self.0.set_length(expected.max(done));
@@ -195,7 +196,7 @@ impl Drop for ProgressDisplay {
     }
 }
 
-/// What time it is on this machine, in milliseconds since 1970.
+/// The current time of this machine, in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     SystemClock.now_ms()
 }

@@ -1,31 +1,32 @@
-//! What happened to a notification and what comes next, line by line, within a hundred columns.
+//! Prints the timeline of a notification: what happened and what comes next. A line has at most 100 columns.
 //!
-//! Shows whatever a server sends. What the eye would miss in an answer is written as an escape, and
-//! stands out where there are colours.
+//! Prints everything that the server sends. Characters of an answer that are not visible are written as
+//! escapes. Escapes are highlighted if colours are on.
 
 use super::terminal::{Colours, clean, columns, distance, start_of, width};
 use super::view::{AttemptDetails, NotificationDetails, TimelineEntry};
 use crate::domain::{duration, timestamp};
 use owo_colors::Style;
 
-/// Lines that are shown unless all are asked for.
+/// Maximum number of events that are shown without `--all`.
 const MOST_EVENTS: usize = 30;
-/// Columns of the instant and of what happened, with a gap behind each.
+/// Width of the column with the instant, including the gap after it.
 const AT: usize = 26;
+/// Width of the column with the event, including the gap after it.
 const WHAT: usize = 14;
-/// Columns that remain for the rest.
+/// Width of the last column.
 const REST: usize = 100 - AT - WHAT;
-/// Lines that a long text may take up.
+/// Maximum number of lines for one text.
 const MOST_LINES: usize = 3;
-/// An attempt that began later than this is shown as late, in milliseconds.
+/// If an attempt started later than this after it was due, it is shown as late, in milliseconds.
 const LATE_MS: i64 = 1_000;
 
-/// Something that happened, ready to be shown.
+/// One event of the timeline, ready to be printed.
 struct TimelineRow {
     at: String,
     what: String,
     style: Style,
-    /// The first beside it, the others below.
+    /// The texts in the last column. The first one is in the same line as the event, the others below it.
     texts: Vec<Text>,
 }
 
@@ -34,7 +35,7 @@ enum Text {
     Answer(String),
 }
 
-/// The whole timeline of a notification; of a long one, its end, unless `all` is asked for.
+/// The timeline of a notification as text. Without `all`, only the last [`MOST_EVENTS`] events are shown.
 pub fn timeline(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) -> String {
     let mut events: Vec<TimelineRow> = if one.timeline.is_empty() {
         one.attempts.iter().map(TimelineRow::of_attempt).collect()
@@ -43,7 +44,7 @@ pub fn timeline(one: &NotificationDetails, colours: Colours, now_ms: i64, all: b
         one.timeline.iter().map(of_line).collect()
     };
     if events.is_empty() {
-        // What comes next is shown elsewhere already.
+        // The lines above the timeline show what comes next.
         return String::new();
     }
     let mut text = String::new();
@@ -58,7 +59,7 @@ pub fn timeline(one: &NotificationDetails, colours: Colours, now_ms: i64, all: b
         let note = format!("... {hidden} earlier lines; --all shows them\n");
         text.push_str(&colours.faint(&note));
     } else if not_sent > 0 {
-        let note = format!("... {not_sent} earlier attempts that the server no longer shows\n");
+        let note = format!("... {not_sent} earlier attempts that the server does not show\n");
         text.push_str(&colours.faint(&note));
     }
     events.extend(ahead(one, now_ms));
@@ -72,7 +73,7 @@ fn first_number(attempts: &[AttemptDetails]) -> u32 {
     attempts.first().map_or(0, |attempt| attempt.number)
 }
 
-/// What lies ahead.
+/// The events in the future: the next attempt and the deadline.
 fn ahead(one: &NotificationDetails, now_ms: i64) -> Vec<TimelineRow> {
     let faint = Style::new().dimmed();
     let event = |at: &Option<String>, what: &str| {
@@ -96,7 +97,7 @@ fn ahead(one: &NotificationDetails, now_ms: i64) -> Vec<TimelineRow> {
     };
     let events = [
         event(&one.next_attempt_at, next).map(|event| match in_flight {
-            // When it began is not known before it has ended.
+            // The API shows the start of an attempt only after the attempt has ended.
             true => event.saying("due "),
             false => event,
         }),
@@ -106,7 +107,7 @@ fn ahead(one: &NotificationDetails, now_ms: i64) -> Vec<TimelineRow> {
 }
 
 impl TimelineRow {
-    /// The same with words in front of its text.
+    /// Puts words in front of the first text.
     fn saying(mut self, words: &str) -> Self {
         if let Some(Text::Plain(text)) = self.texts.first_mut() {
             text.insert_str(0, words);
@@ -127,7 +128,7 @@ impl TimelineRow {
             _ => Style::new(),
         };
         let detail = line.detail.as_deref().unwrap_or_default();
-        // That the dispatcher delivers and parks goes without saying.
+        // The actor `dispatcher` is left out, because most events are its own.
         let texts = match (line.actor.as_str(), detail) {
             ("" | "dispatcher", detail) => vec![Text::Plain(detail.to_string())],
             (actor, "") => vec![Text::Plain(format!("by {actor}"))],
@@ -151,7 +152,7 @@ impl TimelineRow {
         let mut facts = vec![attempt.outcome.clone()];
         facts.extend(attempt.status.map(|status| status.to_string()));
         match attempt.duration_ms {
-            // The server that made it has died, so it is not known how long it took.
+            // The server that made the attempt has ended, so the duration is not known.
             0 if attempt.outcome == "interrupted" => {}
             0 => facts.push("in <1ms".to_string()),
             took_ms => facts.push(format!("in {}", duration::display_ms(took_ms))),
@@ -208,7 +209,7 @@ impl Text {
     }
 }
 
-/// Breaks a text into lines at its spaces, and within a word that is too long for a line.
+/// Breaks a text into lines at its spaces. A word that is too long for a line is broken too.
 fn wrap(text: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -242,7 +243,7 @@ fn wrap(text: &str) -> Vec<String> {
     lines
 }
 
-/// Makes the escapes in an answer stand out.
+/// Highlights the escapes in an answer.
 fn highlight(shown: &str, colours: Colours) -> String {
     let style = Style::new().black().on_yellow();
     let mut text = String::new();
@@ -257,7 +258,7 @@ fn highlight(shown: &str, colours: Colours) -> String {
     text
 }
 
-/// The escape that a text begins with: `\u{feff}`, `\xff`, `\n`.
+/// The escape at the start of a text: `\u{feff}`, `\xff`, `\n`.
 fn escape_at(text: &str) -> &str {
     let end = match text.as_bytes().get(1) {
         Some(b'u') => text.find('}').map_or(text.len(), |end| end + 1),

@@ -1,11 +1,11 @@
-//! Notifications as the API describes them, as far as the commands show them.
+//! The parts of the API's answers that the commands show.
 //!
-//! A member that a server leaves out of a notification has its default; the rest is shown all the same.
+//! If a server leaves a member out, the member gets its default, so that the others can be shown.
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// A notification as the API describes it.
+/// A notification in an answer of the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NotificationDetails {
@@ -30,7 +30,7 @@ pub struct NotificationDetails {
     pub timeline: Vec<TimelineEntry>,
 }
 
-/// Since when and why it is not sent.
+/// Says since when and why a notification is set aside, so that it is not sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct SetAsideDetails {
@@ -46,7 +46,7 @@ pub struct NotificationPage {
     pub next_cursor: Option<String>,
 }
 
-/// An attempt, as the API describes it.
+/// An attempt in an answer of the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct AttemptDetails {
@@ -61,7 +61,7 @@ pub struct AttemptDetails {
     pub reason: Option<String>,
 }
 
-/// A line of the timeline, as the API describes it: a change, or a reference to an attempt.
+/// An entry of the timeline in an answer of the API: a change, or the index of an attempt.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct TimelineEntry {

@@ -1,17 +1,17 @@
-//! Why settings are refused, and which source a refused value came from.
+//! The errors of the settings. Each names the source of the refused value.
 
 use std::fmt;
 use std::path::PathBuf;
 use thiserror::Error;
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SettingOrigin {
-    /// A flag.
+    /// A flag, without the dashes.
     Flag(&'static str),
     /// An environment variable.
     Variable(String),
-    /// A key of the file.
+    /// The path of the settings file, and a key in it.
     Key(PathBuf, String),
 }
 
@@ -25,26 +25,26 @@ impl fmt::Display for SettingOrigin {
     }
 }
 
-/// Why the settings are refused. One line, without secrets.
+/// Why the settings are refused. The text is one line, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ConfigError {
     /// A value is wrong.
     #[error("{origin}: {problem}")]
     Value {
-        /// Where it came from.
+        /// The source of the value.
         origin: SettingOrigin,
-        /// What would be right.
+        /// What is wrong with the value.
         problem: String,
     },
     /// A file cannot be used.
     #[error("{}: {problem}", .path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why it cannot be used.
+        /// Why the file cannot be used.
         problem: String,
     },
-    /// Neither store would survive a restart.
-    #[error("--journal none needs --redis: without either nothing would keep a notification")]
+    /// There is no journal and no Redis, so a restart would lose all notifications.
+    #[error("--journal none needs --redis: without both, a restart would lose all notifications")]
     NothingKeeps,
 }

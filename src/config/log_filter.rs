@@ -1,14 +1,14 @@
-//! What is logged: a level for everything, levels for single modules, or both.
+//! Checks the log filter: a level for all modules, levels for single modules, or both.
 //!
-//! Stricter than the filter that does the work (`tracing_subscriber::EnvFilter`): that one takes a word
-//! it does not know for the name of a module, so that `warning` would log nothing at all.
+//! This check is stricter than `tracing_subscriber::EnvFilter`, which applies the filter. `EnvFilter` takes
+//! an unknown word as the name of a module, so `warning` instead of `warn` would log nothing at all.
 
 use super::values::quoted;
 use std::fmt;
 
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
-/// From what level on is logged what no part of a filter covers. A module whose name is mistyped must
-/// not silence all others.
+/// The level of all modules that no part of the filter names. So a mistyped module name does not silence
+/// the other modules.
 const REST: &str = "warn";
 
 /// A checked filter.
@@ -16,10 +16,10 @@ const REST: &str = "warn";
 pub struct LogFilter(String);
 
 impl LogFilter {
-    /// Reads parts separated by commas: a level, or a module and a level.
+    /// Parses parts separated by commas. Each part is a level, or a module and a level.
     ///
     /// # Errors
-    /// Half a sentence that names the first part that is neither.
+    /// Names the first part that is neither.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut parts: Vec<&str> = text.split(',').map(str::trim).collect();
         for part in &parts {
@@ -29,7 +29,7 @@ impl LogFilter {
             };
             if !well {
                 return Err(format!(
-                    "{} is neither a level ({}) nor a module with one, like ringback=debug",
+                    "{} is neither a level ({}) nor a module with a level, like ringback=debug",
                     quoted(part),
                     LEVELS.join(", ")
                 ));
@@ -41,7 +41,7 @@ impl LogFilter {
         Ok(Self(parts.join(",")))
     }
 
-    /// As `tracing` filter directives.
+    /// The filter as `tracing` filter directives.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -64,7 +64,7 @@ fn is_level(text: &str) -> bool {
     LEVELS.iter().any(|level| level.eq_ignore_ascii_case(text))
 }
 
-/// A path such as `ringback::health`.
+/// Whether a text is the path of a module, such as `ringback::health`.
 fn is_module(text: &str) -> bool {
     text.split("::").all(|name| {
         let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -95,7 +95,7 @@ mod tests {
             "warn,ringback::health=Trace",
         );
         check("off,h2=info", "off,h2=info");
-        // Whatever is not covered is logged where it needs attention.
+        // The modules that the filter does not name get the level `warn`.
         check("ringback=debug", "ringback=debug,warn");
         check("rinback=debug", "rinback=debug,warn");
         assert_eq!(LogFilter::parse("info"), Ok(LogFilter::default()));

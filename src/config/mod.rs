@@ -1,9 +1,9 @@
-//! The settings of `serve`, parsed once and grouped by concern.
+//! The settings of `serve`, parsed once and grouped by subject.
 //!
-//! A setting has one name and may come from a flag, an environment variable or a key of the TOML
-//! file, in this order of precedence; [`settings`] holds the table of them all. Everything is
-//! checked here, so no other code meets a wrong value, and every error names where the value came
-//! from. Secrets show neither in errors nor in `Debug`.
+//! The value of a setting comes from a flag, an environment variable or a key of the TOML file; the first
+//! of these that is given counts. [`settings`] has the table of all settings. Every value is checked
+//! here, so no other code gets a wrong value. Every error names the source of the value. Secrets are
+//! shown neither in errors nor in `Debug`.
 
 mod error;
 mod log_filter;
@@ -27,72 +27,71 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The journal's file in the data directory, unless configured otherwise.
+/// The default name of the journal's file in the data directory.
 const JOURNAL_FILE: &str = "journal.db";
 const DAY: Duration = Duration::from_secs(86_400);
-/// What stopping waits for beyond the longest attempt: writing the last outcomes down.
+/// How long a stop waits in addition to the longest attempt, so that the last outcomes are recorded.
 const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
 /// All settings of `serve`.
 #[derive(Debug, Clone)]
 pub struct ServeConfig {
-    /// The HTTP interface for services and support staff.
+    /// The HTTP API for services and support staff.
     pub api: ApiConfig,
-    /// What is due when.
+    /// The schedule.
     pub schedule: ScheduleConfig,
-    /// What happened.
+    /// The journal.
     pub journal: JournalConfig,
-    /// Whether the start brings the schema of the journal up to date, where several servers may
-    /// share it.
+    /// Whether the start updates the schema of a journal in PostgreSQL.
     pub migrate: bool,
-    /// How long what has ended is kept.
+    /// How long ended notifications are kept.
     pub retention: RetentionConfig,
-    /// The attempts.
+    /// The delivery attempts.
     pub delivery: DeliveryConfig,
     /// The log.
     pub log: LogConfig,
-    /// Where this server keeps its files.
+    /// The directory for the files of this server.
     pub data_dir: PathBuf,
 }
 
-/// The HTTP interface.
+/// The settings of the HTTP API.
 #[derive(Debug, Clone)]
 pub struct ApiConfig {
-    /// Where it listens.
+    /// The address and port of the API.
     pub listen: SocketAddr,
-    /// What callers must show, if anything.
+    /// The key that callers must send. `None`: they need no key.
     pub key: Option<ApiKey>,
     /// Largest body of a notification, in bytes.
     pub largest_body_bytes: usize,
 }
 
-/// The schedule.
+/// The settings of the schedule.
 #[derive(Debug, Clone)]
 pub struct ScheduleConfig {
-    /// The Redis server that holds it; `None`: it is held in memory.
+    /// The Redis server for the schedule. `None`: the schedule is in memory.
     pub redis: Option<RedisUrl>,
-    /// What it may take of memory where it is held there, in bytes.
+    /// Maximum memory for a schedule in memory, in bytes.
     pub memory_bytes: usize,
-    /// Into how many parts it is divided in Redis.
+    /// The number of parts of the schedule in Redis.
     pub partitions: u16,
-    /// Maximum number of attempts in flight at once in one lane.
+    /// Maximum number of attempts in flight at the same time in one lane.
     pub lane_concurrency: usize,
-    /// How long an ended notification is remembered where no journal does it.
+    /// How long an ended notification is remembered if there is no journal.
     pub keep_ended: Duration,
 }
 
-/// Where the journal is.
+/// The database of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JournalConfig {
-    /// In this SQLite file.
+    /// This SQLite file.
     Sqlite(PathBuf),
-    /// In this PostgreSQL database.
+    /// This PostgreSQL database.
     Postgres(PostgresUrl),
-    /// Nowhere: Redis alone keeps what is pending.
+    /// There is no journal: only Redis keeps the notifications.
     None,
 }
 
-/// How the journal is written down, without what may be secret in it.
+/// The URL of the journal, without secrets.
 impl fmt::Display for JournalConfig {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -103,70 +102,70 @@ impl fmt::Display for JournalConfig {
     }
 }
 
-/// How long the journal keeps what has ended; `None` is for ever.
+/// How long the journal keeps ended notifications. `None` means for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetentionConfig {
-    /// Bodies and headers of what was delivered or cancelled.
+    /// The bodies and headers of delivered and cancelled notifications.
     pub payloads: Option<Duration>,
-    /// All of what was delivered or cancelled, with its history.
+    /// Delivered and cancelled notifications, with their history.
     pub records: Option<Duration>,
     /// Dead letters, with their history.
     pub dead: Option<Duration>,
 }
 
-/// What is needed to open both stores.
+/// The settings that are needed to open both stores.
 #[derive(Debug, Clone)]
 pub struct StoresConfig {
-    /// What is due when.
+    /// The schedule.
     pub schedule: ScheduleConfig,
-    /// What happened.
+    /// The journal.
     pub journal: JournalConfig,
-    /// The longest that one attempt may take; a lease lasts longer.
+    /// The time limit of one attempt. A lease lasts longer than this.
     pub timeout: Duration,
 }
 
-/// The `User-Agent` of calls to receivers, unless set otherwise.
+/// The default `User-Agent` header of calls to receivers.
 const USER_AGENT: &str = concat!("Ringback/", env!("CARGO_PKG_VERSION"));
 
-/// The attempts.
+/// The settings of the delivery attempts.
 #[derive(Debug, Clone)]
 pub struct DeliveryConfig {
-    /// What they are signed with.
+    /// The secret that signs the requests.
     pub signing_secret: SigningSecret,
-    /// Maximum number of attempts in flight at once, over all lanes.
+    /// Maximum number of attempts in flight at the same time, over all lanes.
     pub concurrency: usize,
-    /// The longest that one may take, connecting and reading the answer included.
+    /// The time limit of one attempt, from connecting to the end of the answer.
     pub timeout: Duration,
-    /// How long stopping waits for those in flight.
+    /// How long a stop waits for the attempts in flight.
     pub drain_timeout: Duration,
-    /// Internal addresses that may be called, by plain http too.
+    /// Internal addresses that may be called, also by plain http.
     pub allow_destinations: Vec<IpNet>,
     /// Whether public addresses may be called by plain http.
     pub allow_http: bool,
-    /// The `User-Agent` of calls to receivers.
+    /// The `User-Agent` header of calls to receivers.
     pub user_agent: String,
 }
 
-/// The log, on standard error.
+/// The settings of the log, which goes to standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogConfig {
-    /// How a line looks.
+    /// The format of a log line.
     pub format: LogFormat,
-    /// What is logged.
+    /// Which lines are logged.
     pub filter: LogFilter,
 }
 
-/// How a line of the log looks.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Text for people.
     Text,
-    /// One JSON object.
+    /// One JSON object per line.
     Json,
 }
 
 impl ServeConfig {
-    /// The defaults, for a server that keeps its files in `data_dir` and signs with this secret.
+    /// The default settings, with this data directory and this signing secret.
     #[must_use]
     pub fn new(data_dir: &Path, signing_secret: SigningSecret) -> Self {
         let timeout = Duration::from_secs(10);
@@ -207,12 +206,12 @@ impl ServeConfig {
         }
     }
 
-    /// Reads the settings from the flags given, the environment (`variable` looks one up) and the
-    /// file that either of them names. Makes the data directory, and a signing secret in it, if
-    /// they are needed and not there yet.
+    /// Reads the settings from the flags, the environment variables (`variable` looks one up) and the
+    /// settings file that a flag or a variable names. Creates the data directory and a signing secret in
+    /// it, if they are needed and missing.
     ///
     /// # Errors
-    /// [`ConfigError`] names the setting, where its value came from and what would be right.
+    /// [`ConfigError`] names the setting, the source of its value and the problem.
     pub fn load(
         flags: &Flags,
         variable: impl Fn(&str) -> Option<OsString>,
@@ -220,7 +219,7 @@ impl ServeConfig {
         sources::gather(flags, &variable)?.finish()
     }
 
-    /// The part of it that both stores are opened by.
+    /// The settings that are needed to open both stores.
     #[must_use]
     pub fn stores(&self) -> StoresConfig {
         StoresConfig {
@@ -232,8 +231,8 @@ impl ServeConfig {
 }
 
 impl StoresConfig {
-    /// Reads the same settings as [`ServeConfig::load`] for a command that works beside a server.
-    /// Makes nothing.
+    /// Reads the same settings as [`ServeConfig::load`], for a command that runs beside a server. Creates
+    /// no files.
     ///
     /// # Errors
     /// As [`ServeConfig::load`].
@@ -245,7 +244,7 @@ impl StoresConfig {
     }
 }
 
-/// The journal that `serve` would have with these settings; makes no files.
+/// The journal that `serve` would use with these settings. Creates no files.
 ///
 /// # Errors
 /// As [`ServeConfig::load`].
@@ -266,7 +265,7 @@ mod tests {
     fn load(flags: &[(&'static str, &str)]) -> Result<ServeConfig, ConfigError> {
         let mut given: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
         given.insert("signing-secret", vec![SECRET.to_string()]);
-        // No file is made when neither the secret nor the journal lies in the data directory.
+        // With a given secret and journal, no file is created in the data directory.
         given.insert("journal", vec!["sqlite://never-opened.db".to_string()]);
         for (name, value) in flags {
             given.insert(name, vec![(*value).to_string()]);
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_shows() {
+    fn no_secret_is_shown() {
         let config = load(&[
             ("redis", "redis://user:hunter2@127.0.0.1:6379/0"),
             ("journal", "postgres://user:hunter2@127.0.0.1/ringback"),

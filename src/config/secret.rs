@@ -1,7 +1,7 @@
-//! The data directory and the signing secret in it, made once.
+//! Creates the data directory and the signing secret in it, once.
 //!
-//! Promises that a secret which was used is on disk, readable by its owner alone, and that two
-//! servers which start at the same moment end up with the same one.
+//! It guarantees that a secret is on disk before it is used, that only the owner of the file can read it,
+//! and that two servers that start at the same moment use the same secret.
 
 use super::error::ConfigError;
 use crate::domain::signature::SigningSecret;
@@ -10,9 +10,9 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
-/// The secret's file in the data directory.
+/// The name of the secret's file in the data directory.
 pub const SECRET_FILE: &str = "signing-secret";
-/// A secret is shorter than this; another file is not read to its end.
+/// Maximum bytes read from the file. A secret is shorter than this.
 const LONGEST_FILE: u64 = 1_024;
 
 pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
@@ -20,13 +20,13 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
         .recursive(true)
         .mode(0o700)
         .create(dir)
-        .map_err(|error| unusable(dir, &format!("the directory cannot be made: {error}")))
+        .map_err(|error| unusable(dir, &format!("the directory cannot be created: {error}")))
 }
 
-/// The secret kept in this directory; `None` if there is none.
+/// Reads the secret in this directory. `None` if there is no secret.
 ///
 /// # Errors
-/// If the file cannot be read or holds something else.
+/// If the file cannot be read or contains no valid secret.
 pub fn read_secret(dir: &Path) -> Result<Option<SigningSecret>, ConfigError> {
     let path = dir.join(SECRET_FILE);
     let file = match File::open(&path) {
@@ -50,12 +50,14 @@ pub(super) fn read_or_make(dir: &Path) -> Result<SigningSecret, ConfigError> {
     }
     let path = dir.join(SECRET_FILE);
     make(dir, &path).map_err(|error| unusable(&path, &error.to_string()))?;
-    // Read back: if another server was quicker, its secret is the one.
-    read_secret(dir)?.ok_or_else(|| unusable(&path, "it vanished while it was being made"))
+    // If another server created the file first, the secret in the file is not ours. So the file is read.
+    read_secret(dir)?
+        .ok_or_else(|| unusable(&path, "the file was deleted while it was being created"))
 }
 
-/// Writes a fresh secret aside and links it into place, so that the file is whole from the start
-/// and never written over. Dying in between leaves a stray file and no secret.
+/// Writes a new secret into a temporary file and links it to its name. So the file is complete as soon as it
+/// exists, and an existing one is never overwritten. A crash in between leaves the temporary file behind,
+/// and perhaps no secret.
 fn make(dir: &Path, path: &Path) -> io::Result<()> {
     let mut random = [0; 32];
     getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;

@@ -1,9 +1,9 @@
-//! The table of settings: one entry each, from which the flags, the environment variables, the keys
-//! of the file and the help text all follow.
+//! The table of settings. Each entry defines the flag, the environment variable, the key of the settings
+//! file and the help text of one setting.
 //!
-//! clap's derive and `env` would cover the flags and the variables alone. A value of the file has to be
-//! checked by the same rule, and every error has to name the flag, the variable or the key that it came
-//! from. So clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
+//! clap's derive and `env` would define only the flags and the variables. But a value from the file must be
+//! checked by the same rule, and every error must name the flag, the variable or the key of the value. So
+//! clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
 
 use super::error::ConfigError;
 use super::secret;
@@ -13,34 +13,34 @@ use crate::domain::signature::SigningSecret;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How often a setting takes a value.
+/// How many values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arity {
-    /// Once.
+    /// One value.
     One,
-    /// Any number of times; in one text, separated by commas.
+    /// Any number of values. In one text, commas separate them.
     Many,
-    /// It is on or off; as a flag it needs no value.
+    /// On or off. The flag may be given without a value.
     Switch,
 }
 
 /// One setting.
 pub struct Setting {
-    /// Its flag. The variable and the key of the file follow from it.
+    /// The name of the flag, without the dashes. The names of the variable and the key are made from it.
     pub name: &'static str,
     /// The name of the value in the help text.
     pub value: &'static str,
-    /// The default as one would write it; empty if there is none.
+    /// The default, as a user would write it; empty if there is none.
     pub default: &'static str,
-    /// What it does.
+    /// The help text: what the setting does.
     pub help: &'static str,
-    /// How often it takes a value.
+    /// How many values the setting takes.
     pub arity: Arity,
-    /// Checks one value and takes it over, or says what would be right.
+    /// Checks one value and stores it in the draft. The error says what is wrong with the value.
     pub(super) set: fn(&mut Draft, &str) -> Result<(), String>,
 }
 
-/// The settings as far as they were read.
+/// The settings while they are being read.
 pub(super) struct Draft {
     config: ServeConfig,
     signing_secret: Option<SigningSecret>,
@@ -48,13 +48,14 @@ pub(super) struct Draft {
     drain_timeout: Option<Duration>,
 }
 
-/// The file of settings: a flag and a variable, but no key.
+/// The name of the setting for the settings file. It has a flag and a variable, but no key in the file.
 pub(super) const CONFIG: &str = "config";
 
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(300);
 const SHORTEST_KEPT_PAYLOAD: Duration = Duration::from_secs(60);
-/// Long after the schedule has forgotten it too, whatever was between the two: what the journal has
-/// forgotten and the schedule still holds counts as accepted and is delivered.
+/// Shortest time that the journal keeps the record of an ended notification. The schedule has removed the
+/// notification long before, even after an outage. If it had not, the notification would be in the
+/// schedule and unknown to the journal, so it would count as accepted and would be sent.
 const SHORTEST_KEPT_RECORD: Duration = Duration::from_secs(86_400);
 const LONGEST_KEPT: Duration = Duration::from_secs(36_500 * 86_400);
 const SMALLEST_MEMORY: usize = 1024 * 1024;
@@ -67,7 +68,7 @@ pub static ALL: &[Setting] = &[
         name: "listen",
         value: "ADDR",
         default: "127.0.0.1:8400",
-        help: "Where the API listens; port 0 takes any free one",
+        help: "The IP address and port of the API; port 0 takes any free port",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.config.api.listen, values::address(text)),
     },
@@ -75,7 +76,7 @@ pub static ALL: &[Setting] = &[
         name: "redis",
         value: "URL",
         default: "",
-        help: "The Redis server that holds the schedule, redis:// or rediss://; none given: in memory",
+        help: "The Redis server for the schedule, redis:// or rediss://; if not set, the schedule is in memory",
         arity: Arity::One,
         set: |draft, text| {
             put(
@@ -88,7 +89,7 @@ pub static ALL: &[Setting] = &[
         name: "journal",
         value: "URL",
         default: "sqlite://DATA_DIR/journal.db",
-        help: "What keeps the record of every notification: sqlite://FILE, postgres://..., or none",
+        help: "The database that records every notification: sqlite://FILE, postgres://..., or none",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.journal, values::journal(text).map(Some)),
     },
@@ -96,7 +97,7 @@ pub static ALL: &[Setting] = &[
         name: "migrate",
         value: "BOOL",
         default: "true",
-        help: "Bring the schema of a journal in PostgreSQL up to date at the start",
+        help: "Update the schema of a journal in PostgreSQL at the start",
         arity: Arity::Switch,
         set: |draft, text| put(&mut draft.config.migrate, values::switch(text)),
     },
@@ -104,7 +105,7 @@ pub static ALL: &[Setting] = &[
         name: "data-dir",
         value: "DIR",
         default: "./ringback-data",
-        help: "Where this server keeps its files",
+        help: "The directory for the files of this server",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.config.data_dir, values::path(text)),
     },
@@ -112,7 +113,7 @@ pub static ALL: &[Setting] = &[
         name: CONFIG,
         value: "FILE",
         default: "",
-        help: "A TOML file of these settings, such as `allow-destination = [\"10.0.0.0/8\"]`",
+        help: "A TOML file with these settings, such as `allow-destination = [\"10.0.0.0/8\"]`",
         arity: Arity::One,
         set: |_, _| Ok(()),
     },
@@ -120,7 +121,7 @@ pub static ALL: &[Setting] = &[
         name: "signing-secret",
         value: "SECRET",
         default: "",
-        help: "What deliveries are signed with, whsec_...; none given: made once, kept in the data directory",
+        help: "The secret that signs deliveries, whsec_...; if not set, one is created in the data directory",
         arity: Arity::One,
         set: |draft, text| {
             let secret = SigningSecret::parse(text).map_err(|error| error.to_string());
@@ -131,7 +132,7 @@ pub static ALL: &[Setting] = &[
         name: "api-key",
         value: "KEY",
         default: "",
-        help: "What callers of the API must send as a bearer token; none given: nothing",
+        help: "The bearer token that callers of the API must send; if not set, they need no token",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.config.api.key, ApiKey::parse(text).map(Some)),
     },
@@ -139,7 +140,7 @@ pub static ALL: &[Setting] = &[
         name: "allow-destination",
         value: "CIDR",
         default: "",
-        help: "Internal addresses that may be called, on any port and by plain http",
+        help: "Internal addresses that may be called, on any port and also by plain http",
         arity: Arity::Many,
         set: |draft, text| {
             let network = values::network(text)?;
@@ -151,7 +152,7 @@ pub static ALL: &[Setting] = &[
         name: "allow-http",
         value: "BOOL",
         default: "false",
-        help: "Call public addresses by plain http too",
+        help: "Allow calls to public addresses by plain http",
         arity: Arity::Switch,
         set: |draft, text| put(&mut draft.config.delivery.allow_http, values::switch(text)),
     },
@@ -159,7 +160,7 @@ pub static ALL: &[Setting] = &[
         name: "concurrency",
         value: "N",
         default: "512",
-        help: "Maximum number of attempts in flight at once",
+        help: "Maximum number of attempts in flight at the same time",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
@@ -170,7 +171,7 @@ pub static ALL: &[Setting] = &[
         name: "lane-concurrency",
         value: "N",
         default: "16",
-        help: "Maximum number of attempts in flight at once to one destination",
+        help: "Maximum number of attempts in flight at the same time to one destination",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::number(text, 1..=MOST_ATTEMPTS_AT_ONCE);
@@ -181,7 +182,7 @@ pub static ALL: &[Setting] = &[
         name: "timeout",
         value: "DURATION",
         default: "10s",
-        help: "The longest that one attempt may take, connecting and reading the answer included",
+        help: "The time limit of one attempt, from connecting to the end of the answer",
         arity: Arity::One,
         set: |draft, text| {
             let timeout = values::duration(text, Duration::from_millis(100)..=LONGEST_TIMEOUT);
@@ -192,7 +193,7 @@ pub static ALL: &[Setting] = &[
         name: "user-agent",
         value: "TEXT",
         default: concat!("Ringback/", env!("CARGO_PKG_VERSION")),
-        help: "What merchants find in the User-Agent of a call",
+        help: "The User-Agent header of the calls to merchants",
         arity: Arity::One,
         set: |draft, text| {
             put(
@@ -204,8 +205,8 @@ pub static ALL: &[Setting] = &[
     Setting {
         name: "drain-timeout",
         value: "DURATION",
-        default: "the timeout and 5s",
-        help: "How long stopping waits for the attempts in flight",
+        default: "the timeout plus 5s",
+        help: "How long a stop waits for the attempts in flight",
         arity: Arity::One,
         set: |draft, text| {
             let wait = values::duration(text, Duration::ZERO..=LONGEST_TIMEOUT * 2);
@@ -216,7 +217,7 @@ pub static ALL: &[Setting] = &[
         name: "partitions",
         value: "N",
         default: "1",
-        help: "Into how many parts the schedule is divided in Redis; the same for every server on it",
+        help: "The number of parts of the schedule in Redis; must be the same for all servers that share it",
         arity: Arity::One,
         set: |draft, text| {
             put(
@@ -229,7 +230,7 @@ pub static ALL: &[Setting] = &[
         name: "schedule-memory",
         value: "BYTES",
         default: "512MiB",
-        help: "What the schedule in memory may take; when that is used up, registrations are refused",
+        help: "Maximum memory for a schedule in memory; when it is used up, registrations are refused",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::bytes(text, SMALLEST_MEMORY..=LARGEST_MEMORY);
@@ -240,7 +241,7 @@ pub static ALL: &[Setting] = &[
         name: "keep-ended",
         value: "DURATION",
         default: "10m",
-        help: "How long an ended notification is remembered where no journal does it",
+        help: "How long an ended notification is remembered if there is no journal",
         arity: Arity::One,
         set: |draft, text| {
             let longest = Duration::from_secs(30 * 86_400);
@@ -252,7 +253,7 @@ pub static ALL: &[Setting] = &[
         name: "keep-payloads",
         value: "DURATION",
         default: "30d",
-        help: "How long the body and headers of what was delivered or cancelled are kept, or forever",
+        help: "How long the body and headers of a delivered or cancelled notification are kept, or forever",
         arity: Arity::One,
         set: |draft, text| {
             let keep = values::keep(text, SHORTEST_KEPT_PAYLOAD..=LONGEST_KEPT);
@@ -263,7 +264,7 @@ pub static ALL: &[Setting] = &[
         name: "keep-records",
         value: "DURATION",
         default: "400d",
-        help: "How long what was delivered or cancelled is kept, with its history, or forever",
+        help: "How long a delivered or cancelled notification is kept, with its history, or forever",
         arity: Arity::One,
         set: |draft, text| {
             let keep = values::keep(text, SHORTEST_KEPT_RECORD..=LONGEST_KEPT);
@@ -285,7 +286,7 @@ pub static ALL: &[Setting] = &[
         name: "largest-body",
         value: "BYTES",
         default: "262144",
-        help: "Largest body of a notification, such as 262144 or 256KiB",
+        help: "Maximum size of the body of a notification, such as 262144 or 256KiB",
         arity: Arity::One,
         set: |draft, text| {
             let most = values::bytes(text, 1..=8 * 1024 * 1024);
@@ -296,7 +297,7 @@ pub static ALL: &[Setting] = &[
         name: "log",
         value: "FILTER",
         default: "info",
-        help: "What is logged: off, error, warn, info, debug, trace, or by module as in ringback=debug,warn",
+        help: "The level of the log: off, error, warn, info, debug, trace, or by module as in ringback=debug,warn",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.config.log.filter, LogFilter::parse(text)),
     },
@@ -304,7 +305,7 @@ pub static ALL: &[Setting] = &[
         name: "log-format",
         value: "FORMAT",
         default: "text",
-        help: "How a line of the log looks: text or json",
+        help: "The format of the log: text or json",
         arity: Arity::One,
         set: |draft, text| {
             let format = match text {
@@ -317,14 +318,14 @@ pub static ALL: &[Setting] = &[
     },
 ];
 
-/// Takes a checked value over.
+/// Stores a checked value, or returns its error.
 fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
     *place = value?;
     Ok(())
 }
 
 impl Setting {
-    /// The environment variable: `RINGBACK_DATA_DIR`.
+    /// The name of the environment variable, such as `RINGBACK_DATA_DIR`.
     #[must_use]
     pub fn variable(&self) -> String {
         format!(
@@ -336,7 +337,7 @@ impl Setting {
 
 impl Draft {
     pub(super) fn new() -> Self {
-        // A placeholder for the real secret until `finish`.
+        // `finish` replaces this placeholder by the real secret.
         let placeholder = SigningSecret::from_random(&[0; 32]);
         let data_dir = PathBuf::from("./ringback-data");
         Self {
@@ -347,7 +348,7 @@ impl Draft {
         }
     }
 
-    /// The journal that these settings ask for.
+    /// The journal that these settings name.
     pub(super) fn journal(self) -> JournalConfig {
         let Self {
             config, journal, ..
@@ -355,7 +356,7 @@ impl Draft {
         journal.unwrap_or_else(|| JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE)))
     }
 
-    /// What is needed to open both stores, without making anything.
+    /// The settings that are needed to open both stores. Creates no files.
     pub(super) fn stores(self) -> Result<StoresConfig, ConfigError> {
         let nowhere = self.journal == Some(JournalConfig::None);
         if nowhere && self.config.schedule.redis.is_none() {
@@ -368,7 +369,8 @@ impl Draft {
         })
     }
 
-    /// Settles what depends on several settings, and makes the files that are needed.
+    /// Determines the values that depend on several settings. Creates the data directory and the signing
+    /// secret, if they are needed and missing.
     pub(super) fn finish(self) -> Result<ServeConfig, ConfigError> {
         let Self {
             mut config,

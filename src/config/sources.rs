@@ -1,4 +1,5 @@
-//! Where a setting's value comes from: flag over variable over file over default.
+//! Reads the value of each setting from its flag, else its variable, else the settings file, else its
+//! default.
 
 use super::error::{ConfigError, SettingOrigin};
 use super::settings::{ALL, Arity, CONFIG, Draft, Setting};
@@ -10,14 +11,14 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A file of settings longer than this is none.
+/// Maximum length of a settings file, in bytes.
 const LONGEST_FILE: u64 = 1024 * 1024;
 
-/// The flags given, by name without the dashes, with their values.
+/// The given flags with their values. The names are without the dashes.
 #[derive(Clone, Default)]
 pub struct Flags(pub BTreeMap<&'static str, Vec<String>>);
 
-/// Shows which flags were given, not their values: some are secret.
+/// Shows which flags were given, but not their values, because some are secret.
 impl fmt::Debug for Flags {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_set().entries(self.0.keys()).finish()
@@ -26,7 +27,7 @@ impl fmt::Debug for Flags {
 
 type FileValues = BTreeMap<&'static str, (SettingOrigin, Vec<String>)>;
 
-/// Takes every setting over from the source that goes first.
+/// Reads every setting from the first source that has a value for it.
 pub(super) fn gather(
     flags: &Flags,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -57,7 +58,7 @@ fn config_setting() -> &'static Setting {
         .expect("invariant: the table has an entry for the file")
 }
 
-/// The values from the flag, else from the variable. An empty variable counts as unset.
+/// The values of a setting from its flag, else from its variable. An empty variable counts as unset.
 fn given(
     setting: &Setting,
     flags: &Flags,
@@ -76,7 +77,7 @@ fn given(
             ))),
             Err(_) => Err(ConfigError::Value {
                 origin: SettingOrigin::Variable(name),
-                problem: "its value is not UTF-8".to_string(),
+                problem: "the value is not UTF-8".to_string(),
             }),
         },
         Some(_) | None => Ok(None),
@@ -100,7 +101,7 @@ fn read_file(named_by: &SettingOrigin, path: &str) -> Result<FileValues, ConfigE
         problem: format!("{} cannot be read: {problem}", quoted(path)),
     })?;
     let table: toml::Table = toml::from_str(&text).map_err(|error| {
-        // The parser's message alone; its long form repeats the line, which may hold a secret.
+        // Only the short message of the parser: the long one repeats the line, which may contain a secret.
         let before = error.span().and_then(|span| text.get(..span.start));
         let line = before.map_or(1, |before| before.matches('\n').count() + 1);
         ConfigError::File {
@@ -125,7 +126,9 @@ fn read_file(named_by: &SettingOrigin, path: &str) -> Result<FileValues, ConfigE
             .insert(setting.name, (origin.clone(), values))
             .is_some()
         {
-            return Err(refuse("given twice, with - and with _".to_string()));
+            return Err(refuse(
+                "given twice, once with - and once with _".to_string(),
+            ));
         }
     }
     Ok(keys)
@@ -137,18 +140,18 @@ fn read_text(path: &Path) -> Result<String, String> {
         .and_then(|file| file.take(LONGEST_FILE + 1).read_to_string(&mut text))
         .map_err(|error| error.to_string())?;
     if text.len() as u64 > LONGEST_FILE {
-        return Err("it is longer than 1 MiB".to_string());
+        return Err("the file is longer than 1 MiB".to_string());
     }
     Ok(text)
 }
 
-/// The parser's message as far as it speaks of the form: what follows may quote what it met.
+/// The part of the parser's message before any quotation, because a quotation may contain a secret.
 fn syntax(message: &str) -> &str {
     let end = message.find(['`', '\'', '"', '\n', ',']);
     &message[..end.unwrap_or(message.len())]
 }
 
-/// A key's value in the notation that flags have.
+/// Converts the value of a key into the texts that a flag would have.
 fn file_values(setting: &Setting, value: toml::Value) -> Result<Vec<String>, String> {
     let single = |value| match value {
         toml::Value::String(text) => Some(text),
@@ -174,7 +177,7 @@ fn file_values(setting: &Setting, value: toml::Value) -> Result<Vec<String>, Str
 }
 
 fn unknown_key(name: &str) -> String {
-    // A key is as long as its author likes; a setting's name is not.
+    // The comparison is bounded, because a key in the file may have any length.
     let name: String = name.chars().take(64).collect();
     let nearest = ALL
         .iter()

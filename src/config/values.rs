@@ -1,7 +1,7 @@
-//! Single values: what their text must look like, and the message if it does not.
+//! Parses and checks the text of single values.
 //!
-//! Every function gives the checked value or half a sentence for people, which may repeat what was
-//! given, except for values that can hold a secret.
+//! Every function returns the checked value, or a message for people that follows the name of the setting.
+//! The message may repeat the text, unless the value can contain a secret.
 
 use super::JournalConfig;
 use crate::domain::duration;
@@ -14,10 +14,10 @@ use std::str::FromStr;
 use std::time::Duration;
 use url::Url;
 
-/// Longest API key, in bytes.
+/// Maximum length of an API key, in bytes.
 const LONGEST_API_KEY: usize = 256;
 
-/// What callers of the API must show.
+/// The key that callers of the API must send.
 #[derive(Clone)]
 pub struct ApiKey(Box<str>);
 
@@ -40,13 +40,13 @@ impl ApiKey {
         let printable = text.bytes().all(|byte| byte.is_ascii_graphic());
         if text.is_empty() || text.len() > LONGEST_API_KEY || !printable {
             return Err(format!(
-                "a key is 1 to {LONGEST_API_KEY} printable ASCII characters without spaces"
+                "an API key must have 1 to {LONGEST_API_KEY} printable ASCII characters and no spaces"
             ));
         }
         Ok(Self(text.into()))
     }
 
-    /// The key, for comparing alone.
+    /// The key, only for comparing it with the key of a request.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -60,10 +60,10 @@ impl fmt::Debug for ApiKey {
 }
 
 impl RedisUrl {
-    /// Reads a `redis://` or `rediss://` URL.
+    /// Parses a `redis://` or `rediss://` URL.
     ///
     /// # Errors
-    /// Says what would be right, without repeating what may hold a password.
+    /// Says what is wrong, without repeating the URL, because the URL may contain a password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let right = "not a URL like redis://127.0.0.1:6379 or rediss://redis.example:6380/0";
         let (scheme, _) = text.split_once("://").ok_or(right)?;
@@ -83,7 +83,7 @@ impl RedisUrl {
         let host = url.host_str().filter(|host| !host.is_empty());
         let database = url.path().trim_start_matches('/');
         if !database.is_empty() && database.parse::<u16>().is_err() {
-            return Err("after the address comes nothing, or the number of a database".into());
+            return Err("only the number of a database may follow the address in the URL".into());
         }
         Ok(Self {
             text: text.into(),
@@ -96,14 +96,14 @@ impl RedisUrl {
         })
     }
 
-    /// The whole URL, with its password, for the connection alone.
+    /// The whole URL with its password, only for opening the connection.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
     }
 }
 
-/// The server's address alone.
+/// Shows only the address of the server.
 impl fmt::Display for RedisUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.place)
@@ -116,7 +116,7 @@ impl fmt::Debug for RedisUrl {
     }
 }
 
-/// What the URL of a PostgreSQL database may carry behind its `?`.
+/// The parameters that the URL of a PostgreSQL database may have after its `?`.
 const POSTGRES_PARAMETERS: [&str; 14] = [
     "application_name",
     "dbname",
@@ -135,10 +135,10 @@ const POSTGRES_PARAMETERS: [&str; 14] = [
 ];
 
 impl PostgresUrl {
-    /// Reads a `postgres://` or `postgresql://` URL.
+    /// Parses a `postgres://` or `postgresql://` URL.
     ///
     /// # Errors
-    /// Says what would be right, without repeating what may hold a password.
+    /// Says what is wrong, without repeating the URL, because the URL may contain a password.
     pub fn parse(text: &str) -> Result<Self, String> {
         let right = "not a URL like postgres://ringback@127.0.0.1:5432/ringback";
         let url = Url::parse(text).map_err(|_| right)?;
@@ -152,7 +152,7 @@ impl PostgresUrl {
         for (name, _) in url.query_pairs() {
             let known = POSTGRES_PARAMETERS.contains(&&*name) || name.starts_with("options[");
             if !known {
-                return Err(format!("{} is no parameter that is known", quoted(&name)));
+                return Err(format!("{} is not a known parameter", quoted(&name)));
             }
         }
         let in_url = url.host_str().filter(|host| !host.is_empty());
@@ -171,14 +171,14 @@ impl PostgresUrl {
         })
     }
 
-    /// The whole URL, with its password, for the connection alone.
+    /// The whole URL with its password, only for opening the connection.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
     }
 }
 
-/// The server's address and the database alone.
+/// Shows only the address of the server and the name of the database.
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.place)
@@ -191,7 +191,7 @@ impl fmt::Debug for PostgresUrl {
     }
 }
 
-/// A duration as it is written everywhere: `200ms`, `4m`, `24h22m`.
+/// Parses a duration such as `200ms`, `4m` or `24h22m`.
 ///
 /// # Errors
 /// Says what a duration looks like.
@@ -200,7 +200,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(duration_ms.unsigned_abs()))
 }
 
-/// What was given, quoted and shortened to fit in one line.
+/// The given text in quotation marks, escaped and shortened so that it fits in one line.
 pub(super) fn quoted(text: &str) -> String {
     let start: String = text.chars().take(60).collect();
     let more = if start.len() < text.len() { "..." } else { "" };
@@ -214,13 +214,13 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 
 pub(super) fn path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
-        return Err("a path is not empty".into());
+        return Err("the path is empty".into());
     }
     Ok(PathBuf::from(text))
 }
 
 pub(super) fn journal(text: &str) -> Result<JournalConfig, String> {
-    let right = "a journal is sqlite://FILE, postgres://USER@HOST/DATABASE or none";
+    let right = "a journal must be sqlite://FILE, postgres://USER@HOST/DATABASE or none";
     if text == "none" {
         return Ok(JournalConfig::None);
     }
@@ -229,26 +229,28 @@ pub(super) fn journal(text: &str) -> Result<JournalConfig, String> {
             "{} does not name a file as in sqlite://ringback-data/journal.db",
             quoted(text)
         )),
-        Some(("sqlite", ":memory:")) => Err("a journal in memory would keep nothing".into()),
+        Some(("sqlite", ":memory:")) => {
+            Err("a restart would lose a journal in memory; name a file".into())
+        }
         Some(("sqlite", file)) => Ok(JournalConfig::Sqlite(PathBuf::from(file))),
         Some(("postgres" | "postgresql", _)) => {
             PostgresUrl::parse(text).map(JournalConfig::Postgres)
         }
-        // Whatever it is, it may hold a password.
+        // The text is not repeated, because it may contain a password.
         Some(_) | None => Err(right.into()),
     }
 }
 
-/// A `User-Agent`: printable ASCII, not blank at either end.
+/// Checks a `User-Agent`: printable ASCII, without a space at either end.
 pub(super) fn user_agent(text: &str) -> Result<String, String> {
     let printable = text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
     if printable && !text.is_empty() && text.len() <= 256 && text.trim() == text {
         return Ok(text.to_string());
     }
-    Err("1 to 256 printable ASCII characters, without spaces at either end".to_string())
+    Err("must have 1 to 256 printable ASCII characters and no space at either end".to_string())
 }
 
-/// A network, or a single address as a network of one. Host bits are cleared.
+/// Parses a network, or a single address as a network of one address. Clears the host bits.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()
         .map(|network| network.trunc())
@@ -306,7 +308,7 @@ pub(super) fn bytes(text: &str, range: RangeInclusive<usize>) -> Result<usize, S
         })
 }
 
-/// How long something is kept; `None` for ever.
+/// Parses how long something is kept. `None` means for ever.
 pub(super) fn keep(
     text: &str,
     bounds: RangeInclusive<Duration>,
@@ -352,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_postgres_url_names_its_place_and_keeps_its_password_to_itself() {
+    fn a_postgres_url_shows_its_address_and_not_its_password() {
         fn check(text: &str, expected: Result<&str, &str>) {
             let found = PostgresUrl::parse(text);
             if let Ok(url) = &found {
@@ -385,7 +387,7 @@ mod tests {
         );
         check(
             "postgres://db.example/x?passwort=hunter2",
-            Err("`passwort` is no"),
+            Err("`passwort` is not a known parameter"),
         );
         check("postgres:///ringback", Err("not a URL like"));
         check("postgres:hunter2", Err("not a URL like"));

@@ -1,9 +1,9 @@
-//! Which addresses may be called.
+//! Decides which IP addresses may be called.
 //!
-//! Destinations come from outside, so a notification could be aimed at our own network: a metadata
-//! service, a database's HTTP port, an admin page. Every address of a host is checked after it was
-//! resolved, and the checked address is the one that is dialled, so a name that changes its mind
-//! in between gains nothing.
+//! Callers choose the destinations, so a destination could be inside our own network: a metadata service,
+//! the HTTP port of a database, an admin page. Every address of a host name is checked after the name was
+//! resolved, and the client connects to the checked address. So the check holds even if the name resolves
+//! to another address a moment later.
 //!
 //! Sources: the IANA IPv4 and IPv6 special-purpose address registries (RFC 6890 and its updates).
 
@@ -11,47 +11,47 @@ use ipnet::IpNet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
 
-/// The rules for destinations.
+/// The rules that say which addresses may be called.
 #[derive(Debug, Clone, Default)]
 pub struct AddressFilter {
-    /// Internal addresses that may be called all the same, and by plain http too.
+    /// Networks that may be called although they are internal, and also by plain http.
     pub allowed: Vec<IpNet>,
     /// Whether public addresses may be called by plain http.
     pub allow_http: bool,
 }
 
-/// How a destination is called.
+/// The scheme of a destination's URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// With TLS.
+    /// HTTP with TLS.
     Https,
-    /// Without.
+    /// HTTP without TLS.
     Http,
 }
 
 /// Why an address may not be called.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Blocked {
-    /// It is not a public address.
-    #[error("the address {address} is {kind} and not among the allowed destinations")]
+    /// The address is not public, and no allowed network contains it.
+    #[error("the address {address} is {kind}, and no allowed destination contains it")]
     Internal {
         /// The address.
         address: IpAddr,
         /// What kind of address it is.
         kind: &'static str,
     },
-    /// It is public, but would be called without TLS.
+    /// The address is public, but would be called without TLS.
     #[error("plain http to the public address {0} is not allowed")]
     PlainHttp(IpAddr),
 }
 
 impl AddressFilter {
-    /// Checks one address.
+    /// Checks whether one address may be called.
     ///
     /// # Errors
-    /// [`Blocked`] says why it may not be called.
+    /// [`Blocked`] says why the address may not be called.
     pub fn check(&self, address: IpAddr, scheme: Scheme) -> Result<(), Blocked> {
-        // An IPv4-mapped IPv6 address is the IPv4 address: the kernel dials that.
+        // An IPv4-mapped IPv6 address is checked as IPv4, because the kernel connects to the IPv4 address.
         let address = address.to_canonical();
         if self
             .allowed
@@ -98,8 +98,9 @@ fn internal_v6(address: Ipv6Addr) -> Option<&'static str> {
     match segments {
         [0, 0, 0, 0, 0, 0, 0, 0] => Some("unspecified"),
         [0, 0, 0, 0, 0, 0, 0, 1] => Some("loopback"),
-        // NAT64 reaches the IPv4 address in its last 32 bits.
+        // NAT64: the call reaches the IPv4 address in the last 32 bits.
         [0x64, 0xff9b, 0, 0, 0, 0, ..] => internal_v4(last_v4()),
+        // 6to4: the call reaches the IPv4 address in the bits 16 to 47.
         [0x2002, high, low, ..] => {
             let [high, low] = [high, low].map(u16::to_be_bytes);
             internal_v4(Ipv4Addr::new(high[0], high[1], low[0], low[1]))
@@ -111,7 +112,7 @@ fn internal_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfe80..=0xfebf, ..] => Some("link-local"),
         [0xfec0..=0xfeff, ..] => Some("site-local"),
         [0xff00..=0xffff, ..] => Some("multicast"),
-        // Only 2000::/3 is handed out for global use.
+        // IANA assigns global addresses only from 2000::/3.
         [0x2000..=0x3fff, ..] => None,
         _ => Some("not a global address"),
     }
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn internal_addresses_in_every_clothing_are_blocked() {
+    fn internal_addresses_are_blocked_in_every_notation() {
         let filter = filter(&[], true);
         for text in [
             "0.0.0.0",

@@ -1,8 +1,8 @@
-//! The body of a leased notification: at hand, or read from the journal for this attempt.
+//! Gets the body of a leased notification: from the lease, or from the journal.
 //!
-//! What is read takes memory until the attempt is over, and any number of attempts may be in flight,
-//! so all bodies read together are bounded. An attempt that waits for its turn in vain gives its lease
-//! back: nothing was sent.
+//! A body that was read from the journal takes memory until its call has ended, and many calls may be in
+//! flight. So the memory for all bodies that are read is bounded. If an attempt gets no memory before its
+//! latest start, nothing is sent and the worker releases its lease.
 
 use crate::clock::Clock;
 use crate::domain::body::Body;
@@ -15,46 +15,47 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-/// Finds the bodies of what is to be sent.
+/// Gets the bodies that are to be sent.
 pub(super) struct BodyReader {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
     pub(super) health: Arc<Health>,
-    /// Bounds what is read.
+    /// Bounds the memory for the bodies that are read.
     pub(super) memory: BodyMemory,
-    /// Ends waiting for memory.
+    /// When cancelled, attempts stop waiting for memory.
     pub(super) interrupt: CancellationToken,
-    /// Ends waiting for the journal.
+    /// When cancelled, attempts stop waiting for the journal.
     pub(super) abandon: CancellationToken,
 }
 
-/// What the bodies read for attempts may take together unless set otherwise, in bytes: what the most
-/// attempts of the default take with the largest bodies of the default.
+/// Default memory for all bodies that attempts read, in bytes: the default number of attempts in flight
+/// (512) times the default limit of a body (256 KiB).
 const BYTES: usize = 128 * 1024 * 1024;
-/// Bytes of one permit.
+/// How many bytes one permit of the semaphore stands for.
 const PERMIT_BYTES: usize = 1024;
 
-/// The memory for the bodies that are read for attempts.
+/// The memory for the bodies that attempts read from the journal.
 #[derive(Debug)]
 pub(super) struct BodyMemory {
     permits: Arc<Semaphore>,
     all: u32,
 }
 
-/// A body, and its memory if it was read for this attempt.
+/// A body that can be sent. If it was read from the journal, it holds its share of the memory.
 pub(super) struct BodyAtHand {
     pub(super) bytes: Bytes,
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-/// What looking for a body came to.
+/// The result of looking for a body.
 pub(super) enum FoundBody {
-    /// It is at hand.
+    /// The body can be sent.
     AtHand(BodyAtHand),
-    /// There was no memory for it in time, or the process ends; nothing was sent.
+    /// The body could not be read before the latest start of the attempt, because memory or the journal
+    /// was not available, or because the process ends.
     NoMemory,
-    /// The journal cannot give it, for this reason; it cannot be sent.
+    /// The body cannot be read, now or later, for this reason.
     Unreadable(String),
 }
 
@@ -68,14 +69,14 @@ impl BodyMemory {
         }
     }
 
-    /// Memory for so many bytes; all there is, if they are more.
+    /// Waits for memory for so many bytes. A body that is larger than all of the memory gets all of it.
     async fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let wanted = u32::try_from(bytes.div_ceil(PERMIT_BYTES)).unwrap_or(u32::MAX);
         let taking = self
             .permits
             .clone()
             .acquire_many_owned(wanted.min(self.all));
-        // Fails only when closed, and it is never closed.
+        // `acquire_many_owned` fails only if the semaphore is closed, and this one never is.
         taking.await.ok()
     }
 }
@@ -87,7 +88,7 @@ impl Default for BodyMemory {
 }
 
 impl BodyReader {
-    /// Finds the body of a leased notification. `latest_start_ms` is when the attempt must have begun.
+    /// Gets the body of a leased notification. The attempt must begin by `latest_start_ms`.
     pub(super) async fn find(&self, lease: &Lease, latest_start_ms: i64) -> FoundBody {
         let notification = &lease.entry.notification;
         let len = match &notification.body {
@@ -101,7 +102,8 @@ impl BodyReader {
         };
         let Some(recorder) = &self.recorder else {
             return FoundBody::Unreadable(
-                "its body was left to a journal, and there is none".to_string(),
+                "the schedule has no body for this notification, and this server has no journal"
+                    .to_string(),
             );
         };
         let permit = tokio::select! {
@@ -121,13 +123,19 @@ impl BodyReader {
                     });
                 }
                 Ok(None) => {
-                    return FoundBody::Unreadable("the journal does not have its body".to_string());
+                    return FoundBody::Unreadable(
+                        "the journal has no body for this notification".to_string(),
+                    );
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     return FoundBody::Unreadable(format!("its body cannot be read: {error}"));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %key, %error, "reading a body waits");
+                    tracing::debug!(
+                        notification = %key,
+                        %error,
+                        "the body cannot be read from the journal now; trying again"
+                    );
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {
                         return FoundBody::NoMemory;
@@ -152,7 +160,10 @@ mod tests {
         let memory = BodyMemory::of(10 * PERMIT_BYTES);
         let first = taken(&memory, 9 * PERMIT_BYTES + 1);
         assert!(first.is_some());
-        assert!(taken(&memory, 1).is_none(), "it takes all that it touches");
+        assert!(
+            taken(&memory, 1).is_none(),
+            "a permit that is used in part counts as used"
+        );
         assert!(taken(&memory, 0).is_some());
         drop(first);
         let some = taken(&memory, 9 * PERMIT_BYTES);
@@ -162,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_larger_than_all_of_it_is_read_alone() {
+    fn a_body_larger_than_all_of_the_memory_is_read_alone() {
         let memory = BodyMemory::of(10 * PERMIT_BYTES);
         let one = taken(&memory, PERMIT_BYTES);
         assert!(taken(&memory, 100 * PERMIT_BYTES).is_none());
@@ -170,7 +181,7 @@ mod tests {
         let large = taken(&memory, 100 * PERMIT_BYTES);
         assert!(large.is_some());
         assert!(taken(&memory, 1).is_none());
-        // There is always memory for something.
+        // Even without any memory, there is one permit, so one body at a time can be read.
         assert!(taken(&BodyMemory::of(0), PERMIT_BYTES).is_some());
     }
 }

@@ -1,4 +1,5 @@
-//! Opening connections to receivers: name, address filter, TCP, TLS, HTTP/1.1.
+//! Opens connections to receivers: resolves the name, filters the addresses, connects over TCP, then TLS,
+//! then HTTP/1.1.
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
@@ -24,12 +25,12 @@ use url::Url;
 const MOST_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum number of headers of one answer.
 const MOST_HEADERS: usize = 100;
-/// How long a connection is silent before the kernel asks whether the other side is still there, and
-/// how long between two such questions.
+/// TCP keepalive: how long a connection is silent before the kernel sends a probe, and the time between
+/// two probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How often it asks in vain before the connection counts as broken.
+/// TCP keepalive: how many probes stay unanswered before the connection counts as broken.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// How long what was sent may stay without a confirmation.
+/// How long sent bytes may stay unacknowledged by TCP before the connection counts as broken.
 const UNCONFIRMED: Duration = Duration::from_secs(30);
 
 /// Opens connections for one scheme.
@@ -40,11 +41,11 @@ pub struct ReceiverConnector {
     http: http1::Builder,
 }
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 pub type ConnectError = Box<dyn Error + Send + Sync>;
 
 impl ReceiverConnector {
-    /// Connects to what the address filter lets pass.
+    /// Creates a connector that connects only to addresses that the filter allows.
     pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, mut tls: ClientConfig) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(FilteringResolver { filter, scheme });
         tcp.enforce_http(false);
@@ -67,10 +68,10 @@ impl ReceiverConnector {
         }
     }
 
-    /// Opens a connection for a URL.
+    /// Opens a connection to the host of a URL.
     ///
     /// # Errors
-    /// Whatever went wrong; `delivery::failure` tells the kinds apart.
+    /// The error of the step that failed; `delivery::failure` tells the kinds apart.
     pub async fn open(
         &self,
         url: &Url,
@@ -99,7 +100,7 @@ impl ReceiverConnector {
         })
     }
 
-    /// Speaks HTTP over a stream, in a task of its own that ends with the connection.
+    /// Starts HTTP/1.1 on a stream. A task of its own runs the connection until it ends.
     async fn speak<Stream>(
         &self,
         stream: Stream,
@@ -110,7 +111,7 @@ impl ReceiverConnector {
     {
         let (sender, connection) = self.http.handshake(stream).await?;
         tokio::spawn(async move {
-            // The call over it has got the error.
+            // The call that uses the connection gets the error too, and reports it.
             let _ = connection.await;
             watcher.ended();
         });
@@ -118,7 +119,7 @@ impl ReceiverConnector {
     }
 }
 
-/// The name that the receiver's certificate must be for.
+/// The name that the receiver's certificate must contain.
 fn server_name(url: &Uri) -> Result<ServerName<'static>, ConnectError> {
     let host = url.host().unwrap_or_default();
     // An IPv6 address is in brackets.

@@ -1,8 +1,8 @@
-//! The loop that claims what is due and has it run.
+//! The loop that claims due notifications and starts a worker for each lease.
 //!
-//! Sleeps until the next due time, or until something earlier is registered; a slow poll is
-//! only the safety net. A permit is taken before a lease is claimed and goes back when the worker
-//! is over, so attempts in flight are bounded and nothing is claimed that cannot start at once.
+//! The loop sleeps until the next due time, or until something earlier is registered. It claims at
+//! least once a second, in case a wake-up message was lost. A permit is taken before a claim and released when the
+//! worker has ended. So the attempts in flight are bounded, and every claimed lease gets a worker at once.
 
 use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
@@ -20,26 +20,26 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// The slow poll: the longest time something due could be overlooked if a message was lost.
+/// Longest sleep between two claims. If a wake-up message is lost, a due notification waits at most this long.
 const POLL: Duration = Duration::from_secs(1);
-/// First wait after a failed claim, and the longest. Short, so that work goes on soon after the
-/// store is back.
+/// First wait after a failed claim. Short, so that work continues soon after the store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
+/// Longest wait after a failed claim.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
-/// What a worker may take beyond its call while the stores are well. If nothing was claimed for
-/// longer than that and a call, something is wrong.
+/// How long a worker may take in addition to its call while both stores work. If no claim succeeds for
+/// longer than a call and this margin, health reports that attempts are stuck.
 const WORK_MARGIN: Duration = Duration::from_secs(20);
-/// How long stopping waits for the reply to the last claim.
+/// How long a stop waits for the reply to the last claim.
 const LAST_CLAIM: Duration = Duration::from_secs(2);
 /// How long interrupted workers may take to record and settle at the end of a stop.
 const LAST_GRACE: Duration = Duration::from_secs(3);
 
-/// How the dispatcher stops. See [`Dispatcher::run`].
+/// How the dispatcher is stopped. See [`Dispatcher::run`].
 #[derive(Debug, Clone)]
 pub struct Stop {
-    /// Claim nothing more and let the attempts in flight end.
+    /// Cancelled when the dispatcher must stop claiming and wait for the attempts in flight.
     pub drain: CancellationToken,
-    /// How long they may take until they are interrupted.
+    /// How long the attempts in flight may take until they are interrupted.
     pub drain_timeout: Duration,
 }
 
@@ -54,8 +54,8 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Puts a dispatcher together that makes at most `concurrency` attempts at a time. The time that is
-    /// signed is that of `machine_clock`.
+    /// Creates a dispatcher that makes at most `concurrency` attempts at a time. Requests are signed with
+    /// the time of `machine_clock`.
     #[must_use]
     pub fn new(
         client: Arc<HttpClient>,
@@ -99,16 +99,16 @@ impl Dispatcher {
         }
     }
 
-    /// What runs a lease, for callers that claim by other means than [`Dispatcher::run`].
+    /// The worker of this dispatcher, for callers that claim leases themselves.
     #[must_use]
     pub fn worker(&self) -> Arc<Worker> {
         self.worker.clone()
     }
 
-    /// Lets the bodies that are read from the journal for attempts take so many bytes together.
+    /// Limits the memory for all bodies that attempts read from the journal to this many bytes.
     ///
     /// # Panics
-    /// If it runs already.
+    /// If a worker from [`Dispatcher::worker`] is in use.
     #[must_use]
     pub fn with_body_memory(mut self, bytes: usize) -> Self {
         let worker = Arc::get_mut(&mut self.worker);
@@ -116,8 +116,8 @@ impl Dispatcher {
         self
     }
 
-    /// Runs until `stop.drain` is cancelled, then lets the attempts in flight end, interrupts those
-    /// that take too long, settles everything and returns.
+    /// Claims and starts workers until `stop.drain` is cancelled. Then waits for the attempts in flight,
+    /// interrupts those that take longer than `stop.drain_timeout`, and returns when all workers have ended.
     pub async fn run(self, stop: Stop) {
         let mut back_off = BACK_OFF;
         let longest_work = self.worker.client.timeout() + WORK_MARGIN;
@@ -130,7 +130,7 @@ impl Dispatcher {
                     stop.drain.run_until_cancelled(waiting).await;
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "a claim failed");
+                    tracing::debug!(%error, "claiming due notifications failed; trying again");
                     stop.drain
                         .run_until_cancelled(tokio::time::sleep(back_off))
                         .await;
@@ -153,9 +153,10 @@ impl Dispatcher {
         }
     }
 
-    /// Claims once within the quota, and starts a worker for each lease. Not cut short but at the very end: a
-    /// claim whose reply is thrown away leaves leases without a worker. Says whether the quota was used up for
-    /// a part of what is due.
+    /// Claims once within the quota, and starts a worker for each lease. Returns whether a part of what is due
+    /// got nothing because its share of the quota was used up. The claim is not cancelled as soon as `drain`
+    /// is, because its reply may bring leases that need a worker. During a stop, it is dropped after
+    /// [`LAST_CLAIM`]; its leases then expire.
     async fn claim(
         &self,
         quota: ClaimQuota,
@@ -194,7 +195,7 @@ impl Dispatcher {
     /// grows.
     async fn until_due(&self, is_limited: bool) {
         let wake = self.schedule.wake();
-        // However often something that is due earlier is registered.
+        // This sleep begins only once, so earlier registrations do not extend it.
         let mut poll = pin!(tokio::time::sleep(POLL));
         loop {
             let at_ms = wake.at_ms();
@@ -214,7 +215,7 @@ impl Dispatcher {
         self.tasks.close();
         let in_flight = self.tasks.len();
         if in_flight > 0 {
-            tracing::info!(in_flight, "waiting for the attempts in flight");
+            tracing::info!(in_flight, "stopping: waiting for the attempts in flight");
         }
         if tokio::time::timeout(timeout, self.tasks.wait())
             .await
@@ -224,18 +225,19 @@ impl Dispatcher {
         }
         tracing::warn!(
             in_flight = self.tasks.len(),
-            "stopping: interrupting attempts that did not end within the drain time-out"
+            "stopping: interrupting the attempts that did not end within the drain time-out; they are made \
+             again after the next start, or by another server"
         );
         self.worker.interrupt.cancel();
         if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
             .await
             .is_err()
         {
-            // Their leases expire, and the journal is asked before they are sent again.
+            // Their leases expire. The journal is asked before these notifications are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
-                "stopping although a store does not answer: these attempts are not recorded, and are made \
-                 again once their leases have expired"
+                "stopping although a store does not answer: the outcomes of the attempts in flight are not \
+                 recorded, and these attempts are made again once their leases have expired"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;

@@ -1,4 +1,4 @@
-//! One request over one connection, and its answer.
+//! Sends one request over one connection and reads its answer.
 
 use super::failure::{closed_after_keeping, is_broken_off, not_answered};
 use super::pool::{Pool, ReceiverConnection};
@@ -24,19 +24,19 @@ pub struct Judging<'a> {
     pub accepted: &'a OnceLock<Answer>,
 }
 
-/// How it went.
+/// The result of an exchange.
 pub enum ExchangeResult {
-    /// An answer came, or it is known why none did.
+    /// An answer came, or the exchange failed and the answer says why.
     Answered(Answer),
-    /// A kept connection was closed before a byte of the request was written to it: the receiver
-    /// cannot have read any of it, so the request may be sent over another connection.
+    /// A kept connection was closed before a byte of the request was written. The receiver cannot have
+    /// read the request, so it may be sent over another connection.
     Unsent,
-    /// The lease was over before a byte of the request was written: none will be.
+    /// The lease expired before a byte of the request was written. The request is not sent.
     TooLate,
 }
 
-/// Sends a request, unless it has not begun to by `until`, and reads its answer. Gives the connection
-/// back if it can be used again.
+/// Sends a request and reads its answer. If no byte of the request was written before `until`, the
+/// request is not sent. The connection returns to the pool if it can be used again.
 pub async fn exchange(
     mut connection: ReceiverConnection,
     request: Request<Full<Bytes>>,
@@ -50,8 +50,8 @@ pub async fn exchange(
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
         Err(_) if connection.meter.is_too_late() => return ExchangeResult::TooLate,
-        // If hyper returns the request, it wrote nothing. If it does not, it may still have written no
-        // byte; only the socket knows.
+        // If `hyper` returns the request, it wrote no byte. If `hyper` does not return it, perhaps no byte
+        // was written either: then the counts of the socket decide.
         Err(error) if kept && (error.message().is_some() || connection.meter.nothing_written()) => {
             return ExchangeResult::Unsent;
         }
@@ -101,8 +101,8 @@ pub async fn exchange(
     })
 }
 
-/// Whether the receiver announces that it closes the connection after this answer. That it then does so
-/// does not count against its other connections.
+/// Whether the receiver announces that it closes the connection after this answer. A connection that is
+/// closed after such an announcement says nothing about the other connections of its origin.
 fn says_it_closes(headers: &HeaderMap) -> bool {
     headers.get_all(CONNECTION).iter().any(|value| {
         let mut options = value.as_bytes().split(|byte| *byte == b',');
@@ -110,7 +110,8 @@ fn says_it_closes(headers: &HeaderMap) -> bool {
     })
 }
 
-/// The body and whether it is whole, or what came of it before the error.
+/// Reads the body of an answer. Returns it and whether it is complete; after an error, the part that was
+/// read before the error.
 async fn read(response: Response<Incoming>) -> Result<(Vec<u8>, bool), (Vec<u8>, hyper::Error)> {
     let mut incoming = response.into_body();
     let mut body = Vec::new();
@@ -150,7 +151,7 @@ mod tests {
         (AckRule::standard(), key)
     }
 
-    /// A new connection, its end at the receiver, and what completes when it has ended.
+    /// A new connection, the receiver's end of it, and a task that completes when the connection has ended.
     async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
@@ -211,7 +212,7 @@ mod tests {
             let pool = Pool::default();
             let (first, mut receiver, ended) = connect(&pool).await;
             deliver(&pool, first, &mut receiver, LEFT_OPEN).await;
-            // It has stayed open for long enough, so connections are used again.
+            // The connection has stayed open for the trial time, so connections of this origin are used again.
             let later = Instant::now() + TRIAL;
             let kept = pool.take(ORIGIN, later).expect("kept");
             let answer = LEFT_OPEN.replacen("\r\n", &format!("\r\nConnection: {announced}\r\n"), 1);

@@ -1,4 +1,4 @@
-//! Telling apart why a call brought no answer, by the types of the errors and never by their text.
+//! Determines why a call got no answer, by the types of the errors and never by their text.
 
 use super::address_filter::Blocked;
 use super::resolver::ResolveError;
@@ -7,7 +7,7 @@ use crate::domain::attempt::{Answer, Outcome};
 use std::error::Error;
 use std::io;
 
-/// What a call is recorded as that got no connection.
+/// The recorded answer of a call for which no connection could be opened.
 pub fn not_connected(error: &(dyn Error + 'static)) -> Answer {
     let (outcome, reason) = causes(error)
         .find_map(|cause| recognise(cause, true))
@@ -18,25 +18,25 @@ pub fn not_connected(error: &(dyn Error + 'static)) -> Answer {
     without_answer(outcome, reason)
 }
 
-/// What a call is recorded as whose connection broke, or brought no HTTP.
+/// The recorded answer of a call whose connection broke, or whose answer was not HTTP.
 pub fn not_answered(error: &hyper::Error) -> Answer {
     let (outcome, reason) = causes(error)
         .find_map(|cause| recognise(cause, false))
         .unwrap_or_else(|| {
-            let reason = format!("the answer was no HTTP: {}", deepest(error));
+            let reason = format!("the answer was not HTTP: {}", deepest(error));
             (Outcome::Protocol, reason)
         });
     without_answer(outcome, reason)
 }
 
-/// What a call is recorded as whose kept connection was closed before an answer began.
+/// The recorded answer of a call over a kept connection that was closed before an answer began.
 pub fn closed_after_keeping() -> Answer {
     let reason = "the connection was kept from an earlier call, and the receiver closed it before \
         an answer began; it may have read the request";
     without_answer(Outcome::Protocol, reason.to_string())
 }
 
-/// Whether the connection was closed before a byte of an answer came.
+/// Whether the error means that the connection was closed or broke before the answer was complete.
 pub fn is_broken_off(error: &hyper::Error) -> bool {
     causes(error).any(|cause| {
         let incomplete = cause
@@ -55,7 +55,7 @@ pub fn is_broken_off(error: &hyper::Error) -> bool {
     })
 }
 
-/// An answer that never came.
+/// The recorded answer of a call that got no answer.
 pub fn without_answer(outcome: Outcome, reason: String) -> Answer {
     Answer {
         outcome,
@@ -65,7 +65,7 @@ pub fn without_answer(outcome: Outcome, reason: String) -> Answer {
     }
 }
 
-/// What an address that may not be called is recorded as.
+/// The recorded answer of a call that the address filter blocked.
 pub fn blocked(blocked: &Blocked) -> Answer {
     without_answer(Outcome::Blocked, blocked.to_string())
 }
@@ -77,7 +77,7 @@ fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn
             .downcast_ref::<io::Error>()
             .and_then(io::Error::get_ref);
         match wrapped {
-            // An io::Error hides the error it wraps from `source`.
+            // The `source` of an `io::Error` skips the error that it wraps.
             Some(inner) => Some(inner),
             None => cause.source(),
         }
@@ -104,7 +104,7 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
         if error.is_canceled() {
             return Some((
                 Outcome::Protocol,
-                "the connection was closed at once".to_string(),
+                "the connection was closed before the request was sent".to_string(),
             ));
         }
         if error.is_parse_too_large() {
@@ -115,7 +115,7 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
         if error.is_parse() {
             return Some((
                 Outcome::Protocol,
-                format!("the answer was no HTTP: {error}"),
+                format!("the answer was not HTTP: {error}"),
             ));
         }
     }

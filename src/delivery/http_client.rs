@@ -1,9 +1,9 @@
-//! One HTTP call: signed, sent, and its answer read.
+//! Makes one HTTP call: signs the request, sends it and reads the answer.
 //!
-//! The whole call has one time limit over connecting, headers and body. Redirects are not followed,
-//! proxies of the environment not used, bodies not decompressed. Connections are kept and used
-//! again (`delivery::pool`). Nothing is sent twice: a call over a kept connection moves to a new
-//! one only if no byte of it was written.
+//! One time limit applies to the whole call: connecting, headers and body. The client does not follow
+//! redirects, does not use proxies from the environment and does not decompress bodies. Connections are
+//! kept for later calls (`delivery::pool`). No request is sent twice: a call moves from a kept connection
+//! to a new one only if no byte of the request was written.
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::connector::ReceiverConnector;
@@ -30,22 +30,22 @@ const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature
 const RINGBACK_TOPIC: HeaderName = HeaderName::from_static("ringback-topic");
 const RINGBACK_ATTEMPT: HeaderName = HeaderName::from_static("ringback-attempt");
 
-/// What the HTTP client goes by.
+/// The settings of the HTTP client.
 #[derive(Debug, Clone)]
 pub struct HttpClientSettings {
     /// Which addresses may be called.
     pub filter: AddressFilter,
-    /// Signs what is sent.
+    /// The secret that signs the requests.
     pub secret: SigningSecret,
-    /// The limit of one attempt.
+    /// The time limit of one attempt.
     pub timeout: Duration,
     /// The `User-Agent` of calls to receivers.
     pub user_agent: String,
 }
 
-/// Makes HTTP calls.
+/// Makes HTTP calls to receivers.
 pub struct HttpClient {
-    /// By scheme, because a resolver does not learn which scheme it resolves for.
+    /// Each scheme has its own connector, because a resolver is not told for which scheme it resolves.
     https: ReceiverConnector,
     http: ReceiverConnector,
     pool: Pool,
@@ -56,7 +56,7 @@ pub struct HttpClient {
 }
 
 impl HttpClient {
-    /// Makes calls to what the address filter lets pass.
+    /// Creates a client that calls only the addresses that the filter allows.
     #[must_use]
     pub fn new(settings: HttpClientSettings) -> Self {
         let filter = Arc::new(settings.filter);
@@ -74,14 +74,15 @@ impl HttpClient {
         }
     }
 
-    /// The limit of one attempt.
+    /// The time limit of one attempt.
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// Delivers a notification once, with this body. `number` is the attempt's, `now_ms` the time
-    /// that is signed. `None` if it was not begun before `until`, when its lease ends: nothing was sent.
+    /// Makes one delivery attempt with this body. `number` is the number of the attempt, and `now_ms` the
+    /// time that is signed. `until` is when the lease expires. Returns `None` if no byte was written before
+    /// `until`: then nothing was sent.
     pub async fn deliver(
         &self,
         notification: &Notification,
@@ -122,7 +123,7 @@ impl HttpClient {
             "https" => (Scheme::Https, &self.https),
             _ => (Scheme::Http, &self.http),
         };
-        // The resolver never sees an address literal.
+        // An address in the URL is not resolved, so the filter of the resolver does not see it.
         if let Some(address) = literal(&url)
             && let Err(error) = self.filter.check(address, scheme)
         {
@@ -132,7 +133,10 @@ impl HttpClient {
         let request = || {
             let request = self.request(&url, notification, body, number, now_ms);
             request.map_err(|error| {
-                without_answer(Outcome::Blocked, format!("it cannot be sent: {error}"))
+                without_answer(
+                    Outcome::Blocked,
+                    format!("the request cannot be built: {error}"),
+                )
             })
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
@@ -143,7 +147,7 @@ impl HttpClient {
             };
             Ok(exchange(connection, request()?, &judging, origin, &self.pool, until).await)
         };
-        // At most two rounds: over a new connection, it is sent or too late.
+        // At most two rounds: the second uses a new connection, and `Unsent` is returned only for a kept one.
         let mut kept = self.pool.take(origin, Instant::now());
         loop {
             let connection = match kept.take() {
@@ -216,8 +220,8 @@ impl HttpClient {
     }
 }
 
-/// The address in a URL that names one instead of a host; odd notations were normalised when the
-/// URL was parsed.
+/// The IP address in a URL, if the URL has an address in the place of a host name. The URL parser has
+/// already normalised unusual notations of addresses.
 fn literal(url: &Url) -> Option<IpAddr> {
     match url.host()? {
         url::Host::Domain(_) => None,

@@ -1,21 +1,21 @@
-//! Which notifications this process has a worker for, so that it never has two for one.
+//! Knows for which notifications this process has a worker, so that no notification has two workers here.
 //!
-//! A lease can run out while its worker waits for a store, and the same process may claim the
-//! notification again. The worker that made the call holds its outcome, so it must be the one to
-//! settle: the newer lease waits here for it, and no second worker begins beside the first.
+//! A lease can expire while its worker waits for a store, and the same process may then claim the
+//! notification again. Only the first worker knows the outcome of its call, so the first worker must settle
+//! the notification. So no second worker begins; the newer lease waits here until the first worker takes it.
 
 use crate::domain::key::Key;
 use crate::schedule::Lease;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The notifications in flight, each with the newest lease that waits for its worker.
+/// The notifications that have a worker in this process, each with the newest lease that waits for it.
 #[derive(Debug, Default)]
 pub struct InFlight {
     waiting: Mutex<HashMap<Key, Option<Lease>>>,
 }
 
-/// One notification in flight.
+/// A notification that has a worker in this process. Dropping the entry ends the worker.
 #[derive(Debug)]
 pub struct InFlightEntry<'a> {
     among: &'a InFlight,
@@ -24,8 +24,8 @@ pub struct InFlightEntry<'a> {
 }
 
 impl InFlight {
-    /// Begins a worker with a lease. If one is in flight, the lease waits for it, and there is
-    /// nothing to begin.
+    /// Registers a worker for the notification of this lease. Returns `None` if the notification already
+    /// has a worker: then the lease waits for that worker, and the caller has nothing to do.
     pub fn enter(&self, lease: Lease) -> Option<(InFlightEntry<'_>, Lease)> {
         let key = lease.entry.notification.key.clone();
         let mut waiting = self.waiting();
@@ -42,20 +42,20 @@ impl InFlight {
         Some((entered, lease))
     }
 
-    /// Takes the newer lease that waits for this notification's worker, if there is one.
+    /// Takes the newer lease that waits for the worker of this notification, if there is one.
     pub fn newer(&self, key: &Key) -> Option<Lease> {
         self.waiting().get_mut(key).and_then(Option::take)
     }
 
-    /// A panic elsewhere leaves the map whole: every change to it is one call.
+    /// Locks the map. It is valid after a panic under the lock too, because every change is one call.
     fn waiting(&self) -> MutexGuard<'_, HashMap<Key, Option<Lease>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl InFlightEntry<'_> {
-    /// Ends the worker, unless a newer lease was waiting for it and has not been taken: then the
-    /// notification was settled and claimed again, and that lease is to be worked on.
+    /// Ends the worker, unless a newer lease still waits for it. Then the notification was settled and
+    /// claimed again, and the worker has to work on the returned lease.
     pub fn leave(&mut self) -> Option<Lease> {
         let mut waiting = self.among.waiting();
         let newer = waiting.get_mut(&self.key).and_then(Option::take);
@@ -68,7 +68,7 @@ impl InFlightEntry<'_> {
 }
 
 impl Drop for InFlightEntry<'_> {
-    /// After a panic too, or the notification could never be worked on again.
+    /// Runs after a panic too. Otherwise no worker could ever begin for this notification again.
     fn drop(&mut self) {
         if !self.left {
             self.among.waiting().remove(&self.key);
@@ -113,7 +113,7 @@ mod tests {
     fn a_newer_lease_waits_for_the_worker_in_flight() {
         let key = Key::new("t", "1").expect("a key");
         let in_flight = InFlight::default();
-        let (mut first, _) = in_flight.enter(lease(10)).expect("no worker has it");
+        let (mut first, _) = in_flight.enter(lease(10)).expect("there is no worker");
         assert!(in_flight.newer(&key).is_none());
         assert!(in_flight.enter(lease(20)).is_none());
         assert!(in_flight.enter(lease(30)).is_none());
@@ -131,9 +131,9 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_lease_that_nobody_took_is_worked_on_before_leaving() {
+    fn a_newer_lease_that_was_not_taken_is_worked_on_before_leaving() {
         let in_flight = InFlight::default();
-        let (mut first, _) = in_flight.enter(lease(10)).expect("no worker has it");
+        let (mut first, _) = in_flight.enter(lease(10)).expect("there is no worker");
         assert!(in_flight.enter(lease(20)).is_none());
         assert_eq!(first.leave().map(|lease| lease.expires_ms()), Some(20));
         assert!(

@@ -1,9 +1,11 @@
-//! Making attempts.
+//! Makes the delivery attempts.
 //!
-//! [`dispatcher`] claims what is due and keeps the number of attempts in flight bounded; [`worker`]
-//! takes one lease from claim to the call, the record of it and the settlement; [`http_client`] makes one HTTP
-//! call, over a connection that `connector` opens or `pool` has kept; [`address_filter`] says which addresses
-//! may be called. What an answer means is not decided here but in `domain::decision`.
+//! * [`dispatcher`] claims due notifications and bounds the number of attempts in flight.
+//! * [`worker`] works on one lease: it makes the call, records the outcome and settles the lease.
+//! * [`http_client`] makes one HTTP call, over a connection that `connector` opens or that `pool` has kept.
+//! * [`address_filter`] says which addresses may be called.
+//!
+//! `domain::ack` decides what an answer means, and `domain::decision` what follows from it.
 
 pub mod address_filter;
 mod bodies;

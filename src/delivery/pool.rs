@@ -1,8 +1,9 @@
-//! Idle connections, kept for the next call to the same origin.
+//! Keeps idle connections for the next call to the same origin.
 //!
-//! `delivery::reuse` has the rules for which of them may be used; this file holds them, and reports to the
-//! rules when one is seen open or closed. Everything is bounded: the connections of an origin, those of all
-//! together, the origins that something is remembered of, and the time that a connection is kept.
+//! The rules in `delivery::reuse` say which connections may be used. This file holds the connections and
+//! tells the rules whenever it finds one open or closed. Everything is bounded: the connections of one
+//! origin, the connections of all origins, the number of remembered origins, and the time that a connection
+//! is kept.
 
 use super::reuse::{IDLE, Reuse};
 use super::socket::Meter;
@@ -13,28 +14,28 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// Idle connections kept for one origin.
+/// Maximum number of idle connections of one origin.
 const MOST_IDLE_PER_ORIGIN: usize = 64;
-/// Idle connections kept in all.
+/// Maximum number of idle connections of all origins.
 const MOST_IDLE: usize = 4_096;
-/// Origins that something is remembered of.
+/// Maximum number of remembered origins.
 const MOST_ORIGINS: usize = 16_384;
 /// How often idle connections that are too old are closed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An open connection to a receiver. Dropping it closes it.
 pub struct ReceiverConnection {
-    /// Where requests are handed in.
+    /// Sends requests over this connection.
     pub sender: SendRequest<Full<Bytes>>,
-    /// What passes over its socket.
+    /// Counts the bytes that pass over its socket.
     pub meter: Arc<Meter>,
-    /// Whether it was used before.
+    /// Whether an earlier call used this connection.
     pub kept: bool,
-    /// Its number among all.
+    /// The number of this connection in its pool.
     pub id: u64,
 }
 
-/// The idle connections. Clones share them.
+/// The idle connections. Clones share the same connections.
 #[derive(Clone, Default)]
 pub struct Pool(Arc<Mutex<PoolState>>);
 
@@ -55,7 +56,7 @@ struct PoolState {
 
 struct OriginConnections {
     reuse: Reuse,
-    /// The one that was used last is at the back.
+    /// The connection that was used last is at the back.
     idle: VecDeque<IdleConnection>,
 }
 
@@ -65,7 +66,7 @@ struct IdleConnection {
 }
 
 impl Pool {
-    /// A connection to use again, if there is one that may be.
+    /// Takes a kept connection of this origin out of the pool, if the rules allow its use.
     pub fn take(&self, origin: &str, now: Instant) -> Option<ReceiverConnection> {
         let mut guard = self.lock();
         let shared = &mut *guard;
@@ -76,7 +77,7 @@ impl Pool {
         taken
     }
 
-    /// Keeps a connection whose answer was read to its end.
+    /// Puts a connection into the pool, after its answer was read completely.
     pub fn put(&self, origin: &str, mut connection: ReceiverConnection, now: Instant) {
         let mut guard = self.lock();
         let shared = &mut *guard;
@@ -104,7 +105,9 @@ impl Pool {
         }
     }
 
-    /// A kept connection was closed under a call, unanswered: the origin gets new ones for a while.
+    /// Notes that a kept connection was closed during a call, before an answer came. The idle connections
+    /// of the origin are closed. Its calls get only new connections for
+    /// [`REMEMBERED`](super::reuse::REMEMBERED).
     pub fn failed(&self, origin: &str, now: Instant) {
         let mut guard = self.lock();
         let shared = &mut *guard;
@@ -115,7 +118,7 @@ impl Pool {
         }
     }
 
-    /// Numbers a connection that is being opened, and returns the watcher that reports its end.
+    /// Gives a new connection its number, and returns the watcher that reports its end.
     pub fn watcher(&self, origin: &str) -> ConnectionWatcher {
         let mut shared = self.lock();
         shared.opened += 1;
@@ -132,12 +135,12 @@ impl Pool {
 }
 
 impl ConnectionWatcher {
-    /// The connection's number.
+    /// The number of the connection.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The connection has ended. If it was idle, the receiver closed it.
+    /// Reports that the connection has ended. If it was idle in the pool, the receiver closed it.
     pub fn ended(self) {
         let Some(pool) = self.pool.upgrade() else {
             return;
@@ -166,7 +169,7 @@ impl OriginConnections {
         }
     }
 
-    /// The connection that was used last, if it may be used.
+    /// Takes the connection that was used last, if it may be used.
     fn take(&mut self, now: Instant) -> Option<ReceiverConnection> {
         self.look(now);
         for place in (0..self.idle.len()).rev() {
@@ -175,17 +178,19 @@ impl OriginConnections {
                 self.reuse.seen_closed(idle.since, now);
                 self.idle.remove(place);
             } else if !self.reuse.allows(idle.since, now) {
-                // Those before it are older.
+                // The connections before this one are older, so they may not be used either.
                 return None;
             } else if idle.connection.sender.is_ready() {
                 return self.idle.remove(place).map(|idle| idle.connection);
             }
-            // Else it was answered early and is still sending its request.
+            // Otherwise the receiver answered before it had the whole request, and the connection is still
+            // sending the rest.
         }
         None
     }
 
-    /// Learns from the connection that has been idle the longest.
+    /// Tells the rules whether the connection that has been idle longest is open. Drops it if it is closed,
+    /// and goes on with the next.
     fn look(&mut self, now: Instant) {
         while let Some(oldest) = self.idle.front() {
             if !oldest.connection.sender.is_closed() {
@@ -197,7 +202,7 @@ impl OriginConnections {
         }
     }
 
-    /// Drops the connections that are too old.
+    /// Drops the connections that have been idle too long.
     fn drop_expired(&mut self, now: Instant) {
         self.look(now);
         let reuse = &self.reuse;
@@ -206,7 +211,7 @@ impl OriginConnections {
 }
 
 impl PoolState {
-    /// What is known of an origin; `None` if there are too many to remember one more.
+    /// The entry of an origin. Creates it if there is none; `None` if there are too many origins already.
     fn known(&mut self, origin: &str, now: Instant) -> Option<&mut OriginConnections> {
         if !self.origins.contains_key(origin) {
             if self.origins.len() >= MOST_ORIGINS {
@@ -230,7 +235,7 @@ impl PoolState {
     }
 }
 
-/// Closes connections that are idle for too long, as long as there are any.
+/// Closes connections that have been idle too long. Ends when no idle connection is left.
 async fn sweep(pool: Weak<Mutex<PoolState>>) {
     loop {
         tokio::time::sleep(SWEEP_INTERVAL.min(IDLE)).await;
@@ -246,7 +251,8 @@ async fn sweep(pool: Weak<Mutex<PoolState>>) {
     }
 }
 
-/// A panic while it was held leaves nothing half done that matters: connections are only kept.
+/// Locks the pool. After a panic under the lock the pool is still used: at worst, a connection is lost or
+/// a count is wrong until the next sweep.
 fn lock(pool: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
     pool.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -262,7 +268,7 @@ mod tests {
 
     const ORIGIN: &str = "https://shop.example";
 
-    /// A connection that waits for a request, and the receiver's end of it.
+    /// A new connection that waits for a request, and the receiver's end of it.
     async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
@@ -287,7 +293,7 @@ mod tests {
         (connection, receiver)
     }
 
-    /// A pool that knows the origin to keep its connections open, and the present instant.
+    /// A pool whose origin has passed the trial, and the instant at which it passed.
     async fn trusting() -> (Pool, Instant) {
         let pool = Pool::default();
         let now = Instant::now();
@@ -351,7 +357,7 @@ mod tests {
         while pool.lock().idle > 0 {
             tokio::task::yield_now().await;
         }
-        // The trial has begun again.
+        // The connection closed within the trial time, so the trial has begun again.
         let (connection, _receiver) = connect(&pool).await;
         pool.put(ORIGIN, connection, now);
         assert!(pool.take(ORIGIN, now).is_none());

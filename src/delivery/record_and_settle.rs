@@ -1,11 +1,12 @@
-//! After the call: its outcome into the journal, its lease settled, however long that takes.
+//! After the call, writes the outcome to the journal and settles the lease, however long that takes.
 //!
-//! A journal that is away is waited for. One that is there and refuses this outcome (a constraint is
-//! violated, a row or a page of it is damaged) would refuse it again, and the notification would stay
-//! pending in it: reconciling would put it back, and it would be sent again and again. So it is set
-//! aside in the journal and leaves the schedule; it is not sent until it is released by hand. If
-//! the journal refuses even to set it aside, the lease is kept for as long as this process lives. Once it
-//! has died, the attempt is made once more.
+//! If the journal is unavailable, the worker waits for it. If the journal is available and refuses the
+//! outcome (a constraint is violated, a row or a page is damaged), it would refuse it again. The
+//! notification would stay pending in the journal, reconciling would schedule it again, and it would be
+//! sent again and again. So the notification is set aside in the journal and removed from the schedule. It
+//! is not sent until it is released by hand. If the journal also refuses to set the notification aside,
+//! the lease is renewed as long as this process lives. After the process has ended, the attempt is made
+//! once more.
 
 use super::worker::Worker;
 use crate::domain::attempt::{Attempt, Outcome};
@@ -21,21 +22,21 @@ use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 
-/// How long before its end a lease is renewed whose outcome is not recorded yet. Less than what a
-/// lease lasts beyond the longest attempt, so that it is never renewed while all is well.
+/// How long before its expiry a lease is renewed if the outcome is not recorded yet. A lease lasts longer
+/// than the longest attempt by more than this, so no lease is renewed while the stores work.
 const RENEW_BEFORE_MS: i64 = 2_000;
-/// Longest reason for being set aside that is kept, in characters.
+/// Maximum number of characters of the stored reason why a notification is set aside.
 const LONGEST_REASON: usize = 500;
 
 impl Worker {
-    /// Gives a lease back unused.
+    /// Releases a lease under which no attempt was made.
     pub(super) async fn release(&self, lease: Lease) {
         self.settle(lease, Settlement::Release).await;
     }
 
-    /// Writes an outcome to the journal, however long that takes: the outcome of a call that was
-    /// made must not be forgotten while we live. The lease is renewed meanwhile, so that the
-    /// attempt is not made again. Says how to settle; `None` if we are to end first.
+    /// Writes an outcome to the journal, however long that takes: the outcome of a call must not be lost
+    /// while this process lives. Renews the lease meanwhile, so that the attempt is not made again. Returns
+    /// how to settle the lease, or `None` if the process ends before the outcome is written.
     pub(super) async fn record(
         &self,
         lease: &mut Lease,
@@ -64,8 +65,8 @@ impl Worker {
         self.hold(lease, keeping).await
     }
 
-    /// Writes what is leased into the journal, which does not know it. `false` if the journal refuses it,
-    /// or its body is lost; `None` if we are to end first.
+    /// Registers a leased notification in the journal again, because the journal does not know it. Returns
+    /// `false` if the journal refuses it or the body is lost, and `None` if the process ends first.
     pub(super) async fn write_down_again(
         &self,
         recorder: &Recorder,
@@ -83,7 +84,11 @@ impl Worker {
     async fn register_again(&self, recorder: &Recorder, registering: Registering) -> Option<bool> {
         let key = registering.notification.key.clone();
         if registering.notification.body.here().is_none() {
-            tracing::error!(notification = %key, "the journal has lost a notification and its body");
+            tracing::error!(
+                notification = %key,
+                "the journal has lost a notification and its body, and the schedule has no copy of the body: the \
+                 notification cannot be sent; register it again"
+            );
             return Some(false);
         }
         let mut backoff = Backoff::new(&self.health, Store::Journal);
@@ -95,29 +100,33 @@ impl Worker {
                 Ok(_) => {
                     tracing::error!(
                         notification = %key,
-                        "the journal had forgotten a notification that the schedule holds; it is written \
-                         down again"
+                        "the journal had lost a notification that the schedule holds; the notification was \
+                         registered in the journal again and will be sent"
                     );
                     return Some(true);
                 }
-                // To try again would not help.
+                // The journal would refuse a second try too.
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     tracing::error!(
                         notification = %key,
                         %error,
-                        "the journal has lost a notification and refuses to register it again"
+                        "the journal has lost a notification and refuses to register it again; repair the journal"
                     );
                     return Some(false);
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %key, %error, "a notification cannot be registered again now; trying again");
+                    tracing::debug!(
+                        notification = %key,
+                        %error,
+                        "a lost notification cannot be registered in the journal again now; trying again"
+                    );
                 }
             }
             self.abandon.run_until_cancelled(backoff.wait()).await?;
         }
     }
 
-    /// Renews a lease for as long as something takes that is written into the journal under it.
+    /// Does a piece of work, and renews the lease until the work is done.
     pub(super) async fn hold<T>(&self, lease: &mut Lease, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         let mut renew_at_ms = lease.expires_ms() - RENEW_BEFORE_MS;
@@ -133,9 +142,9 @@ impl Worker {
                     lease.renewed(expiry);
                     renew_at_ms = expiry.at_ms - RENEW_BEFORE_MS;
                 }
-                // Another worker has it; the journal decides which outcome counts.
+                // Another worker has the notification. The journal decides which outcome counts.
                 Ok(None) => return work.await,
-                // Out of reach, so it cannot be claimed either.
+                // The schedule is out of reach, so no other server can claim the notification either.
                 Err(_) => tokio::select! {
                     biased;
                     done = &mut work => return done,
@@ -159,8 +168,8 @@ impl Worker {
                 Ok(Recorded::Stale(snapshot)) => {
                     return Some(Settlement::to_journal(&snapshot, self.clock.now_ms()));
                 }
-                // A journal that was set back has forgotten it. Written down again, it comes back with
-                // this attempt.
+                // A journal that was restored from an older copy does not know the notification. It is
+                // registered again, and the next round of the loop records this attempt.
                 Ok(Recorded::Missing) => {
                     let registering = Registering {
                         notification: notification.clone(),
@@ -177,15 +186,19 @@ impl Worker {
                     return Some(Settlement::forget(recording.before, self.clock.now_ms()));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %recording.key, %error, "the outcome cannot be recorded now; trying again");
+                    tracing::debug!(
+                        notification = %recording.key,
+                        %error,
+                        "the outcome of an attempt cannot be recorded now; trying again"
+                    );
                     self.abandon.run_until_cancelled(backoff.wait()).await?;
                 }
             }
         }
     }
 
-    /// Sets a notification aside whose outcome cannot be recorded, or that cannot be asked about, however
-    /// long that takes. `None` if we are to end first.
+    /// Sets a notification aside that cannot be read or whose outcome cannot be recorded, however long that
+    /// takes. Returns `None` if the process ends first.
     pub(super) async fn set_aside(
         &self,
         recorder: &Recorder,
@@ -206,8 +219,8 @@ impl Worker {
                     tracing::error!(
                         notification = %key,
                         reason,
-                        "the journal refuses a notification; it is set aside and not sent again until it \
-                         is released by hand"
+                        "a notification is set aside, because the journal cannot read it or record its outcome; \
+                         it is not sent until it is released by hand"
                     );
                     return Some(());
                 }
@@ -218,8 +231,8 @@ impl Worker {
                         notification = %key,
                         reason,
                         %error,
-                        "the journal refuses a notification, and to set it aside; it is kept back for as \
-                         long as this server runs"
+                        "the journal cannot read a notification or record its outcome, and refuses to set it \
+                         aside; the notification is not sent while this server runs; repair the journal"
                     );
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
@@ -230,13 +243,17 @@ impl Worker {
         }
     }
 
-    /// Sets a leased notification aside that cannot be sent, and has the schedule forget it.
+    /// Sets a leased notification aside that cannot be sent, and removes it from the schedule.
     pub(super) async fn set_aside_unsent(&self, mut lease: Lease, why: String) {
         let key = lease.entry.notification.key.clone();
         let Some(recorder) = &self.recorder else {
-            // Not settled: to drop it would lose it, and to release it would bring it back at once. It
-            // comes back when the lease expires.
-            tracing::error!(notification = %key, reason = why, "a notification cannot be sent");
+            // The lease is not settled. Removing the entry would lose the notification, and a release would
+            // make it due at once. It is due again when the lease has expired.
+            tracing::error!(
+                notification = %key,
+                reason = why,
+                "a notification cannot be sent; trying again when its lease has expired"
+            );
             return;
         };
         let setting = self.set_aside(recorder, &key, why);
@@ -246,11 +263,12 @@ impl Worker {
         }
     }
 
-    /// Settles a lease, trying again while that may help: repeating is safe, since the expiry identifies the lease.
+    /// Settles a lease. Tries again while the schedule is unavailable; repeating is safe, because the expiry
+    /// identifies the lease.
     ///
-    /// A lease that is lost may have been claimed again by this very process: then that one is settled
-    /// instead. An outcome that the journal holds is applied whichever worker has the lease, and also if
-    /// there is none: Redis may have been set back to before it was given.
+    /// If the lease was lost and this process has claimed the notification again, the newer lease is settled
+    /// instead. If no worker has a lease, this function leases the notification and applies the outcome in the
+    /// journal. This happens if Redis was restored from a copy that is older than the lost lease.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
@@ -266,36 +284,45 @@ impl Worker {
                     None => return,
                 },
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
-                    tracing::debug!(notification = %key, %error, "the lease cannot be settled now; trying again");
+                    tracing::debug!(
+                        notification = %key,
+                        %error,
+                        "the lease of a notification cannot be settled now; trying again"
+                    );
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() {
                         return;
                     }
                 }
                 Err(error) => {
-                    tracing::error!(notification = %key, %error, "a lease cannot be settled");
+                    tracing::error!(
+                        notification = %key,
+                        %error,
+                        "the lease of a notification cannot be settled; it expires, and then the notification is \
+                         claimed again"
+                    );
                     return;
                 }
             }
         }
     }
 
-    /// What is to be settled instead of a lease that was lost, and how: this process's own newer lease on the
-    /// same notification, if it has one.
+    /// What to settle instead of a lost lease, and how: the newer lease that this process has on the same
+    /// notification. If there is none, applies the outcome in the journal and returns `None`.
     async fn after_lost_lease(
         &self,
         lost: &Lease,
         settlement: Settlement,
     ) -> Option<(Lease, Settlement)> {
         let key = &lost.entry.notification.key;
-        // Normal after a reply was lost on its way; the call had been executed.
-        tracing::debug!(notification = %key, "the lease was lost");
+        // This is normal if the reply to an earlier try was lost: that call had settled the lease.
+        tracing::debug!(notification = %key, "the lease of a notification had ended before it was settled");
         let Some(newest) = self.in_flight.newer(key) else {
             if is_outcome(&settlement)
                 && let Some(recorder) = &self.recorder
             {
                 let request = LeaseRequest::for_repair(lost.entry.notification.key_in_lane());
-                // If another worker has it, the journal is asked when that lease expires.
+                // If another worker has a lease, that worker settles it to the state in the journal.
                 if let Ok(LeasedOne::Leased(newest)) = self.schedule.lease_one(&request).await {
                     self.bring_to_the_journal(recorder, *newest).await;
                 }
@@ -304,23 +331,22 @@ impl Worker {
         };
         let (here, there) = (lost.entry.progress, newest.entry.progress);
         let instead = if here.series != there.series {
-            // It was replayed meanwhile: that series is not ours.
+            // The notification was replayed meanwhile, so our outcome does not belong to the new series.
             Settlement::Release
         } else if !matches!(settlement, Settlement::End { .. })
             && (here.attempts != there.attempts || newest.entry.raise_fence)
         {
-            // Another worker has made more attempts or fewer, or may change it yet under a lease that has
-            // expired: the journal knows.
+            // Another worker has changed the number of attempts, or may still write a change under an expired
+            // lease. So the journal is asked.
             Settlement::Recheck
         } else {
             settlement
         };
-        let result = lost.result;
-        Some((Lease { result, ..newest }, instead))
+        Some((newest.with_result(lost.result), instead))
     }
 
-    /// Ends the lease that took the place of a lost one by what the journal has by now. A failure leaves
-    /// it to expire; the journal is asked then.
+    /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease
+    /// expires, and the journal is asked after the next claim.
     async fn bring_to_the_journal(&self, recorder: &Recorder, lease: Lease) {
         let key = lease.entry.notification.key.clone();
         let of_expired = lease.entry.raise_fence || lease.entry.interrupted_ms.is_some();
@@ -331,7 +357,11 @@ impl Worker {
             Ok(_) | Err(_) => Settlement::Recheck,
         };
         if let Err(error) = self.schedule.settle(lease, settlement).await {
-            tracing::debug!(notification = %key, %error, "a lease is left to expire");
+            tracing::debug!(
+                notification = %key,
+                %error,
+                "the lease that replaced a lost lease cannot be settled; it expires, and then the journal is asked"
+            );
         }
     }
 
@@ -346,7 +376,7 @@ impl Worker {
     }
 }
 
-/// Whether a settlement applies what the journal holds.
+/// Whether a settlement applies an outcome that the journal holds.
 fn is_outcome(settlement: &Settlement) -> bool {
     match settlement {
         Settlement::Again(_) | Settlement::End { .. } => true,
@@ -354,7 +384,8 @@ fn is_outcome(settlement: &Settlement) -> bool {
     }
 }
 
-/// Why a notification is set aside. Says how its attempt ended, since nothing else will.
+/// The reason why a notification is set aside after an attempt. Contains the outcome of the attempt,
+/// because the outcome is stored nowhere else.
 fn unrecorded(attempt: &Attempt, error: &JournalError) -> String {
     let Attempt { number, answer, .. } = attempt;
     let status = match answer.status {
@@ -365,5 +396,7 @@ fn unrecorded(attempt: &Attempt, error: &JournalError) -> String {
     let (JournalError::Unavailable(cause)
     | JournalError::Corrupt(cause)
     | JournalError::Refused(cause)) = error;
-    format!("attempt {number} ended as {outcome}{status}, and that cannot be recorded: {cause}")
+    format!(
+        "attempt {number} ended as {outcome}{status}, but the journal cannot record it: {cause}"
+    )
 }

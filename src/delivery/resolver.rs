@@ -1,8 +1,8 @@
-//! Resolving host names for the HTTP client, with the address filter in between.
+//! Resolves host names for the HTTP client, and checks every address with the address filter.
 //!
-//! The client dials exactly the addresses that come out of here, so what was checked is what is
-//! called. One address that may not be called blocks the whole name: a name with a public and an
-//! internal address is an attempt to get in.
+//! The client connects only to the addresses that this resolver returns, so it calls only checked
+//! addresses. One address that may not be called blocks the whole name, because a name with a public and an
+//! internal address is probably an attempt to reach the internal network.
 
 use super::address_filter::{AddressFilter, Blocked, Scheme};
 use hyper_util::client::legacy::connect::dns::Name;
@@ -15,25 +15,25 @@ use std::task::{Context, Poll};
 use thiserror::Error;
 use tower_service::Service;
 
-/// The resolver of the client for one scheme.
+/// The resolver of the HTTP client for one scheme.
 #[derive(Clone)]
 pub struct FilteringResolver {
     /// Says which addresses may be called.
     pub filter: Arc<AddressFilter>,
-    /// How they are called.
+    /// The scheme of the calls.
     pub scheme: Scheme,
 }
 
-/// Why a host name gives no address to dial.
+/// Why a host name gives no address to connect to.
 #[derive(Debug, Error)]
 pub enum ResolveError {
-    /// The name does not resolve.
-    #[error("the host name has no address: {0}")]
+    /// The look-up of the name failed.
+    #[error("the host name cannot be resolved: {0}")]
     Unknown(#[source] io::Error),
-    /// It resolves to nothing.
+    /// The look-up succeeded and returned no address.
     #[error("the host name has no address")]
     Empty,
-    /// One of its addresses may not be called.
+    /// One of the addresses of the name may not be called.
     #[error(transparent)]
     Blocked(#[from] Blocked),
 }
@@ -50,7 +50,7 @@ impl Service<Name> for FilteringResolver {
     fn call(&mut self, name: Name) -> Self::Future {
         let (filter, scheme) = (self.filter.clone(), self.scheme);
         Box::pin(async move {
-            // The port is the caller's matter.
+            // The port is 0 because the connector sets the real one.
             let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0))
                 .await
                 .map_err(ResolveError::Unknown)?

@@ -1,51 +1,53 @@
-//! When a kept connection may be used again: the rules, for one origin.
+//! The rules for one origin that say when a kept connection may be used again.
 //!
-//! A request that is written into a connection which the receiver is just closing is lost, and
-//! it is not known whether it was read, so the attempt has failed. Some servers close shortly after
-//! they have answered without saying so (`Connection: close`). These rules find out how a
-//! server treats idle connections before calls depend on it:
+//! If a request is written while the receiver closes the connection, it is not known whether the receiver
+//! read the request, so the attempt has failed. Some servers close a connection shortly after an answer
+//! without announcing it (`Connection: close`). So these rules observe how a server treats idle
+//! connections before they allow calls over them:
 //!
-//! * A connection is used again only after one of the origin was seen to stay open for [`TRIAL`]
-//!   after an answer. Until then calls get new connections, which costs no attempt.
-//! * When an idle connection is seen to close, others are used only within half its age; if it was
-//!   younger than [`TRIAL`], the trial begins again.
-//! * When a kept connection closes under a call all the same, the origin gets new connections for
-//!   [`REMEMBERED`].
+//! * A connection is used again only after one connection of the origin was still open [`TRIAL`] after an
+//!   answer. Until then calls get new connections, so this trial makes no attempt fail.
+//! * When the receiver closes an idle connection, the other connections are used only within half the time
+//!   that this one was idle. If it was idle for less than [`TRIAL`], the trial begins again.
+//! * When the receiver nevertheless closes a kept connection during a call, the origin gets only new
+//!   connections for [`REMEMBERED`].
 //!
-//! What that saves and costs was measured: `docs/performance.md`, "Kept connections".
+//! `docs/performance.md`, "Kept connections", has measurements of what these rules save and cost.
 
 use std::time::{Duration, Instant};
 
-/// How long a connection must stay open after an answer, before one of its origin is used again.
-/// Servers that close right after answering do so within a few milliseconds.
+/// How long a connection must stay open after an answer before connections of its origin are used again.
+/// Servers that close after an answer do so within a few milliseconds.
 pub const TRIAL: Duration = Duration::from_millis(50);
-/// How long an idle connection is kept. Shorter than what common servers grant (Node's default is
-/// 5 s), so that a call is hardly ever sent into a connection that is just being closed.
+/// How long an idle connection is kept. Shorter than common servers keep it (Node's default is 5 s), so
+/// that a call rarely uses a connection that the receiver is about to close.
 pub const IDLE: Duration = Duration::from_secs(4);
-/// How long it is remembered what an origin did.
+/// How long the behaviour of an origin is remembered.
 pub const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
-/// What is known of an origin.
+/// What is known about the behaviour of an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reuse {
     trial: Trial,
-    /// Longest time that a connection may have been idle when it is used again.
+    /// Maximum time that a connection may have been idle when it is used again.
     within: Duration,
-    /// When something was last learned.
+    /// When the behaviour of the origin was last observed.
     learned: Instant,
 }
 
+/// Whether connections of an origin were seen to stay open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trial {
-    /// A connection has to stay open, from this instant or a later one.
+    /// No connection has stayed open for [`TRIAL`] yet. Only time after this instant counts.
     Since(Instant),
+    /// A connection has stayed open for [`TRIAL`].
     Passed,
-    /// A call failed.
+    /// A kept connection was closed during a call.
     Failed,
 }
 
 impl Reuse {
-    /// Nothing is known.
+    /// An origin of which nothing is known.
     pub fn unknown(now: Instant) -> Self {
         Self {
             trial: Trial::Since(now),
@@ -54,7 +56,7 @@ impl Reuse {
         }
     }
 
-    /// A connection is open that has been idle since `since`.
+    /// Notes that a connection is open that has been idle since `since`.
     pub fn seen_open(&mut self, since: Instant, now: Instant) {
         if let Trial::Since(began) = self.trial
             && now.saturating_duration_since(began.max(since)) >= TRIAL
@@ -64,7 +66,7 @@ impl Reuse {
         }
     }
 
-    /// The receiver closed a connection that had been idle since `since`.
+    /// Notes that the receiver closed a connection that had been idle since `since`.
     pub fn seen_closed(&mut self, since: Instant, now: Instant) {
         let age = now.saturating_duration_since(since);
         if self.trial == Trial::Failed {
@@ -78,7 +80,7 @@ impl Reuse {
         self.learned = now;
     }
 
-    /// The receiver closed a kept connection under a call, unanswered.
+    /// Notes that the receiver closed a kept connection during a call, before an answer.
     pub fn failed(&mut self, now: Instant) {
         self.trial = Trial::Failed;
         self.learned = now;
@@ -89,17 +91,17 @@ impl Reuse {
         self.trial == Trial::Passed && now.saturating_duration_since(since) < self.within
     }
 
-    /// Whether idle connections are worth keeping.
+    /// Whether idle connections of this origin should be kept.
     pub fn keeps(&self) -> bool {
         self.trial != Trial::Failed
     }
 
-    /// Whether an idle connection is to be closed.
+    /// Whether a connection that has been idle since `since` should be closed.
     pub fn expired(&self, since: Instant, now: Instant) -> bool {
         now.saturating_duration_since(since) >= self.within
     }
 
-    /// Forgets what is too old to go by. A trial that was passed stays so.
+    /// Forgets observations that are older than [`REMEMBERED`]. A passed trial stays passed.
     pub fn forget(&mut self, now: Instant) {
         if self.is_forgotten(now) {
             let passed = self.trial == Trial::Passed;
@@ -110,7 +112,7 @@ impl Reuse {
         }
     }
 
-    /// Whether nothing was learned for too long.
+    /// Whether the last observation is older than [`REMEMBERED`].
     pub fn is_forgotten(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.learned) >= REMEMBERED
     }
@@ -158,7 +160,7 @@ mod tests {
         assert!(reuse.allows(start + ms(100), start + ms(100)));
         reuse.seen_closed(start + ms(100), start + ms(149));
         assert!(!reuse.allows(start + ms(149), start + ms(149)));
-        // One that was idle before counts from then on.
+        // A connection that was idle before the trial began counts only from its beginning.
         reuse.seen_open(start, start + ms(198));
         assert!(!reuse.allows(start + ms(198), start + ms(198)));
         reuse.seen_open(start, start + ms(199));
@@ -180,7 +182,7 @@ mod tests {
         reuse.seen_closed(start, start + ms(2_000));
         check(&reuse, 999, true);
         check(&reuse, 1_000, false);
-        // A longer one teaches nothing new.
+        // A connection that closes later than an earlier one does not change the limit.
         reuse.seen_closed(start, start + ms(3_000));
         check(&reuse, 999, true);
         reuse.seen_closed(start, start + ms(50));

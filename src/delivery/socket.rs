@@ -1,14 +1,14 @@
-//! A TCP connection to a receiver that counts the bytes that pass over it.
+//! A TCP connection to a receiver that counts the bytes written and read.
 //!
-//! The counts are taken on the socket itself, below TLS and HTTP, because three decisions need more
-//! than the HTTP library reports:
+//! The bytes are counted on the socket, below TLS and HTTP, because the HTTP library does not report
+//! enough for three rules:
 //!
 //! * A request may be sent again only if no byte of it was written.
-//! * A request may be begun only while its lease is in force. A process that was suspended continues at
-//!   that point, and time limits fire only after what has become ready meanwhile.
-//! * An answer may take only so many bytes. The library skips interim answers (`100 Continue`,
-//!   `103 Early Hints`) without a limit and without giving way to other tasks, so a receiver that
-//!   sends nothing else occupies a thread of the runtime, and time limits do not fire.
+//! * The first byte of a request may be written only while its lease is in force. A process may be
+//!   suspended right before the write. When it continues, it may write before its time limits fire.
+//! * The bytes of an answer are limited. The library skips interim answers (`100 Continue`,
+//!   `103 Early Hints`) without a limit and without giving way to other tasks. So a receiver that sends
+//!   only interim answers would occupy a thread of the runtime, and time limits would not fire.
 
 use socket2::SockRef;
 use std::io::{self, IoSlice};
@@ -22,29 +22,29 @@ use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Maximum bytes until the head of an answer is complete, interim answers included; also most bytes
+/// Maximum bytes read until the head of an answer is complete, interim answers included. Also the maximum
 /// of a TLS handshake.
 const MOST_BEFORE_BODY_BYTES: u64 = 256 * 1024;
-/// Maximum bytes from then on. Far more than is read of a body
-/// ([`READ_ANSWER_BYTES`](crate::domain::attempt::READ_ANSWER_BYTES)), because small chunks and
-/// small TLS records can take many times the bytes of their content.
+/// Maximum bytes read after the head of an answer. Far more than the part of a body that is used
+/// ([`READ_ANSWER_BYTES`](crate::domain::attempt::READ_ANSWER_BYTES)), because small chunks and small TLS
+/// records can take many times the bytes of their content.
 const MOST_FOR_BODY_BYTES: u64 = 1024 * 1024;
 
-/// The receiver sent more than an answer may take.
+/// The receiver sent more bytes than an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "the receiver sent more bytes than an answer may take, which is 256 KiB before its body and 1 MiB for it"
+    "the receiver sent too many bytes: the limit is 256 KiB before the body and 1 MiB for the body"
 )]
 pub struct TooManyBytes;
 
-/// The receiver closed the connection before anything of the request was written.
+/// The receiver closed the connection before a byte of the request was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("the connection was closed before the request was written")]
 pub struct ClosedBefore;
 
-/// The lease of the call was over before anything of the request was written.
+/// The lease of the call expired before a byte of the request was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("the lease was over before the request was written")]
+#[error("the lease expired before the request was written")]
 pub struct LeaseOver;
 
 /// The counts of one connection, shared between the socket and the call that uses it.
@@ -52,11 +52,11 @@ pub struct LeaseOver;
 pub struct Meter {
     /// Bytes written since the call began.
     written: AtomicU64,
-    /// Bytes that may still be read.
+    /// How many more bytes may be read.
     allowance: AtomicU64,
-    /// The connection was kept, and whether it is still open is to be checked before writing.
+    /// Whether the next write must first check that the connection is still open, because it was kept.
     check: AtomicBool,
-    /// Until when a request may be begun.
+    /// Until when the first byte of a request may be written. `None` before the first call.
     until: Mutex<Option<Instant>>,
 }
 
@@ -70,8 +70,8 @@ impl Meter {
         }
     }
 
-    /// A call begins, whose first byte may be written before `until`. `kept` says that the connection
-    /// was used before.
+    /// Notes that a call begins. Its first byte may be written only before `until`. `kept` says that an
+    /// earlier call used the connection.
     pub fn begin(&self, kept: bool, until: Instant) {
         *self.until() = Some(until);
         self.written.store(0, Ordering::Release);
@@ -80,22 +80,22 @@ impl Meter {
         self.check.store(kept, Ordering::Release);
     }
 
-    /// The head of the answer is complete.
+    /// Notes that the head of the answer is complete.
     pub fn body_begins(&self) {
         self.allowance.store(MOST_FOR_BODY_BYTES, Ordering::Release);
     }
 
-    /// Whether no byte was written since the call began.
+    /// Whether no byte has been written since the call began.
     pub fn nothing_written(&self) -> bool {
         self.written.load(Ordering::Acquire) == 0
     }
 
-    /// A panic elsewhere leaves an instant whole.
+    /// Locks `until`. It is valid after a panic under the lock too, because it is set in one step.
     fn until(&self) -> MutexGuard<'_, Option<Instant>> {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the first byte of a request may be written no more.
+    /// Whether no byte of the request was written, and it is now too late to write the first.
     pub fn is_too_late(&self) -> bool {
         self.nothing_written() && self.until().is_some_and(|until| Instant::now() >= until)
     }
@@ -113,7 +113,7 @@ impl Meter {
     }
 }
 
-/// The connection.
+/// A TCP connection that counts its bytes in a [`Meter`].
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
@@ -121,7 +121,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Counts what passes over `stream`.
+    /// Creates a socket over `stream`, and the meter that counts its bytes.
     pub fn new(stream: TcpStream) -> (Self, Arc<Meter>) {
         let meter = Arc::new(Meter::new());
         let socket = Self {
@@ -131,13 +131,13 @@ impl Socket {
         (socket, meter)
     }
 
-    /// Whether there is time to write, and, according to the kernel, a kept connection is still open. The
-    /// runtime may not have noticed yet that it is closed.
+    /// Fails if it is too late to write the first byte, or if a kept connection has been closed. It asks the
+    /// kernel whether the connection is open, because the runtime may not have noticed yet that it is closed.
     fn check(&self) -> io::Result<()> {
         if self.meter.is_too_late() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, LeaseOver));
         }
-        // A plain load first: writes are many, and most have nothing to check.
+        // A load is cheaper than a swap, and most writes have nothing to check.
         if !self.meter.check.load(Ordering::Acquire)
             || !self.meter.check.swap(false, Ordering::AcqRel)
         {
@@ -146,8 +146,8 @@ impl Socket {
         match SockRef::from(&self.stream).peek(&mut [MaybeUninit::uninit()]) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) => Err(error),
-            // Between two calls a receiver has nothing to send, except that it closes (in TLS that is a
-            // message). To treat all bytes as that costs a new connection at worst.
+            // Between two calls a receiver sends nothing, except a TLS message when it closes. So any byte
+            // counts as a close. If the byte meant something else, the only cost is a new connection.
             Ok(_) => Err(io::Error::new(
                 io::ErrorKind::ConnectionAborted,
                 ClosedBefore,
@@ -264,7 +264,7 @@ mod tests {
         let error = socket.write(b"second").await.expect_err("closed");
         assert_eq!(error.kind(), io::ErrorKind::ConnectionAborted);
         assert!(meter.nothing_written());
-        // A new one is written to: what became of that is not known before the answer.
+        // A new connection is not checked, so the bytes are written although the receiver has closed it.
         let (mut socket, meter, receiver) = pair().await;
         drop(receiver);
         meter.begin(false, later());
@@ -275,7 +275,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_is_begun_once_it_is_too_late_and_what_was_begun_goes_on() {
         let (mut socket, meter, mut receiver) = pair().await;
-        // What belongs to no call, such as a handshake, has no such limit.
+        // Bytes before the first call, such as those of a TLS handshake, have no such limit.
         socket.write_all(b"hello").await.expect("sends");
         meter.begin(true, Instant::now());
         assert!(meter.is_too_late());

@@ -1,15 +1,17 @@
-//! One lease, from claim to settlement.
+//! Works on one lease, from the claim to the settlement.
 //!
-//! The order is: ask the journal if the schedule may be behind it, make the attempt, write the
-//! outcome to the journal, settle the lease. Dying
+//! The order of the steps: ask the journal if the schedule may be behind it, make the attempt, write the
+//! outcome to the journal, settle the lease. If the process dies
 //!
-//! * before the call: nothing was sent; the lease expires and the attempt is made after the next claim;
-//! * between the merchant's answer and the journal: the one case of a repeated delivery;
-//! * between the journal and the settlement: the lease expires, the next claim asks the journal and
-//!   settles without sending.
+//! * before the call, nothing was sent. The lease expires, and the attempt is made after the next claim.
+//! * between the start of the call and the write to the journal, the attempt is made again, even if the
+//!   merchant had accepted it. No other crash repeats a delivery.
+//! * between the journal and the settlement, the lease expires. The worker after the next claim asks the
+//!   journal, and settles without sending.
 //!
-//! A server may go on without knowing that its lease has expired, in the middle of a change by hand. So the
-//! next worker of the notification raises its fence in the journal first, and that change is refused.
+//! A server that makes a change by hand may be suspended until its lease has expired, and then continue
+//! without knowing that. So the next worker first raises the fence of the notification in the journal, and
+//! the journal refuses the late change.
 
 use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::failure::without_answer;
@@ -31,31 +33,32 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// What every worker needs.
+/// Works on leases. All worker tasks of a dispatcher share one `Worker`.
 pub struct Worker {
     pub(super) client: Arc<HttpClient>,
     pub(super) schedule: Arc<dyn Schedule>,
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
-    /// This machine's.
+    /// The clock of this machine.
     pub(super) machine_clock: Arc<dyn Clock>,
-    /// The notifications that this process has a worker for.
+    /// The notifications for which this process has a worker.
     pub(super) in_flight: InFlight,
-    /// Cut short the calls in flight: they count as interrupted and are made again.
+    /// When cancelled, the calls in flight stop. They are recorded as interrupted and made again.
     pub(super) interrupt: CancellationToken,
-    /// Stop waiting for stores that do not answer: the process is about to end.
+    /// When cancelled, workers stop waiting for stores that do not answer, because the process ends.
     pub(super) abandon: CancellationToken,
-    /// How the stores are doing.
+    /// The health of the stores.
     pub(super) health: Arc<Health>,
-    /// Finds what is to be sent.
+    /// Gets the bodies that are to be sent.
     pub(super) bodies: BodyReader,
-    /// Counts what is done.
+    /// Counts the attempts.
     pub(super) metrics: Arc<Metrics>,
 }
 
 impl Worker {
-    /// Works off one lease.
+    /// Works on one lease until it is settled. If this process already has a worker for the notification,
+    /// that worker gets the lease and this call returns at once.
     pub async fn run(&self, lease: Lease) {
         let Some((mut entered, lease)) = self.in_flight.enter(lease) else {
             return;
@@ -83,21 +86,22 @@ impl Worker {
                 return;
             }
         };
-        // It was due when it was leased, by the schedule's clock; ours may be a little behind.
+        // The start is never before the claim, even if our reading of the schedule's clock is a little behind.
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
-        // Before the clock is read: then what a suspension in between adds to `until` is nothing.
+        // Read before the clock, so that a suspension between the two cannot make `until` later.
         let measured = Instant::now();
         let started_ms = self.clock.now_ms().max(leased_ms);
         if started_ms > latest_start_ms || self.interrupt.is_cancelled() {
-            // The call might outlive its lease and overlap with the next one.
+            // A call that began now might end after its lease, and overlap with the next attempt.
             self.release(lease).await;
             return;
         }
         let Some(answer) = self.call(&lease, body, measured, started_ms).await else {
-            // Probably another worker has it by now; to give it back does no harm.
+            // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
                 notification = %lease.entry.notification.key,
-                "not sent: the lease expired before the request began"
+                "a notification was not sent, because its lease expired before the request began; it is \
+                 sent under the next lease"
             );
             self.release(lease).await;
             return;
@@ -105,8 +109,8 @@ impl Worker {
         self.conclude(lease, measured, started_ms, answer).await;
     }
 
-    /// Makes the call; `None` if the lease was over before it was begun. The body is not kept beyond
-    /// it: recording and settling may take long, and need it no more.
+    /// Makes the call. Returns `None` if the lease expired before the first byte was sent. The body is
+    /// dropped after the call, because recording and settling may take long and do not need the body.
     async fn call(
         &self,
         lease: &Lease,
@@ -114,7 +118,8 @@ impl Worker {
         measured: Instant,
         started_ms: i64,
     ) -> Option<Answer> {
-        // Receivers compare the timestamp with their own clocks, so it is ours and not Redis's.
+        // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
+        // not from that of Redis.
         let signed_ms = self.machine_clock.now_ms();
         let left_ms = u64::try_from(lease.expires_ms() - started_ms).unwrap_or(0);
         let until = measured + Duration::from_millis(left_ms);
@@ -127,7 +132,7 @@ impl Worker {
             answer = calling => answer,
             () = self.interrupt.cancelled() => Some(without_answer(
                 Outcome::Interrupted,
-                "the dispatcher was stopped before an answer came".to_string(),
+                "the server was stopped before an answer came".to_string(),
             )),
         }
     }
@@ -169,22 +174,24 @@ impl Worker {
         self.settle(lease, settlement).await;
     }
 
-    /// When an attempt under this lease must have begun, so that it ends before the lease does.
+    /// The latest start of an attempt under this lease. An attempt that starts later might end after the
+    /// lease has expired.
     fn latest_start_ms(&self, lease: &Lease) -> i64 {
         lease.expires_ms() - millis(self.client.timeout())
     }
 
-    /// Asks the journal whether a notification is still to be sent, if its entry is marked `verify`. If an
-    /// earlier lease has expired, raises the fence, so that late changes under it are refused, and records
-    /// the lost attempt as interrupted. `None` if nothing is to be sent.
+    /// Asks the journal whether the notification must still be sent, if its entry has the flag `verify`. If an
+    /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
+    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing must be sent.
     async fn confirm(&self, lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);
         };
         let (mut lease, found) = self.look_up(recorder, lease).await?;
         let Some(snapshot) = found else {
-            // A journal that was set back has forgotten it. It was accepted: to drop it would lose it.
-            // One that cannot be written down comes back when its lease expires.
+            // A journal that was restored from an older copy does not know the notification. It was accepted,
+            // so it is registered in the journal again. If that fails, it is tried again when the lease has
+            // expired.
             if self.write_down_again(recorder, &mut lease).await? {
                 self.settle(lease, Settlement::Recheck).await;
             }
@@ -193,8 +200,8 @@ impl Worker {
         if snapshot.lane != lease.entry.notification.lane {
             tracing::error!(
                 notification = %snapshot.key,
-                "the schedule and the journal name different destinations for a notification; the schedule's entry \
-                 is removed and not sent"
+                "the schedule and the journal have different destinations for a notification; the entry is \
+                 removed from the schedule and not sent; if it is pending in the journal, maintenance schedules it again"
             );
             let settlement = Settlement::forget(snapshot.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;
@@ -205,7 +212,8 @@ impl Worker {
         let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
             && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
-            // The outcome is in the journal, or it is set aside; only the settlement was lost.
+            // The journal has a newer state, or the notification is set aside. An earlier settlement was lost,
+            // so the lease is settled to the state in the journal.
             let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;
@@ -219,8 +227,9 @@ impl Worker {
         Some(lease)
     }
 
-    /// What the journal says of a leased notification, with its fence raised if an earlier lease on it
-    /// has expired. `None` if the journal cannot be asked in time: then nothing is to be sent.
+    /// Reads a leased notification from the journal. Raises its fence if an earlier lease has expired.
+    /// Returns `None` if the journal could not be read before the latest start: then nothing is sent, and
+    /// the lease is released or the notification set aside.
     async fn look_up(
         &self,
         recorder: &Recorder,
@@ -238,26 +247,31 @@ impl Worker {
             match looked_up {
                 Ok(found) => return Some((lease, found)),
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
-                    // What cannot be asked about, or not be fenced, can hardly be recorded either.
-                    let why = format!("whether to send it cannot be asked: {error}");
+                    // If the journal cannot read or fence the notification, it probably cannot record an
+                    // outcome either.
+                    let why = format!("the journal cannot read or fence the notification: {error}");
                     self.set_aside_unsent(lease, why).await;
                     return None;
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
-                    tracing::debug!(notification = %key, %error, "cannot ask the journal before a delivery");
+                    tracing::debug!(
+                        notification = %key,
+                        %error,
+                        "the journal cannot be asked whether to send a notification now; trying again"
+                    );
                 }
             }
             let waiting = self.abandon.run_until_cancelled(backoff.wait());
             if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease) {
-                // Nothing was sent, and a lease that expires would look as if something was.
+                // Nothing was sent. If the lease expired instead, an attempt would be recorded as interrupted.
                 self.release(lease).await;
                 return None;
             }
         }
     }
 
-    /// Writes down that an attempt began whose outcome was not recorded. `None` if the journal has another
-    /// progress by now: then the lease is settled.
+    /// Records an attempt as interrupted whose outcome was not recorded. Returns `None` if the journal has
+    /// another progress by now (then the lease is settled), or if the process ends.
     async fn note_interruption(&self, mut lease: Lease, started_ms: i64) -> Option<Lease> {
         let before = lease.entry.progress;
         let attempt = Attempt::interrupted(&before, started_ms);
@@ -297,25 +311,28 @@ fn log(notification: &Notification, attempt: &Attempt, decision: &Decision) {
     let (status, reason) = (answer.status, &answer.reason);
     match decision.state {
         State::Delivered => tracing::debug!(
-            notification = %key, %lane, attempt = number, duration_ms, status, "delivered"
+            notification = %key, %lane, attempt = number, duration_ms, status,
+            "a notification was delivered"
         ),
         State::Scheduled | State::Cancelled => tracing::info!(
             notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
-            "attempt failed"
+            "a delivery attempt failed; another attempt follows"
         ),
         State::Dead => tracing::info!(
             notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
-            cause = decision.cause.map(|cause| cause.as_str()), "parked as a dead letter"
+            cause = decision.cause.map(|cause| cause.as_str()),
+            "a delivery attempt failed; the notification is now a dead letter, and is not sent again until it \
+             is replayed"
         ),
     }
 }
 
-/// A random number from 0 up to 1, for jittered ladders.
+/// A random number from 0 up to 1, for ladders with jitter.
 fn draw() -> f64 {
     let mut bytes = [0; 4];
     match getrandom::fill(&mut bytes) {
         Ok(()) => f64::from(u32::from_be_bytes(bytes)) / (f64::from(u32::MAX) + 1.0),
-        // Without randomness the middle: the ladder unjittered.
+        // Without a random number, the middle: then the intervals have no jitter.
         Err(_) => 0.5,
     }
 }

@@ -1,11 +1,11 @@
-//! One attempt, as it is kept: what was sent when, and what came back.
+//! The record of one attempt: when it was due, when it started, and what the receiver answered.
 
 use crate::domain::progress::Progress;
 use crate::domain::state::named;
 
-/// Bytes of an answer that are kept; support staff need its beginning.
+/// Bytes of an answer that are stored. Support staff need the beginning of an answer.
 pub const KEPT_ANSWER_BYTES: usize = 4 * 1024;
-/// Bytes of an answer that are read; a longer one is cut off and is no acknowledgement.
+/// Bytes of an answer that are read. A longer answer is cut off and is not an acknowledgement.
 pub const READ_ANSWER_BYTES: usize = 64 * 1024;
 
 /// How an attempt ended.
@@ -13,23 +13,24 @@ pub const READ_ANSWER_BYTES: usize = 64 * 1024;
 pub enum Outcome {
     /// The answer satisfied the ack rule.
     Acknowledged,
-    /// A 2xx whose body is not what the ack rule asks for.
+    /// The status was 2xx, but the body was not the one that the ack rule requires.
     WrongAnswer,
-    /// A status other than 2xx, redirects included.
+    /// The status was not 2xx. Redirects are included.
     HttpStatus,
-    /// The time for the whole attempt ran out.
+    /// The time limit for the whole attempt was exceeded.
     Timeout,
-    /// No connection: refused, unreachable, reset while connecting.
+    /// No connection could be opened: it was refused, unreachable or reset.
     Connect,
     /// The TLS handshake or the certificate failed.
     Tls,
-    /// The host name has no address.
+    /// The host name could not be resolved to an address.
     Dns,
-    /// The address may not be called; nothing was sent.
+    /// The address filter forbids the address. Nothing was sent.
     Blocked,
-    /// The connection broke or what came back is no HTTP.
+    /// The connection broke, or the answer was not HTTP.
     Protocol,
-    /// We stopped or died in the middle; the attempt is made again and takes no step.
+    /// The dispatcher stopped or crashed during the attempt. The attempt is made again. An interrupted
+    /// attempt uses no step of the ladder.
     Interrupted,
 }
 
@@ -46,39 +47,40 @@ named!(Outcome {
     Interrupted = "interrupted",
 });
 
-/// What came of calling the receiver once.
+/// The result of one call to the receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// How it ended.
+    /// How the call ended.
     pub outcome: Outcome,
-    /// The HTTP status, if one came back.
+    /// The HTTP status, if the receiver sent one.
     pub status: Option<u16>,
-    /// The first [`KEPT_ANSWER_BYTES`] of the body.
+    /// The first [`KEPT_ANSWER_BYTES`] of the answer's body.
     pub body: Vec<u8>,
-    /// The reason in plain words.
+    /// Why the call failed, in plain words. Empty if the answer was an acknowledgement.
     pub reason: String,
 }
 
-/// An attempt as the journal keeps it. Instants in milliseconds since 1970, UTC.
+/// One attempt, as the journal stores it. Instants are in milliseconds since 1970, UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// The series it belongs to.
+    /// The series that the attempt belongs to. A replay starts a new series.
     pub series: u32,
-    /// 1, 2, ... over all series. An interrupted attempt and its repetition share a number.
+    /// The attempt's number: 1, 2, ... over all series. An interrupted attempt and its repetition have
+    /// the same number.
     pub number: u32,
-    /// When it was due.
+    /// When the attempt was due.
     pub due_ms: i64,
-    /// When it started.
+    /// When the attempt started.
     pub started_ms: i64,
-    /// How long it took, in milliseconds.
+    /// How long the attempt took, in milliseconds.
     pub duration_ms: i64,
-    /// What came of it.
+    /// The result of the call.
     pub answer: Answer,
 }
 
 impl Attempt {
-    /// One whose lease expired before anybody recorded an outcome: the next of this progress, which
-    /// began at `started_ms` at the earliest.
+    /// The record of an attempt whose lease expired before an outcome was recorded. It is the next attempt
+    /// of `progress`. `started_ms` is the earliest time at which it can have started.
     #[must_use]
     pub fn interrupted(progress: &Progress, started_ms: i64) -> Self {
         Self {
@@ -93,15 +95,15 @@ impl Attempt {
                 body: Vec::new(),
                 reason:
                     "the instance that made this attempt ended before it recorded an outcome; the \
-                         receiver may have got it"
+                         receiver may have received the call"
                         .to_string(),
             },
         }
     }
 }
 
-/// Shows bytes so that what the eye would miss is seen: a BOM, control characters and bytes that
-/// are no UTF-8 are written as escapes, everything printable as itself.
+/// Makes bytes readable as text. A BOM, control characters and bytes that are not UTF-8 are written as
+/// escapes. Printable characters stay as they are, except that a backslash is doubled.
 #[must_use]
 pub fn escape(bytes: &[u8]) -> String {
     let mut shown = String::with_capacity(bytes.len());

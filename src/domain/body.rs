@@ -1,19 +1,20 @@
-//! The bytes to deliver, or where they are kept.
+//! The body of a notification, in memory or left in the journal.
 
 use bytes::Bytes;
 
-/// A notification's body. A schedule in memory leaves the bodies of notifications that are not due
-/// soon to the journal, which has all of them; the attempt reads its body there.
+/// A notification's body. The journal stores every body. A schedule in memory keeps only some of them,
+/// above all those of notifications that are due soon. For the others, the attempt reads the body from
+/// the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// The very bytes.
+    /// The bytes are in memory.
     Here(Bytes),
-    /// The journal alone has them; this many.
+    /// Only the journal has the bytes. The number is the body's length.
     InJournal(usize),
 }
 
 impl Body {
-    /// The bytes, if they are here.
+    /// The bytes, if they are in memory.
     #[must_use]
     pub fn here(&self) -> Option<&Bytes> {
         match self {
@@ -22,7 +23,7 @@ impl Body {
         }
     }
 
-    /// How many bytes it has, wherever they are.
+    /// The length of the body in bytes, also if only the journal has it.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -31,13 +32,13 @@ impl Body {
         }
     }
 
-    /// Whether it has no bytes.
+    /// Whether the body is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many bytes of it are held in memory.
+    /// How many bytes of the body are in memory: all or none.
     #[must_use]
     pub fn held_len(&self) -> usize {
         self.here().map_or(0, Bytes::len)

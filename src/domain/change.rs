@@ -1,21 +1,22 @@
-//! What people and services do to a notification by hand: cancel, discard, replay, retry.
+//! Changes by hand: a person or a service asks to cancel, discard, replay or retry a notification.
 //!
-//! Decides whether the state allows it and what comes of it; applying it is for the stores.
+//! This module decides whether the state allows the change, and computes the new state. The stores
+//! apply it.
 
 use crate::domain::ladder::Ladder;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State, named};
 
-/// A change asked for by hand.
+/// A change by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// Call a scheduled notification off.
+    /// Cancel a scheduled notification.
     Cancel,
-    /// Give a dead letter up for good; it counts as cancelled.
+    /// Discard a dead letter. Its new state is cancelled.
     Discard,
-    /// Start a dead letter's ladder again, as a new series.
+    /// Start the ladder (the retry schedule) of a dead letter again, as a new series.
     Replay,
-    /// Make an attempt now; the ladder goes on afterwards.
+    /// Make an attempt now. If it fails, the ladder continues where it was.
     Retry,
 }
 
@@ -26,7 +27,7 @@ named!(Change {
     Retry = "retry",
 });
 
-/// What a change makes of a notification.
+/// A notification's state after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Changed {
     /// The new state.
@@ -35,7 +36,7 @@ pub struct Changed {
     pub cause: Option<Cause>,
     /// The new progress.
     pub progress: Progress,
-    /// When it ended, if it has now.
+    /// When the notification ended, in milliseconds since 1970; `None` if it is scheduled.
     pub ended_ms: Option<i64>,
 }
 
@@ -73,7 +74,7 @@ impl Change {
         }
     }
 
-    /// Whether a notification in this state can be changed so.
+    /// Whether a notification in this state allows the change.
     #[must_use]
     pub fn is_allowed(self, state: State) -> bool {
         match self {
@@ -82,7 +83,7 @@ impl Change {
         }
     }
 
-    /// The name of the transition that the change leaves in the history.
+    /// The name of the change in the notification's history.
     #[must_use]
     pub fn transition(self) -> &'static str {
         match self {

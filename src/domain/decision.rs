@@ -1,28 +1,29 @@
-//! The delivery decision: what follows from an attempt. What an answer means is in [`super::ack`].
+//! The delivery decision: whether a notification is delivered, dead or attempted again after an attempt.
 //!
-//! One function, total and pure. Everything else about delivery only applies it.
+//! The decision is one pure function, [`decide`], and it cannot fail. All other delivery code only
+//! applies its result. Whether an answer is an acknowledgement is decided in [`super::ack`].
 
 use crate::domain::attempt::Outcome;
 use crate::domain::ladder::{Failed, LATE_MS, Ladder, Next};
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 
-/// Status by which a receiver asks never to be called again (RFC 9110; Standard Webhooks).
+/// With this status, a receiver asks never to be called again (RFC 9110; Standard Webhooks).
 const GONE: u16 = 410;
 
-/// Where a notification stands after an attempt.
+/// A notification's state and progress after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// The new state.
     pub state: State,
-    /// Why, if the new state is dead.
+    /// Why the notification is dead, if the new state is dead.
     pub cause: Option<Cause>,
-    /// How far it has come, the attempt counted.
+    /// The new progress. It counts the attempt, unless the attempt was interrupted.
     pub progress: Progress,
 }
 
-/// Decides what follows an attempt that started at `started_ms` and ended as `outcome`. `draw` is
-/// a random number from 0 up to 1 for ladders with jitter.
+/// Decides what happens after an attempt that started at `started_ms` and ended with `outcome`. `draw`
+/// is a random number from 0 to 1; only ladders with jitter use it.
 #[must_use]
 pub fn decide(
     ladder: &Ladder,
@@ -53,7 +54,7 @@ pub fn decide(
         Outcome::Acknowledged => end(State::Delivered, None),
         Outcome::Blocked => end(State::Dead, Some(Cause::Blocked)),
         Outcome::HttpStatus if status == Some(GONE) => end(State::Dead, Some(Cause::Refused)),
-        // Made again under the same number: the receiver may never have seen it.
+        // The attempt is made again under the same number, because the receiver may not have seen it.
         Outcome::Interrupted => again(*before),
         Outcome::WrongAnswer
         | Outcome::HttpStatus
@@ -63,7 +64,7 @@ pub fn decide(
         | Outcome::Dns
         | Outcome::Protocol => {
             if by_hand {
-                // The ladder goes on as if nothing had happened.
+                // An attempt by hand does not change the time of the next attempt on the ladder.
                 return again(counted);
             }
             let failed = Failed {
@@ -85,9 +86,9 @@ pub fn decide(
     }
 }
 
-/// Whether an attempt that starts now is the recovery attempt: our own outage used up the window,
-/// and the receiver gets one more chance before the notification is parked. Only for the reason that is
-/// shown: that it is the last one follows from [`Ladder::next_attempt`].
+/// Whether an attempt that starts at `started_ms` is the recovery attempt. That is the one attempt that is
+/// still made if the window closed while the dispatcher was down. The result is used only for the text
+/// of the attempt's reason: [`Ladder::next_attempt`] decides that no attempt follows it.
 #[must_use]
 pub fn is_recovery(progress: &Progress, started_ms: i64) -> bool {
     started_ms > progress.deadline_ms + LATE_MS

@@ -1,32 +1,32 @@
-//! Where a notification goes: a URL that can be called at all.
+//! The destination of a notification: a URL whose form was checked.
 //!
-//! Checks the form only. Whether its addresses may be called is decided when they are known, at
-//! dial time (`delivery::address_filter`).
+//! Whether the dispatcher may call the addresses of its host is decided later, when an attempt connects
+//! and the addresses are known (`delivery::address_filter`).
 
 use std::fmt;
 use thiserror::Error;
 use url::Url;
 
-/// Longest URL, in bytes.
+/// Maximum length of a URL, in bytes.
 pub const LONGEST_URL: usize = 2_048;
 
-/// A checked `http` or `https` URL, kept as it was written.
+/// A checked `http` or `https` URL, stored exactly as the caller wrote it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destination(Box<str>);
 
 /// Why a URL is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadDestination {
-    /// Too long.
+    /// The URL is too long.
     #[error("a URL is at most {LONGEST_URL} bytes long")]
     Length,
-    /// No absolute URL.
+    /// The text is not an absolute URL.
     #[error("not an absolute URL like https://shop.example/notify")]
     Form,
-    /// Another scheme.
+    /// The scheme is neither `https` nor `http`.
     #[error("the scheme of a URL is https or http")]
     Scheme,
-    /// User name or password in it; they would end up in logs.
+    /// The URL contains a user name or password. They would be written to logs.
     #[error("a URL with a user name or password in it is not accepted; use a header")]
     Credentials,
 }
@@ -40,7 +40,8 @@ impl Destination {
         if text.len() > LONGEST_URL {
             return Err(BadDestination::Length);
         }
-        // The parser drops tabs and newlines and repairs much else; such text is a mistake here.
+        // The parser would silently remove tabs and newlines and repair other mistakes. A caller who sends
+        // such a text gets an error instead.
         if text
             .bytes()
             .any(|byte| byte <= b' ' || byte == 0x7f || byte == b'\\')
@@ -61,7 +62,7 @@ impl Destination {
         Ok(Self(text.into()))
     }
 
-    /// A URL read back from a store, where it was checked before.
+    /// Wraps a URL that was read from a store. It was checked before it was stored.
     #[must_use]
     pub fn from_stored(text: &str) -> Self {
         Self(text.into())
@@ -73,7 +74,7 @@ impl Destination {
         &self.0
     }
 
-    /// The URL in parts; `None` if a store gave back something else than was checked.
+    /// The parsed URL; `None` if a store returned a text that is not a URL.
     #[must_use]
     pub fn url(&self) -> Option<Url> {
         Url::parse(&self.0).ok()

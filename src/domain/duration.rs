@@ -1,8 +1,8 @@
 //! Durations as people write them: `200ms`, `4m`, `24h22m`, `30d`.
 //!
-//! One notation everywhere: flags, files, JSON and what is printed. It is strict on purpose
-//! (whole numbers, units from large to small, each at most once), so that a typing error is an
-//! error and not a surprising interval.
+//! Flags, files, JSON and printed texts all use this notation. It is strict: numbers are whole, units go
+//! from large to small, and each unit occurs at most once. So a typing error is refused and does not
+//! become an unexpected interval.
 
 use thiserror::Error;
 
@@ -14,17 +14,17 @@ const UNITS: [(&str, i64); 5] = [
     ("ms", 1),
 ];
 
-/// Longest duration that can be written: a hundred years, in milliseconds.
+/// Maximum duration, in milliseconds: a hundred years.
 pub const LONGEST_MS: i64 = 36_525 * 86_400_000;
 
-/// Why a text is not a duration.
+/// The error for a text that is not a duration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` is not a duration; write it like 200ms, 4m or 24h22m")]
 pub struct BadDuration {
     given: String,
 }
 
-/// Reads a duration, in milliseconds. `0s` is a duration too.
+/// Reads a duration and returns it in milliseconds. `0s` is accepted.
 ///
 /// # Errors
 /// [`BadDuration`] names the text that was given.
@@ -65,7 +65,7 @@ fn parse(text: &str) -> Option<i64> {
     (total <= LONGEST_MS).then_some(total)
 }
 
-/// Prints a duration in hours, minutes, seconds and milliseconds, leaving out what is zero.
+/// Prints a duration in hours, minutes, seconds and milliseconds. Units whose number is zero are left out.
 #[must_use]
 pub fn display_ms(duration_ms: i64) -> String {
     let mut text = String::new();

@@ -1,14 +1,14 @@
-//! The caller's own headers on a delivery, and those it may not set.
+//! The HTTP headers that a caller adds to a delivery, and the headers that a caller may not set.
 
 use thiserror::Error;
 
-/// Maximum number of headers of the caller's own.
+/// Maximum number of headers that a caller may add.
 pub const MOST_HEADERS: usize = 32;
-/// Maximum bytes of names and values together.
+/// Maximum total bytes of all header names and values.
 pub const MOST_BYTES: usize = 8 * 1024;
 
-/// Headers that HTTP itself or the body's framing owns (RFC 9110, "Connection" and hop-by-hop
-/// fields), and those that say who is calling.
+/// Headers that a caller may not set. HTTP itself sets most of them (RFC 9110, "Connection" and hop-by-hop
+/// fields); the dispatcher sets `content-type` and `user-agent`.
 const RESERVED: [&str; 14] = [
     "connection",
     "content-length",
@@ -27,30 +27,30 @@ const RESERVED: [&str; 14] = [
 ];
 const RESERVED_PREFIXES: [&str; 2] = ["webhook-", "ringback-"];
 
-/// Checked headers: lower-case names with their values, in the order of the names.
+/// Checked headers: pairs of a lower-case name and a value, sorted by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Headers(Vec<(String, String)>);
 
 /// Why a header is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadHeader {
-    /// The name is no token.
+    /// The name is empty or contains a character that HTTP does not allow in names.
     #[error("a header name is made of letters, digits and !#$%&'*+-.^_`|~")]
     Name,
-    /// The value holds a control character or something beyond ASCII.
+    /// The value contains a control character other than tab, or a character that is not ASCII.
     #[error("a header value is printable ASCII")]
     Value,
-    /// The dispatcher or HTTP itself sets it.
+    /// The dispatcher or HTTP itself sets this header.
     #[error("this header is set by the dispatcher or by HTTP itself")]
     Reserved,
-    /// The same name twice, in whatever case.
+    /// The same name is given twice. Upper and lower case are not distinguished.
     #[error("this header is given twice")]
     Twice,
-    /// Too many.
-    #[error("at most {MOST_HEADERS} headers")]
+    /// There are too many headers.
+    #[error("a notification has at most {MOST_HEADERS} headers")]
     TooMany,
-    /// Too long together.
-    #[error("at most {MOST_BYTES} bytes of headers")]
+    /// The headers are too long together.
+    #[error("all header names and values together are at most {MOST_BYTES} bytes")]
     TooLong,
 }
 
@@ -58,7 +58,7 @@ impl Headers {
     /// Adds one header.
     ///
     /// # Errors
-    /// [`BadHeader`] says which rule it breaks.
+    /// [`BadHeader`] says which rule the header breaks.
     pub fn insert(&mut self, name: &str, value: &str) -> Result<(), BadHeader> {
         let name = name.to_ascii_lowercase();
         if name.is_empty() || !name.bytes().all(is_token) {
@@ -95,19 +95,19 @@ impl Headers {
         }
     }
 
-    /// Headers read back from a store, where they were checked before.
+    /// Wraps headers that were read from a store. They were checked before they were stored.
     #[must_use]
     pub fn from_stored(pairs: Vec<(String, String)>) -> Self {
         Self(pairs)
     }
 
-    /// The pairs of name and value, by name.
+    /// The pairs of name and value, sorted by name.
     #[must_use]
     pub fn pairs(&self) -> &[(String, String)] {
         &self.0
     }
 
-    /// The bytes of all names and values.
+    /// The total bytes of all names and values.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.0

@@ -1,39 +1,40 @@
 //! The name of a notification: its topic and its id.
 //!
-//! The pair is the idempotency key of a registration and the key under which every store files
-//! the notification. Written `topic/id`; a topic holds no slash, so the text splits one way only.
+//! The pair is the idempotency key of a registration, and every store finds a notification by it. A key
+//! is written `topic/id`. A topic contains no slash, so the first slash ends the topic.
 
 use std::fmt;
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Longest topic, in bytes.
+/// Maximum length of a topic, in bytes.
 pub const LONGEST_TOPIC: usize = 64;
-/// Longest id, in bytes.
+/// Maximum length of an id, in bytes.
 pub const LONGEST_ID: usize = 128;
 
 /// Why a topic or an id is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadKey {
-    /// The topic is empty, too long or holds another character.
+    /// The topic is empty, too long or contains a character that is not allowed.
     #[error("a topic is 1 to 64 of the characters A-Z a-z 0-9 _ . -")]
     Topic,
-    /// The id is empty, too long or holds another character.
+    /// The id is empty, too long or contains a character that is not allowed.
     #[error("an id is 1 to 128 printable ASCII characters")]
     Id,
-    /// `.` and `..` vanish from URLs, so such a notification could never be asked for.
-    #[error("`.` and `..` cannot be addressed in a URL")]
+    /// The topic or the id is `.` or `..`. HTTP clients remove these parts from a URL's path, so the
+    /// notification could not be requested.
+    #[error("`.` and `..` are not accepted, because they cannot be part of a URL's path")]
     Dots,
 }
 
-/// A notification's topic and id, checked. To clone it costs next to nothing.
+/// A notification's checked topic and id. A clone copies a pointer, not the text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     text: Arc<str>,
 }
 
 impl Key {
-    /// Checks both parts.
+    /// Makes a key from a topic and an id, and checks both.
     ///
     /// # Errors
     /// [`BadKey`] says which part is wrong.
@@ -84,7 +85,7 @@ impl fmt::Display for Key {
     }
 }
 
-/// Checks a topic alone.
+/// Checks a topic without an id.
 ///
 /// # Errors
 /// [`BadKey`] says what is wrong.
@@ -96,7 +97,7 @@ pub fn check_topic(topic: &str) -> Result<(), BadKey> {
     check_dots(topic)
 }
 
-/// Checks an id alone.
+/// Checks an id without a topic.
 ///
 /// # Errors
 /// [`BadKey`] says what is wrong.

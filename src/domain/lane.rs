@@ -1,24 +1,27 @@
-//! The unit of fairness: everything that goes to one place waits in one lane.
+//! The lane: the queue of all notifications that go to the same origin.
+//!
+//! Lanes are served in turn, and each lane has a limit of calls in flight. So one slow receiver alone cannot
+//! block the others.
 
 use crate::domain::destination::{BadDestination, Destination};
 use crate::domain::key::Key;
 use std::fmt;
 use thiserror::Error;
 
-/// A lane's name: the origin of the URL, such as `https://shop.example` (a default port is left
-/// out, any other is kept).
+/// A lane's name: the origin of the destination URL, such as `https://shop.example`. It contains the
+/// port, unless that is the default port of the scheme.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(Box<str>);
 
-/// Why a text names no lane.
+/// The error for a text that is not the name of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
-    "a lane is the origin of a URL, like https://shop.example, or any URL that goes there: {0}"
+    "a lane is the origin of a URL, like https://shop.example, or any URL with that origin: {0}"
 )]
 pub struct BadLane(BadDestination);
 
 impl Lane {
-    /// Reads a lane as people name it: by any URL that goes there. Its name is such a URL too.
+    /// Reads a lane from any URL with its origin. The lane's name is such a URL too.
     ///
     /// # Errors
     /// [`BadLane`] says what is wrong, without repeating the text.
@@ -30,13 +33,13 @@ impl Lane {
     /// The lane that a destination belongs to.
     ///
     /// # Errors
-    /// [`BadDestination::Form`] if its text is no URL.
+    /// [`BadDestination::Form`] if the destination's text is not a URL.
     pub fn of(destination: &Destination) -> Result<Self, BadDestination> {
         let url = destination.url().ok_or(BadDestination::Form)?;
         Ok(Self(url.origin().ascii_serialization().into_boxed_str()))
     }
 
-    /// A lane read back from a store.
+    /// Wraps the name of a lane that was read from a store.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         Self(name.into())
@@ -55,8 +58,8 @@ impl fmt::Display for Lane {
     }
 }
 
-/// A notification's key and its lane. A lane lies whole in one partition, so this is what an entry is
-/// found by.
+/// A notification's key and its lane. A schedule finds an entry by both: the lane says in which partition of
+/// Redis the entry is, because all entries of a lane are in one partition.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KeyInLane {
     /// The notification's key.
@@ -102,7 +105,7 @@ mod tests {
             Ok("https://xn--bcher-kva.example"),
         );
         check("http://[0:0::1]:8080/", Ok("http://[::1]:8080"));
-        // No notification goes there, so nothing would ever match.
+        // No notification can have these destinations, so a list filtered by them would always be empty.
         check("https://me:secret@shop.example", Err(Credentials));
         check("shop.example", Err(Form));
         check("shop.example:8080", Err(Scheme));

@@ -7,7 +7,7 @@
 //!
 //! An answer is any HTTP answer: a wrong body or a 500 is a matter of the ladder. Losing the state of a lane
 //! costs one round of calls that run into their time limit. The Lua scripts of the schedule in Redis
-//! (`schedule/redis/lua/health.lua`) keep the same rules.
+//! (`schedule/redis/lua/lanes.lua`) keep the same rules.
 
 use crate::domain::attempt::Outcome;
 
@@ -76,9 +76,7 @@ impl LaneClass {
 pub struct LaneHealth {
     /// How many calls may be in flight, while the lane is not probing.
     pub allowed: usize,
-    use crate::domain::attempt::Outcome;
-
-/// Number of calls in a row without an answer.
+    /// Number of calls in a row without an answer.
     pub failures: u16,
     /// Whether a call was answered since the last failure.
     pub is_proven: bool,
@@ -210,7 +208,11 @@ mod tests {
     fn the_number_of_calls_grows_with_answers_and_is_halved_by_failures() {
         fn check(results: &[CallResult], limit: usize, class: LaneClass) {
             let health = after(results);
-            assert_eq!((health.limit(), health.class(0)), (limit, class), "{results:?}");
+            assert_eq!(
+                (health.limit(), health.class(0)),
+                (limit, class),
+                "{results:?}"
+            );
         }
         use LaneClass::{Doubtful, Idle, Probing};
         check(&[], 2, Doubtful);
@@ -222,9 +224,23 @@ mod tests {
         check(&[Unanswered; 3], 1, Probing);
         check(&[Unanswered, Unanswered, Answered(5)], 2, Idle);
         check(&[Unanswered, Unanswered, Unanswered, Answered(5)], 2, Idle);
-        check(&[[Answered(5); 14].as_slice(), &[Unanswered]].concat(), 8, Doubtful);
+        check(
+            &[[Answered(5); 14].as_slice(), &[Unanswered]].concat(),
+            8,
+            Doubtful,
+        );
         check(&[Answered(9_000)], 3, Doubtful);
-        check(&[Answered(9_000), Answered(5), Answered(5), Answered(5), Answered(5)], 7, Doubtful);
+        check(
+            &[
+                Answered(9_000),
+                Answered(5),
+                Answered(5),
+                Answered(5),
+                Answered(5),
+            ],
+            7,
+            Doubtful,
+        );
         check(&[Answered(5), Answered(9_000)], 4, Doubtful);
         check(&[Answered(5), Answered(7_000)], 4, Idle);
     }
@@ -248,7 +264,10 @@ mod tests {
             health.observe(Unanswered, at_ms, at_ms + 10_000, START, CAP);
             assert_eq!(health.probe_at_ms, at_ms + 10_000 + health.probe_wait_ms);
         }
-        assert_eq!(waits, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+        assert_eq!(
+            waits,
+            [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+        );
         assert_eq!(health.failing_since_ms, 1_000);
     }
 

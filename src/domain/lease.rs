@@ -1,30 +1,30 @@
 //! A lease: the right to attempt or to change one notification, until it expires.
 //!
-//! A schedule gives leases and knows the one in force. What proves a lease elsewhere is its
-//! [`LeaseToken`]: a journal takes a change by hand only together with one, so no caller can write a
-//! change without having leased the notification first.
+//! A schedule gives leases and knows which lease of a notification is in force. A [`LeaseToken`] proves a
+//! lease to a journal. A journal accepts a change by hand only with a token, so a caller must lease the
+//! notification before it can change it.
 
 use crate::domain::key::Key;
 use crate::domain::lane::KeyInLane;
 use std::fmt;
 
-/// When a lease ends, and what tells it from any other lease on the same notification.
+/// When a lease ends. The value also identifies the lease among all leases on the same notification.
 ///
-/// Written as `1795163400123042`: milliseconds since 1970 by the schedule's clock, and three digits that
-/// differ between two leases which end in the same millisecond.
+/// It is written as `1795163400123042`: milliseconds since 1970 by the schedule's clock, and a number of
+/// three digits. Two leases that end in the same millisecond have different numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry {
-    /// When it ends, in milliseconds since 1970 by the schedule's clock.
+    /// When the lease ends, in milliseconds since 1970 by the schedule's clock.
     pub at_ms: i64,
-    /// From 0 to 999.
+    /// From 0 to 999. It differs between leases that end in the same millisecond.
     pub number: u16,
 }
 
 impl Expiry {
-    /// Numbers are below this.
+    /// How many values [`Expiry::number`] can have.
     pub const NUMBERS: u16 = 1_000;
 
-    /// Reads what [`Expiry`] displays.
+    /// Reads the written form of an [`Expiry`].
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let digits: i64 = text.parse().ok()?;
@@ -43,7 +43,7 @@ impl fmt::Display for Expiry {
     }
 }
 
-/// Proves that its holder leased a notification. Only schedules make one.
+/// The proof that a notification is leased. Only schedules make tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseToken {
     entry: KeyInLane,
@@ -51,19 +51,20 @@ pub struct LeaseToken {
 }
 
 impl LeaseToken {
-    /// For schedules alone, when they give a lease; a test checks that nobody else names this.
+    /// Makes a token. Only schedules call this, when they give a lease; a test checks that no other module
+    /// does.
     #[must_use]
     pub fn granted(entry: KeyInLane, expiry: Expiry) -> Self {
         Self { entry, expiry }
     }
 
-    /// Which notification is leased.
+    /// The key of the leased notification.
     #[must_use]
     pub fn key(&self) -> &Key {
         &self.entry.key
     }
 
-    /// Where a schedule finds it.
+    /// The key and lane of the leased notification.
     #[must_use]
     pub fn entry(&self) -> &KeyInLane {
         &self.entry

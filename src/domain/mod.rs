@@ -1,8 +1,8 @@
-//! The rules of the dispatcher, and nothing else.
+//! The rules of the dispatcher: what a notification is, when its attempts are due, which answers
+//! acknowledge it, and which state follows an attempt.
 //!
-//! Owns what a notification is, when its attempts fall due, what an answer means and what follows
-//! from it. Pure: no I/O, no clock, no randomness, so nothing in here can fail for a reason that
-//! is not in its arguments. Time and chance come in as values.
+//! The code here is pure: it has no I/O, no clock and no randomness. The time and random numbers are
+//! arguments. So a result depends on nothing but the arguments.
 //!
 //! # States of a notification
 //! ```text
@@ -17,7 +17,8 @@
 //!                                    refused, blocked       v
 //!                                                        scheduled
 //! ```
-//! `in_flight` is no stored state: it is `scheduled` with a lease out.
+//! `in_flight` is not a stored state. A notification is shown as `in_flight` if its state is `scheduled`
+//! and its entry in the schedule is leased.
 
 pub mod ack;
 pub mod attempt;

@@ -1,4 +1,4 @@
-//! What is registered and what is delivered.
+//! Registrations (what callers send) and notifications (what is delivered).
 
 use crate::domain::ack::AckRule;
 use crate::domain::body::Body;
@@ -12,75 +12,76 @@ use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-/// Largest body unless configured otherwise, in bytes.
+/// Default of the maximum length of a body, in bytes. A setting changes it.
 pub const LARGEST_BODY_BYTES: usize = 256 * 1024;
-/// Longest content type, in bytes.
+/// Maximum length of a content type, in bytes.
 pub const LONGEST_CONTENT_TYPE: usize = 256;
-/// How far ahead a first attempt may lie, in milliseconds: 30 days.
+/// Maximum time from a registration to its first attempt, in milliseconds: 30 days.
 pub const LONGEST_DELAY_MS: i64 = 30 * 86_400_000;
 
 /// When the first attempt is due, as the caller asked for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// So many milliseconds after the registration; 0 is at once.
+    /// This many milliseconds after the registration. 0 means at once.
     After(i64),
-    /// At this instant, in milliseconds since 1970; an instant that has passed is at once.
+    /// At this instant, in milliseconds since 1970. An instant in the past means at once.
     At(i64),
 }
 
-/// A caller's request, checked field by field.
+/// A caller's request to deliver a notification. All fields were checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Registration {
-    /// Its name.
+    /// The notification's topic and id.
     pub key: Key,
-    /// Where to deliver.
+    /// The URL to call.
     pub destination: Destination,
-    /// The very bytes to deliver.
+    /// The bytes to deliver.
     pub body: Bytes,
-    /// Their type.
+    /// The content type of the body.
     pub content_type: String,
-    /// The caller's own headers.
+    /// The headers that the caller adds.
     pub headers: Headers,
     /// When the first attempt is due.
     pub start: Start,
     /// The retry schedule.
     pub ladder: Ladder,
-    /// Which answers acknowledge it.
+    /// The rule that says which answers acknowledge the notification.
     pub ack: AckRule,
 }
 
-/// 16 bytes that differ when two registrations ask for different things.
+/// A hash of all fields of a registration except the key, 16 bytes.
 pub type Fingerprint = [u8; 16];
 
-/// A notification: everything about it that never changes.
+/// A notification: the part that never changes. The part that changes is [`Progress`] and the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notification {
-    /// Its name towards its owner.
+    /// The topic and id that the caller gave.
     pub key: Key,
-    /// Its name towards the receiver.
+    /// The id that the receiver gets in the header `webhook-id`.
     pub webhook_id: WebhookId,
-    /// Where it goes.
+    /// The URL to call.
     pub destination: Destination,
-    /// The lane it waits in.
+    /// The lane that the notification waits in.
     pub lane: Lane,
-    /// The bytes to deliver, or where they are.
+    /// The bytes to deliver, or a note that only the journal has them.
     pub body: Body,
-    /// Their type.
+    /// The content type of the body.
     pub content_type: String,
-    /// The caller's own headers.
+    /// The headers that the caller added.
     pub headers: Headers,
-    /// Its ladder.
+    /// The retry schedule.
     pub ladder: Ladder,
-    /// Its ack rule.
+    /// The rule that says which answers acknowledge the notification.
     pub ack: AckRule,
-    /// When it was accepted, in milliseconds since 1970.
+    /// When the notification was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
-    /// What tells the same registration from a different one under the same key.
+    /// The fingerprint of the registration. If a key is registered again, it tells whether the second
+    /// registration is the same as the first.
     pub fingerprint: Fingerprint,
 }
 
 impl Notification {
-    /// Where a schedule finds it.
+    /// The key and the lane, by which a schedule finds the notification.
     #[must_use]
     pub fn key_in_lane(&self) -> KeyInLane {
         KeyInLane {
@@ -91,7 +92,7 @@ impl Notification {
 }
 
 impl Registration {
-    /// Turns the request into a notification that starts its first series.
+    /// Turns the registration into a notification with the progress at the start of its first series.
     #[must_use]
     pub fn accept(self, webhook_id: WebhookId, now_ms: i64) -> (Notification, Progress) {
         let first_due_ms = match self.start {
@@ -118,8 +119,8 @@ impl Registration {
         (notification, progress)
     }
 
-    /// Covers every field that the caller gave but the key. A delay counts as it was written: the
-    /// same request sent twice is the same registration, although its due time would differ.
+    /// The hash of every field of the registration except the key. A delay is hashed as the caller wrote
+    /// it, not as a due time. So the same request has the same fingerprint if it is sent again later.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let mut digest = Sha256::new();

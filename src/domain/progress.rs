@@ -1,15 +1,16 @@
-//! How far a notification has come: the part that every attempt rewrites.
+//! The progress of a notification: the part that every attempt changes.
 
 use crate::domain::ladder::Ladder;
 
-/// Where a notification stands on its ladder. Instants in milliseconds since 1970, UTC.
+/// A notification's position on its ladder (its retry schedule). Instants are in milliseconds since 1970,
+/// UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// 1 for the first series; a replay starts the next.
+    /// The number of the series: 1, 2, ... A replay starts the next series.
     pub series: u32,
-    /// Ladder attempts of this series that have ended.
+    /// How many attempts of the ladder have ended in this series. Attempts by hand are not counted.
     pub step: u32,
-    /// Attempts that have ended, over all series and with those made by hand.
+    /// How many attempts have ended in all series. Attempts by hand are counted.
     pub attempts: u32,
     /// T0: when the first attempt of the series is due.
     pub first_due_ms: i64,
@@ -17,14 +18,14 @@ pub struct Progress {
     pub deadline_ms: i64,
     /// When the next ladder attempt is due.
     pub due_ms: i64,
-    /// When an attempt asked for by hand is due. It takes no step of the ladder.
+    /// When an attempt that was requested by hand is due. It uses no step of the ladder.
     pub retry_at_ms: Option<i64>,
-    /// Whether the next ladder attempt stands at the deadline in place of a step beyond it.
+    /// Whether the next ladder attempt was moved to the deadline, because it would have been due later.
     pub clamped: bool,
 }
 
 impl Progress {
-    /// The start of the first series.
+    /// The progress at the start of the first series.
     #[must_use]
     pub fn start(ladder: &Ladder, first_due_ms: i64) -> Self {
         Self {
@@ -39,7 +40,8 @@ impl Progress {
         }
     }
 
-    /// The start of the next series: the whole ladder again, from `now_ms`. Attempts count on.
+    /// The progress at the start of the next series, which begins at `now_ms` with the whole ladder. The
+    /// count of attempts continues.
     #[must_use]
     pub fn replay(&self, ladder: &Ladder, now_ms: i64) -> Self {
         Self {
@@ -49,7 +51,7 @@ impl Progress {
         }
     }
 
-    /// Asks for an attempt at `now_ms` beside the ladder; one that is due by then anyhow suffices.
+    /// Adds an attempt by hand at `now_ms`. If the next attempt is due by then, nothing changes.
     #[must_use]
     pub fn retry(&self, now_ms: i64) -> Self {
         if self.next_due_ms() <= now_ms {
@@ -61,20 +63,20 @@ impl Progress {
         }
     }
 
-    /// When the next attempt is due, by the ladder or by hand.
+    /// When the next attempt is due, on the ladder or by hand.
     #[must_use]
     pub fn next_due_ms(&self) -> i64 {
         self.retry_at_ms
             .map_or(self.due_ms, |retry_at_ms| retry_at_ms.min(self.due_ms))
     }
 
-    /// The number of the next attempt: 1, 2, ... over all series.
+    /// The number of the next attempt, counted over all series: 1, 2, ...
     #[must_use]
     pub fn next_number(&self) -> u32 {
         self.attempts + 1
     }
 
-    /// Whether the next attempt is the one that was asked for by hand.
+    /// Whether the next attempt was requested by hand.
     #[must_use]
     pub fn next_is_by_hand(&self) -> bool {
         self.retry_at_ms

@@ -1,9 +1,8 @@
-//! Standard Webhooks 1.0.0, symmetric signatures (`v1`).
+//! Signatures of deliveries, as Standard Webhooks 1.0.0 defines them (symmetric, `v1`).
 //!
-//! Signed are the bytes `{webhook-id}.{unix seconds}.{body}`; the signature is the base64 of their
-//! HMAC-SHA256. Source: <https://github.com/standard-webhooks/standard-webhooks>, specification,
-//! "Signature scheme". Signing happens when an attempt is sent, since receivers refuse timestamps
-//! that are more than a few minutes old.
+//! The signature is the base64 of the HMAC-SHA256 of `{webhook-id}.{unix seconds}.{body}`. Source:
+//! <https://github.com/standard-webhooks/standard-webhooks>, specification, "Signature scheme". An attempt
+//! is signed when it is sent, because receivers refuse timestamps that are more than a few minutes old.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,41 +12,42 @@ use std::fmt;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
 
-/// How far a timestamp may lie from the receiver's clock, in seconds; the libraries' choice.
+/// Maximum difference between a timestamp and the receiver's clock, in seconds. The Standard Webhooks
+/// libraries use the same value.
 pub const TOLERANCE_S: i64 = 300;
 
 const SECRET_PREFIX: &str = "whsec_";
 const VERSION_PREFIX: &str = "v1,";
 
-/// A signing secret: 24 to 64 random bytes, written `whsec_` and base64.
+/// A signing secret: 24 to 64 random bytes. It is written as `whsec_` and the base64 of the bytes.
 #[derive(Clone)]
 pub struct SigningSecret {
     text: String,
     keyed: Hmac<Sha256>,
 }
 
-/// Why a secret is refused. Says nothing of the secret itself.
+/// Why a secret is refused. The error contains nothing of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadSecret {
-    /// It does not start with `whsec_`.
+    /// The text does not start with `whsec_`.
     #[error("a signing secret starts with `whsec_`")]
     Prefix,
-    /// The rest is not base64.
+    /// The text after `whsec_` is not base64.
     #[error("a signing secret is `whsec_` and base64")]
     Base64,
-    /// It is too short or too long.
-    #[error("a signing secret holds 24 to 64 bytes")]
+    /// The secret is too short or too long.
+    #[error("a signing secret is 24 to 64 bytes long, encoded in base64")]
     Length,
 }
 
 /// Why a signed request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadSignature {
-    /// The timestamp is no number of seconds.
+    /// The timestamp is not a number of seconds.
     #[error("the timestamp is not a number")]
     Timestamp,
-    /// The timestamp is further than [`TOLERANCE_S`] from now.
-    #[error("the timestamp is more than {TOLERANCE_S} s off")]
+    /// The timestamp differs by more than [`TOLERANCE_S`] from the current time.
+    #[error("the timestamp differs by more than {TOLERANCE_S} s from the receiver's clock")]
     Stale,
     /// No signature matches.
     #[error("no signature matches")]
@@ -58,7 +58,7 @@ impl SigningSecret {
     /// Reads a secret.
     ///
     /// # Errors
-    /// [`BadSecret`] says what is wrong, never what was given.
+    /// [`BadSecret`] says what is wrong. It does not contain the text.
     pub fn parse(text: &str) -> Result<Self, BadSecret> {
         let encoded = text.strip_prefix(SECRET_PREFIX).ok_or(BadSecret::Prefix)?;
         let bytes = STANDARD.decode(encoded).map_err(|_| BadSecret::Base64)?;
@@ -68,7 +68,7 @@ impl SigningSecret {
         Ok(Self::from_bytes(&bytes))
     }
 
-    /// Makes a secret of 32 bytes that the caller drew at random.
+    /// Makes a secret of 32 random bytes from the caller.
     #[must_use]
     pub fn from_random(bytes: &[u8; 32]) -> Self {
         Self::from_bytes(bytes)
@@ -81,23 +81,22 @@ impl SigningSecret {
         }
     }
 
-    /// The secret as text, to be shown to its owner or stored.
+    /// The secret as text, to show it to its owner or to store it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.text
     }
 
-    /// A text that two secrets have in common only if they are the same, and that tells nothing of
-    /// either.
+    /// A text that identifies the secret. The secret cannot be computed from it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let mut mac = self.keyed.clone();
-        // Holds no dot, so nothing that is sent to a merchant has this signature.
+        // This text contains no dot, and every signed request does. So no request has this signature.
         mac.update(b"fingerprint of a signing secret");
         STANDARD.encode(&mac.finalize().into_bytes()[..12])
     }
 
-    /// The `webhook-signature` of a request sent at `timestamp_s`.
+    /// The value of the header `webhook-signature` for a request that is sent at `timestamp_s`.
     #[must_use]
     pub fn sign(&self, webhook_id: &str, timestamp_s: i64, body: &[u8]) -> String {
         let mac = self
@@ -110,8 +109,8 @@ impl SigningSecret {
         signature
     }
 
-    /// Checks a received request: its age against `now_s`, then its signatures, of which one must
-    /// match. Takes the same time whichever byte differs.
+    /// Checks a received request. Its timestamp must be close to `now_s`, and one of its signatures must
+    /// match. The time of the comparison does not depend on which byte differs.
     ///
     /// # Errors
     /// [`BadSignature`] says which check failed.

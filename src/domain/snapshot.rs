@@ -1,4 +1,4 @@
-//! A notification as its owner and support staff see it at one instant.
+//! A snapshot: everything that the API shows of a notification at one instant.
 
 use crate::domain::attempt::Attempt;
 use crate::domain::destination::Destination;
@@ -11,55 +11,56 @@ use crate::domain::state::{Cause, State};
 use crate::domain::timetable::Timetable;
 use crate::domain::webhook_id::WebhookId;
 
-/// Since when and why a notification is set aside: its outcome could not be recorded, so it is not sent
-/// until it is released by hand.
+/// Says since when and why a notification is set aside. The journal refused to record the outcome of its
+/// attempt, so it is not sent until a change by hand releases it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// Since when, in milliseconds since 1970.
+    /// When it was set aside, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why it could not be recorded.
+    /// Why the outcome could not be recorded.
     pub reason: String,
 }
 
-/// Everything that is shown of a notification but its body and headers.
+/// Everything that is shown of a notification except its body and headers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    /// Its name towards its owner.
+    /// The topic and id that the caller gave.
     pub key: Key,
-    /// Its name towards the receiver.
+    /// The id that the receiver gets in the header `webhook-id`.
     pub webhook_id: WebhookId,
-    /// The lane it waits in.
+    /// The lane that the notification waits in.
     pub lane: Lane,
-    /// Where it goes.
+    /// The URL to call.
     pub destination: Destination,
-    /// Its ladder.
+    /// The retry schedule.
     pub ladder: Ladder,
-    /// What it was registered with.
+    /// The fingerprint of the registration.
     pub fingerprint: Fingerprint,
-    /// The stored state. Everything pending is `Scheduled`; while an attempt is in flight, the flag below is set
-    /// and the API shows `in_flight`.
+    /// The stored state. Every pending notification is `Scheduled`. While an attempt is in flight, the
+    /// field `in_flight` is true, and the API shows `in_flight`.
     pub state: State,
     /// Whether an attempt is in flight.
     pub in_flight: bool,
-    /// Why it is dead, if it is.
+    /// Why the notification is dead, if it is.
     pub cause: Option<Cause>,
-    /// How far it has come.
+    /// The notification's position on its ladder.
     pub progress: Progress,
-    /// When it was accepted, in milliseconds since 1970.
+    /// When the notification was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
-    /// When it ended, if it has.
+    /// When the notification ended, in milliseconds since 1970; `None` if it is pending.
     pub ended_ms: Option<i64>,
-    /// How often the holder of a lease has excluded those who held one before. A change by hand
-    /// applies only where this is what it was decided on. 0 where no journal keeps it.
+    /// A counter in the journal. A server with a new lease raises it, so that late changes under older
+    /// leases are refused: a change by hand is written only if the fence is still the one that was read
+    /// before. 0 without a journal.
     pub fence: u64,
-    /// Set if it is pending and set aside. Lists do not tell.
+    /// Set if the notification is pending and set aside. Always `None` in lists.
     pub set_aside: Option<SetAside>,
-    /// The attempts that have ended, oldest first; empty where no journal keeps them.
+    /// The attempts that have ended, oldest first. Empty without a journal.
     pub attempts: Vec<Attempt>,
 }
 
 impl Snapshot {
-    /// Where a schedule finds it.
+    /// The key and the lane, by which a schedule finds the notification.
     #[must_use]
     pub fn key_in_lane(&self) -> KeyInLane {
         KeyInLane {
@@ -68,7 +69,7 @@ impl Snapshot {
         }
     }
 
-    /// The first sight of a notification, just accepted.
+    /// The snapshot of a notification that was just accepted.
     #[must_use]
     pub fn of_new(notification: &Notification, progress: Progress) -> Self {
         Self {
@@ -90,7 +91,7 @@ impl Snapshot {
         }
     }
 
-    /// The state's name on the wire.
+    /// The name of the state in the API: `in_flight` while an attempt is in flight.
     #[must_use]
     pub fn state_name(&self) -> &'static str {
         match self.state {
@@ -101,7 +102,7 @@ impl Snapshot {
         }
     }
 
-    /// How many attempts lie ahead, the one in flight included.
+    /// How many attempts will be made if all of them fail, including the one in flight.
     #[must_use]
     pub fn attempts_left(&self) -> usize {
         match self.state {

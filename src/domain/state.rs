@@ -1,48 +1,49 @@
-//! Where a notification stands, and why a dead one is dead.
+//! The states of a notification, and the causes for which it becomes dead.
 
 use serde::{Deserialize, Serialize};
 
-/// The stored states. What the API shows as `in_flight` is [`State::Scheduled`] with a lease out.
+/// The stored states. The API shows [`State::Scheduled`] as `in_flight` while the entry is leased for an
+/// attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// An attempt lies ahead.
+    /// Another attempt will be made.
     Scheduled,
-    /// The receiver acknowledged it.
+    /// The receiver acknowledged the notification.
     Delivered,
-    /// Parked as a dead letter; [`Cause`] says why.
+    /// The notification is a dead letter: no more attempts are made. [`Cause`] says why.
     Dead,
-    /// Called off by its owner before it was delivered, or discarded as a dead letter.
+    /// The notification was cancelled before it was delivered, or it was discarded as a dead letter.
     Cancelled,
 }
 
-/// Why a notification was parked.
+/// Why a notification became a dead letter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     /// Every interval of the ladder was used.
     LadderExhausted,
-    /// The deadline cut the ladder short.
+    /// The window of the series closed before the last interval of the ladder.
     WindowClosed,
-    /// The receiver asked to stop (410).
+    /// The receiver asked for no more calls, with the status 410.
     Refused,
-    /// The address may not be called.
+    /// The address filter forbids the receiver's address.
     Blocked,
 }
 
-/// How a notification ended: any state but scheduled, with a cause only if it is dead.
+/// How a notification ended: a state other than scheduled, and the cause if it is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The receiver acknowledged it.
+    /// The receiver acknowledged the notification.
     Delivered,
-    /// It was parked, for this cause if one is known.
+    /// The notification became a dead letter, for this cause if it is known.
     Dead(Option<Cause>),
-    /// Its owner called it off, or it was discarded.
+    /// The notification was cancelled, or discarded as a dead letter.
     Cancelled,
 }
 
 impl End {
-    /// The end that a state is; `None` of what is still scheduled.
+    /// The end for a state and a cause; `None` if the state is scheduled.
     #[must_use]
     pub fn of(state: State, cause: Option<Cause>) -> Option<Self> {
         match state {
@@ -53,7 +54,7 @@ impl End {
         }
     }
 
-    /// The state that it is.
+    /// The state of a notification with this end.
     #[must_use]
     pub fn state(self) -> State {
         match self {
@@ -63,7 +64,7 @@ impl End {
         }
     }
 
-    /// Why it is dead.
+    /// Why the notification is dead, if it is.
     #[must_use]
     pub fn cause(self) -> Option<Cause> {
         match self {
@@ -73,20 +74,20 @@ impl End {
     }
 }
 
-/// Pairs each variant with its one name, for the wire, the columns and the logs.
+/// Gives each variant of an enum a name. The same name is used in the API, in database columns and in logs.
 macro_rules! named {
     ($type:ident { $($variant:ident = $name:literal),+ $(,)? }) => {
         impl $type {
             /// Every variant, in the order of its definition.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
-            /// The name on the wire and in columns.
+            /// The name in the API, in database columns and in logs.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// The variant of that name.
+            /// The variant with this name.
             #[must_use]
             pub fn from_name(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)+ _ => None }

@@ -1,21 +1,22 @@
-//! Instants: milliseconds since 1970 in UTC inside, RFC 3339 with milliseconds outside.
+//! Instants. The code uses milliseconds since 1970 in UTC; the API uses RFC 3339 with milliseconds.
 
 use jiff::Timestamp;
 use thiserror::Error;
 
-/// Why a text is not an instant.
+/// The error for a text that is not an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{given}` is not an RFC 3339 time like 2026-11-20T08:30:00.000Z")]
 pub struct BadTimestamp {
     given: String,
 }
 
-/// Reads an RFC 3339 time with any offset; finer parts than a millisecond are cut off.
+/// Reads an RFC 3339 time with any offset. Digits after the milliseconds are cut off.
 ///
 /// # Errors
-/// [`BadTimestamp`] names the text that was given.
+/// [`BadTimestamp`] quotes the beginning of the text.
 pub fn parse_ms(text: &str) -> Result<i64, BadTimestamp> {
-    // jiff also reads RFC 9557 zone suffixes and other ISO 8601 forms; the contract says RFC 3339.
+    // The parser also accepts zone suffixes (RFC 9557) and other forms of ISO 8601. The API promises to
+    // accept RFC 3339 only.
     let plain = text.len() >= 20
         && text.is_ascii()
         && matches!(text.as_bytes()[10], b'T' | b't')
@@ -34,7 +35,7 @@ pub fn parse_ms(text: &str) -> Result<i64, BadTimestamp> {
 pub fn display_ms(at_ms: i64) -> String {
     match Timestamp::from_millisecond(at_ms) {
         Ok(instant) => format!("{instant:.3}"),
-        // Outside the years that RFC 3339 can write; no accepted input leads here.
+        // The instant is outside the years that the library can print. No accepted input leads here.
         Err(_) => format!("{at_ms}ms"),
     }
 }

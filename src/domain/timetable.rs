@@ -1,36 +1,36 @@
-//! When the attempts that are still ahead fall due if every one of them fails in time.
+//! The timetable: when the future attempts of a series are due, if each one starts on time and fails.
 
 use crate::domain::ladder::{Failed, Ladder, Next};
 use crate::domain::progress::Progress;
 use crate::domain::state::Cause;
 
-/// An attempt that is ahead.
+/// A future attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Planned {
-    /// When it is due.
+    /// When the attempt is due.
     pub due_ms: i64,
-    /// Whether it stands at the deadline in place of a step beyond it.
+    /// Whether the attempt was moved to the deadline, because it would have been due later.
     pub clamped: bool,
 }
 
-/// The attempts on the ladder that are ahead, in order, and what ends the series after them. A
-/// jittered ladder is taken without its jitter.
+/// The future attempts of a series on its ladder, in order, and the cause that ends the series after them.
+/// Jitter is left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timetable {
-    /// The attempts; the first is the one that is due next.
+    /// The attempts. The first one is due next.
     pub attempts: Vec<Planned>,
-    /// Why the notification is parked after the last.
+    /// Why the notification becomes a dead letter if the last attempt fails.
     pub ends_with: Cause,
 }
 
 impl Timetable {
-    /// Of a whole series whose first attempt is due at 0.
+    /// The timetable of a whole series whose first attempt is due at 0.
     #[must_use]
     pub fn of(ladder: &Ladder) -> Self {
         Self::ahead(ladder, &Progress::start(ladder, 0))
     }
 
-    /// Of what is left of a series.
+    /// The timetable of the remaining attempts of a series.
     #[must_use]
     pub fn ahead(ladder: &Ladder, progress: &Progress) -> Self {
         let mut step = progress.step;
@@ -49,7 +49,7 @@ impl Timetable {
                 deadline_ms: progress.deadline_ms,
                 clamped: next.clamped,
             };
-            // Half of the range: a jittered ladder without its jitter.
+            // The draw 0.5 is the middle of the range: it leaves each interval as it is, without jitter.
             next = match ladder.next_attempt(failed, 0.5) {
                 Next::Attempt { due_ms, clamped } => Planned { due_ms, clamped },
                 Next::End(ends_with) => {

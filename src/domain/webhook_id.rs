@@ -1,25 +1,26 @@
-//! The `webhook-id`: a notification's name towards the receiver.
+//! The `webhook-id`: the id of a notification that the receiver gets in a header.
 //!
-//! The same over all attempts and series, so that the receiver can drop what it has seen. Holds no
-//! dot, because the signed text is joined with dots (Standard Webhooks, "Signature scheme").
+//! All attempts and series of a notification have the same id, so that the receiver can recognise a
+//! notification that it already has. The id contains no dot, because dots separate the parts of the
+//! signed text (Standard Webhooks, "Signature scheme").
 
 use std::fmt;
 use uuid::Uuid;
 
 const PREFIX: &str = "msg_";
 
-/// A webhook id, written `msg_` and 32 hexadecimal digits.
+/// A webhook id. It is written as `msg_` and 32 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WebhookId(Uuid);
 
 impl WebhookId {
-    /// Wraps a UUID that the caller drew.
+    /// Makes an id from a UUID.
     #[must_use]
     pub fn new(uuid: Uuid) -> Self {
         Self(uuid)
     }
 
-    /// Reads the written form.
+    /// Reads the written form; `None` if the text is something else.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digits = text.strip_prefix(PREFIX)?;
@@ -28,13 +29,13 @@ impl WebhookId {
             .flatten()
     }
 
-    /// The 16 bytes that stores keep.
+    /// The stored form: 16 bytes.
     #[must_use]
     pub fn to_bytes(self) -> [u8; 16] {
         self.0.into_bytes()
     }
 
-    /// Reads the 16 bytes back.
+    /// Reads the stored form.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))

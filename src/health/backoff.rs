@@ -1,36 +1,38 @@
-//! Waiting for a store that is away, so that waiting workers do not all retry at once.
+//! Makes workers wait for a store that fails, so that they do not all retry at once.
 //!
-//! Hundreds of workers may wait for the same store. While it fails, one of them at a time has the
-//! turn: it waits a little and tries. The first call that is answered wakes all the others. The turn
-//! is over when a call that began after it was given has ended, with any result and from any caller:
-//! the state of the store is the same for all, and a worker may go on for long after its call. If the
-//! call of that worker hangs, the others try after [`POLL_INTERVAL`].
+//! Hundreds of workers may wait for the same store. While the store fails, one worker at a time has the
+//! turn: it waits a little and tries. The first call that is answered wakes all other workers.
+//!
+//! A turn is over when a call has ended that began after the turn was given. Any result and any caller
+//! count, because the store is in the same state for all callers. The worker with the turn need not return
+//! the turn itself, as it may be busy for long after its call. If its call hangs, the other workers try
+//! after [`POLL_INTERVAL`].
 
 use super::{Health, Store, StoreWatch, lock};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Every wait lasts this long at least, so that what keeps failing on a store that is there for all
-/// others makes no busy loop.
+/// Shortest wait. It prevents a busy loop if one call keeps failing while the store answers all others.
 const SHORTEST_WAIT: Duration = Duration::from_millis(50);
 /// Longest wait of the worker that has the turn.
 const LONGEST_WAIT: Duration = Duration::from_millis(400);
 /// Longest wait for the turn.
 const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Whose turn it is to try a store that fails.
+/// Gives the turn to try a failing store to one worker at a time.
 #[derive(Debug)]
 pub(super) struct Turns {
+    /// Has one permit, while no worker has the turn.
     free: Arc<Semaphore>,
     given: Mutex<Given>,
 }
 
 #[derive(Debug, Default)]
 struct Given {
-    /// How many were given.
+    /// How many turns were given. The number of a turn is this count.
     count: u64,
-    /// The last one, until it is over.
+    /// The last turn, until it is over.
     turn: Option<Turn>,
 }
 
@@ -49,12 +51,12 @@ impl Turns {
         }
     }
 
-    /// Ends the turn that is given, if a call has ended that began after it was given.
+    /// Notes that a call has ended that began at `begun`. Ends the turn if it was given before.
     pub(super) fn call_ended(&self, begun: Instant) {
         lock(&self.given).turn.take_if(|turn| turn.since <= begun);
     }
 
-    /// Gives the turn; returns its number.
+    /// Gives a turn, and returns its number.
     fn give(&self, permit: OwnedSemaphorePermit) -> u64 {
         let mut given = lock(&self.given);
         given.count += 1;
@@ -65,7 +67,7 @@ impl Turns {
         given.count
     }
 
-    /// Ends a turn, if it is not over.
+    /// Ends the turn with this number, if it is not over.
     fn end(&self, number: u64) {
         let mut given = lock(&self.given);
         if given.count == number {
@@ -80,12 +82,12 @@ pub struct Backoff {
     health: Arc<Health>,
     store: Store,
     next: Duration,
-    /// The last turn that it had.
+    /// The number of the last turn that this worker got.
     turn: Option<u64>,
 }
 
 impl Backoff {
-    /// Nothing has been waited yet.
+    /// A worker that has not waited yet.
     #[must_use]
     pub fn new(health: &Arc<Health>, store: Store) -> Self {
         Self {
@@ -96,7 +98,7 @@ impl Backoff {
         }
     }
 
-    /// Waits until the store is worth asking again: after a failed call.
+    /// Waits after a failed call, until the worker should try the store again.
     pub async fn wait(&mut self) {
         self.end_turn();
         let pause = self.next;
@@ -118,14 +120,14 @@ impl Backoff {
             watch.turns.give(permit)
         };
         tokio::select! {
-            // Fails only when the sender is gone, and the watch holds it.
+            // `changed` fails only after the sender is dropped, and `watch` holds the sender.
             _ = returned.changed() => {}
             turn = turn => self.turn = Some(turn),
             () = tokio::time::sleep(POLL_INTERVAL) => {}
         }
     }
 
-    /// A worker that goes away before its call leaves the turn to the next one.
+    /// Ends the turn of this worker. So a worker that is dropped before its call does not keep the turn.
     fn end_turn(&mut self) {
         let watch: Option<&StoreWatch> = self.health.watch(self.store);
         if let (Some(turn), Some(watch)) = (self.turn.take(), watch) {
@@ -150,7 +152,7 @@ mod tests {
 
     /// Workers that wait for one store.
     const WORKERS: usize = 300;
-    /// The store is back at the eleventh call that comes after all have failed once.
+    /// After each worker has failed once, the store fails this many calls, and then answers.
     const TRIES: usize = 10;
 
     fn call(health: &Health, ended: CallResult) {
@@ -186,12 +188,12 @@ mod tests {
         }
         let begun = Instant::now();
         workers.join_all().await;
-        // Only workers with the turn tried in vain, and none waited for as long as the poll.
+        // Only the workers with the turn failed again, and no worker waited as long as the poll interval.
         assert_eq!(tries.load(Ordering::Relaxed), WORKERS + TRIES);
         assert!(begun.elapsed() < POLL_INTERVAL, "{:?}", begun.elapsed());
     }
 
-    /// A worker that failed and has waited until it is its turn.
+    /// A worker that has failed and has the turn now.
     async fn with_the_turn(health: &Arc<Health>) -> Backoff {
         fail(health);
         let mut backoff = Backoff::new(health, Store::Schedule);
@@ -200,7 +202,7 @@ mod tests {
         backoff
     }
 
-    /// Whether another worker that fails gets its turn, and need not wait for as long as the poll.
+    /// Whether another worker that fails gets the turn before the poll interval has passed.
     async fn others_get_their_turn(health: &Arc<Health>) -> bool {
         fail(health);
         let mut other = Backoff::new(health, Store::Schedule);
@@ -217,7 +219,7 @@ mod tests {
         ];
         for end in ends {
             let health = Health::new(false);
-            // It lives on, as one does that renews a lease and sleeps until the next time.
+            // The worker stays alive, like a worker that renews a lease and then sleeps.
             let _living = with_the_turn(&health).await;
             end(&health);
             assert!(others_get_their_turn(&health).await);
@@ -243,7 +245,7 @@ mod tests {
     async fn a_worker_that_goes_away_before_its_call_leaves_the_turn_to_the_next() {
         let health = Health::new(false);
         let waiting = with_the_turn(&health).await;
-        // Its call has failed before: no call ends the turn.
+        // The call of this worker has failed before, so no call ends the turn.
         let mut other = Backoff::new(&health, Store::Schedule);
         drop(waiting);
         other.wait().await;
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_keeps_failing_alone_makes_no_busy_loop() {
+    async fn a_call_that_keeps_failing_alone_makes_no_busy_loop() {
         let health = Health::new(false);
         let mut backoff = Backoff::new(&health, Store::Schedule);
         let begun = Instant::now();

@@ -1,14 +1,13 @@
-//! A cause in the words that callers outside may read.
+//! Shortens the cause of an outage to the words that callers without an API key may read.
 //!
-//! The full cause is for the log. Callers over HTTP without a key get the words
-//! alone: addresses, names of hosts, users and files, and everything else that is not a plain word, are left
-//! out.
+//! The log has the full cause. `/readyz` shows only plain words, short numbers and durations. It leaves out
+//! addresses, and the names of hosts, users and files.
 
-/// Longest cause that is shown, in characters.
+/// Maximum number of characters of a shown cause.
 const LONGEST: usize = 160;
-/// What may follow a word.
+/// The punctuation marks that may follow a word.
 const MARKS: [char; 5] = [')', ',', ':', ';', '.'];
-/// Longest number or duration, in characters.
+/// Maximum number of characters of a shown number or duration.
 const LONGEST_NUMBER: usize = 10;
 
 /// The plain words of a cause, with `...` where something was left out.
@@ -35,10 +34,10 @@ fn push(shown: &mut String, word: &str) {
     shown.push_str(word);
 }
 
-/// A word, a number or a duration, perhaps in brackets and with a mark behind it.
+/// Whether a token is a word, a number or a duration. It may have brackets around it and marks after it.
 fn is_plain(token: &str) -> bool {
     let token = token.trim_end_matches(MARKS);
-    // Codes are written in capitals and often in quotation marks, such as "OOM"; names are not.
+    // Error codes are written in capitals and often in quotation marks, such as "OOM". Names are not.
     let code = token.trim_matches('"');
     if !code.is_empty() && code.bytes().all(|byte| byte.is_ascii_uppercase()) {
         return true;

@@ -1,14 +1,14 @@
-//! The lines of the log about outages: one when an outage begins, one when it is over.
+//! Logs outages: one line when an outage begins, and one when it is over.
 
 use super::event::HealthEvent;
 use super::report::names;
 use super::store_health::shown;
 use super::{Store, StoreState, millis};
 
-/// The target of these lines.
+/// The log target of these lines.
 const TARGET: &str = "ringback::health";
 
-/// Logs what happened to a store.
+/// Logs a change of a store's health.
 pub(super) fn write(store: Store, event: HealthEvent) {
     match event {
         HealthEvent::Away(report) => {
@@ -21,21 +21,21 @@ pub(super) fn write(store: Store, event: HealthEvent) {
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} is refusing work ({failing}): {cause}"
+                    "the {store} refuses work ({failing}): {cause}; trying again until it accepts the work"
                 ),
                 StoreState::Rebuilding => tracing::warn!(
                     target: TARGET,
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} is being rebuilt; its work waits"
+                    "the {store} has lost data and is being rebuilt; its work waits until that is done"
                 ),
                 StoreState::Up | StoreState::Away => tracing::error!(
                     target: TARGET,
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} is away: {cause}"
+                    "the {store} is away: {cause}; trying again until it is back"
                 ),
             }
         }
@@ -58,7 +58,7 @@ pub(super) fn write(store: Store, event: HealthEvent) {
             store = store.as_str(),
             failed_calls,
             cause,
-            "some calls to the {store} failed, too few to count as an outage"
+            "calls to the {store} failed ({failed_calls}), too few to count as an outage: {cause}"
         ),
     }
 }

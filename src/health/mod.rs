@@ -1,32 +1,32 @@
-//! How the stores are doing: the one place that knows, and the one that logs it.
+//! Decides whether each store works, and logs its outages. No other module does that.
 //!
-//! `journal::watched` and `schedule::watched` wrap the stores and report every call;
-//! `maintenance::probe` checks a store that is in trouble, and so does every request for `/readyz`. From
-//! that, `store_health` decides what is an outage. What follows:
+//! `journal::watched` and `schedule::watched` wrap the stores and report the result of every call.
+//! `maintenance::probe` checks a store that has failed, and every request for `/readyz` makes a check too.
+//! From these results, `store_health` decides what is an outage. Other modules rely on this:
 //!
-//! * The log has one line when a store is away, and one when it is back. A caller that meets a failed
-//!   call handles it and logs nothing of its own.
-//! * Workers that wait for a store do not all retry at once ([`Backoff`]): one at a time tries, and the
-//!   others are woken when it is back.
-//! * [`Health::report`] says whether registrations can be accepted and work can drain.
+//! * The log has one line when an outage begins, and one when it is over. A caller handles a failed
+//!   call and does not log the outage again.
+//! * Workers that wait for a store do not all retry at once ([`Backoff`]). One worker at a time tries, and
+//!   its first success wakes the others.
+//! * [`Health::report`] says whether registrations can be accepted and due notifications delivered.
 //!
-//! Knows nothing of stores, of what they are asked, and of what they answer.
+//! This module does not know the stores, their requests or their answers.
 //!
-//! Each of the constants is there for one reason:
+//! Each constant exists for one reason:
 //!
-//! | constant | without it |
+//! | constant | without this constant |
 //! |---|---|
-//! | `store_health::CONFIRM` | one broken connection would be an outage, and one success in between would end one |
-//! | `store_health::LONG` | calls that hang would never count, or the first slow call would |
-//! | `store_health::OUTAGE_LOG_INTERVAL` | a store that goes away and comes back every second would fill the log |
-//! | `store_health::BRIEF_LOG_INTERVAL` | so would single failures, which are no outage |
-//! | `CHECK_TIMEOUT` | `/readyz` would wait as long as the store |
-//! | `CHECK_SHARED_FOR` | many requests for `/readyz` would each make a check |
+//! | `store_health::CONFIRM` | one broken connection would count as an outage, and one success would end an outage |
+//! | `store_health::LONG` | calls that hang would never count as an outage, or one slow call would |
+//! | `store_health::OUTAGE_LOG_INTERVAL` | a store that fails and recovers every second would fill the log |
+//! | `store_health::BRIEF_LOG_INTERVAL` | single failures, which are no outage, would fill the log |
+//! | `CHECK_TIMEOUT` | a request for `/readyz` would wait until the store answers |
+//! | `CHECK_SHARED_FOR` | every request for `/readyz` would make its own check |
 //! | `backoff::SHORTEST_WAIT` | a call that fails while all others succeed would be repeated in a busy loop |
-//! | `backoff::LONGEST_WAIT` | the wait doubles, so work would begin late after the store is back |
+//! | `backoff::LONGEST_WAIT` | waits double, so work would continue late after the store has recovered |
 //! | `backoff::POLL_INTERVAL` | one worker whose call hangs would keep all others waiting |
 //! | `cause::LONGEST` | `/readyz` would show causes of any length |
-//! | `cause::LONGEST_NUMBER` | it would show keys and passwords that begin with a digit |
+//! | `cause::LONGEST_NUMBER` | `/readyz` would show keys and passwords that begin with a digit |
 
 mod backoff;
 mod cause;
@@ -49,12 +49,12 @@ use std::time::{Duration, Instant};
 use store_health::{HealthChange, StoreHealth};
 use tokio::sync::{Notify, watch};
 
-/// Longest check of a store; one that takes longer has failed.
+/// Time limit of a check. A check that takes longer has failed.
 const CHECK_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// For how long the result of a check serves all who ask.
+/// For how long after a check no other check of the same store is made.
 const CHECK_SHARED_FOR: Duration = Duration::from_millis(100);
 
-/// How the stores of one server are doing.
+/// The health of the stores of one server.
 #[derive(Debug)]
 pub struct Health {
     journal: Option<StoreWatch>,
@@ -65,24 +65,28 @@ pub struct Health {
 #[derive(Debug)]
 struct StoreWatch {
     store_health: Mutex<StoreHealth>,
-    /// Changes whenever work that failed is done again.
+    /// Notified whenever a kind of work that failed succeeds again.
     returned: watch::Sender<()>,
-    /// Of the workers that wait while it is away, one at a time tries it.
+    /// Lets one of the waiting workers at a time try the store while it fails.
     turns: Turns,
+    /// Notified when a kind of work begins to fail.
     troubled: Notify,
-    /// When the last check ended; locked while one is in flight.
+    /// When the last check ended. Locked during a check.
     checked: tokio::sync::Mutex<Option<Instant>>,
 }
 
+/// What is expected of a running dispatcher.
 #[derive(Debug, Clone, Copy)]
 struct Dispatching {
     since: Instant,
+    /// Maximum time between two claims.
     within: Duration,
-    /// The log says that it has stalled.
+    /// Whether the log already says that claims have stalled.
     logged: bool,
 }
 
-/// A call in flight. Dropped without [`WatchedCall::ended`], it was given up by its caller.
+/// A call to a store, in flight. If it is dropped without [`WatchedCall::ended`], its caller has stopped
+/// waiting for it.
 #[derive(Debug)]
 pub struct WatchedCall<'health> {
     health: &'health Health,
@@ -93,7 +97,7 @@ pub struct WatchedCall<'health> {
 }
 
 impl Health {
-    /// Of a server with or without a journal. Nothing is known to be wrong yet.
+    /// The health of a server with or without a journal. No failure is known yet.
     #[must_use]
     pub fn new(journal: bool) -> Arc<Self> {
         Arc::new(Self {
@@ -103,7 +107,7 @@ impl Health {
         })
     }
 
-    /// A call to a store begins.
+    /// Notes that a call to a store begins.
     #[must_use]
     pub fn begin(&self, store: Store, work: Work) -> WatchedCall<'_> {
         let begun = Instant::now();
@@ -119,8 +123,7 @@ impl Health {
         }
     }
 
-    /// Checks a store by a call made for that purpose. Bounded; those who ask at the same time share
-    /// one check.
+    /// Checks a store by the call `check`, for at most 1.5 s. Callers at about the same time share one check.
     pub async fn check(&self, store: Store, check: impl Future<Output = CallResult>) {
         let Some(watch) = self.watch(store) else {
             return;
@@ -137,8 +140,8 @@ impl Health {
         });
     }
 
-    /// From now on something is claimed at least this often, or attempts are stuck; `None`
-    /// when the dispatcher is about to stop.
+    /// From now on, claims that are further apart than `within` mean that attempts are stuck. `None` when
+    /// the dispatcher is about to stop.
     pub fn expect_claims(&self, within: Option<Duration>) {
         *lock(&self.dispatching) = within.map(|within| Dispatching {
             since: Instant::now(),
@@ -147,7 +150,7 @@ impl Health {
         });
     }
 
-    /// Looks at what only time changes. To be called now and then.
+    /// Logs the outages and stalls that have begun or ended because time has passed. Must be called regularly.
     pub fn review(&self) {
         for store in [Store::Journal, Store::Schedule] {
             self.change(store, |store_health, now| HealthChange {
@@ -163,7 +166,8 @@ impl Health {
                     let stalled_ms = millis(stalled);
                     tracing::error!(
                         stalled_ms,
-                        "nothing was claimed for too long although both stores work: attempts may be stuck; restart this server if it lasts"
+                        "this server has not claimed due notifications for too long although both stores work: its \
+                         attempts may be stuck; restart this server if /readyz keeps failing"
                     );
                 }
                 Some(_) => {}
@@ -172,7 +176,7 @@ impl Health {
         }
     }
 
-    /// How everything is doing.
+    /// The present state of the stores and of the dispatcher.
     #[must_use]
     pub fn report(&self) -> HealthReport {
         let now = Instant::now();
@@ -199,14 +203,15 @@ impl Health {
             .map_or(0, |watch| watch.store_health().failed_ever())
     }
 
-    /// Whether something fails, or an outage is not over yet.
+    /// Whether calls to the store fail, or an outage of it is not over yet.
     #[must_use]
     pub fn is_troubled(&self, store: Store) -> bool {
         self.watch(store)
             .is_some_and(|watch| watch.store_health().is_troubled())
     }
 
-    /// Completes when something begins to fail, or has since the last time. For one waiter.
+    /// Completes when calls to the store begin to fail, or at once if that has happened since this function
+    /// last completed. Only one task may wait here.
     pub async fn troubled(&self, store: Store) {
         match self.watch(store) {
             Some(watch) => watch.troubled.notified().await,
@@ -266,7 +271,7 @@ impl StoreWatch {
 }
 
 impl WatchedCall<'_> {
-    /// The call has come back.
+    /// Notes that the call has ended, with this result.
     pub fn ended(mut self, ended: CallResult) {
         self.over(Some(ended));
     }
@@ -293,7 +298,7 @@ impl Drop for WatchedCall<'_> {
     }
 }
 
-/// A panic elsewhere leaves these whole: every change is one call that does not panic half-way.
+/// Locks a mutex. Its value is valid after a panic under the lock too, because no change stops half-way.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -311,7 +316,7 @@ mod tests {
         let health = Health::new(true);
         let stalled = || health.report().stalled.is_some();
         assert!(health.report().is_ready());
-        // Whatever has passed by now is too long.
+        // With a limit of zero, any time without a claim is too long.
         health.expect_claims(Some(Duration::ZERO));
         assert!(stalled() && !health.report().is_ready());
         health.expect_claims(Some(Duration::from_secs(3_600)));
@@ -330,7 +335,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_ask_at_the_same_time_share_one_check() {
+    async fn callers_at_the_same_time_share_one_check() {
         let health = Health::new(false);
         let checks = std::sync::atomic::AtomicUsize::new(0);
         let ask = || {
@@ -342,7 +347,7 @@ mod tests {
         };
         tokio::join!(ask(), ask(), ask());
         assert_eq!(checks.into_inner(), 1);
-        // There is no journal to check.
+        // This server has no journal, so the check of the journal ends at once.
         let never = std::future::pending();
         health.check(Store::Journal, never).await;
     }

@@ -1,4 +1,4 @@
-//! How the stores are doing, for callers.
+//! The report of the stores' health that callers get.
 
 use super::{Store, Work};
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 /// The state of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreState {
-    /// It does all that is asked of it.
+    /// The store does all kinds of work.
     Up,
-    /// It does nothing that is asked of it.
+    /// The store does no work.
     Away,
-    /// It does some of it.
+    /// The store does some kinds of work and not others.
     Refusing,
-    /// It has lost what it held and is being loaded again.
+    /// The store has lost data and is being loaded again.
     Rebuilding,
 }
 
 impl StoreState {
-    /// Its name.
+    /// The name of the state.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,18 +29,19 @@ impl StoreState {
     }
 }
 
-/// How a store is doing.
+/// The health of one store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoreReport {
-    /// In a word.
+    /// The state of the store.
     pub state: StoreState,
-    /// What it does not do.
+    /// The kinds of work that the store does not do.
     pub failing: Vec<Work>,
-    /// For how long.
+    /// For how long the store has not done them.
     pub lasted: Option<Duration>,
-    /// Why, in the store's own words. For the log; [`super::words_of`] makes it fit for callers outside.
+    /// The error text of the store, for the log. Callers without an API key get it shortened by
+    /// [`super::words_of`].
     pub cause: Option<String>,
-    /// How many calls have failed since.
+    /// The number of failed calls that are not counted in a log line yet.
     pub failed_calls: u64,
 }
 
@@ -56,18 +57,18 @@ impl StoreReport {
     }
 }
 
-/// How everything is doing.
+/// The health of the stores and of the dispatcher.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthReport {
-    /// The stores that there are.
+    /// The report of each store that this server has.
     pub stores: Vec<(Store, StoreReport)>,
-    /// For how long nothing could be claimed although the stores are well. A bug, or attempts that
-    /// do not end.
+    /// For how long no claim has succeeded although the stores work, if that is too long. The reason is a
+    /// bug, or attempts that do not end.
     pub stalled: Option<Duration>,
 }
 
 impl HealthReport {
-    /// Whether registrations can be accepted and work can drain.
+    /// Whether registrations can be accepted and due notifications delivered.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         let up = |(_, report): &(Store, StoreReport)| report.state == StoreState::Up;
@@ -75,7 +76,7 @@ impl HealthReport {
     }
 }
 
-/// The names of kinds of work, for a sentence.
+/// The names of these kinds of work, separated by commas.
 #[must_use]
 pub fn names(work: &[Work]) -> String {
     let names: Vec<&str> = work.iter().map(|work| work.as_str()).collect();

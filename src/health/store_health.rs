@@ -1,16 +1,17 @@
-//! How one store is doing, judged by the results of its calls.
+//! The health of one store, determined by the results of its calls.
 //!
-//! Pure: takes the time as a value, and returns what should be logged instead of logging it. The rules:
+//! This file is pure: it takes the time as a value, and returns what must be logged. Its rules:
 //!
 //! * A kind of work *fails* from the start of its first failed call until a call of that kind is
-//!   answered. A check that succeeds ends it only while that kind of work is idle: none of its calls
-//!   is in flight, and none has failed for [`LONG`]. As long as calls are made, they count more.
-//! * A failure *counts* once more than one call has failed over [`CONFIRM`], or one over [`LONG`], or
-//!   a check of the store has failed. So a single broken connection is no outage. Calls in flight of
-//!   which none has come back for [`LONG`] count as well.
-//! * An outage is over when nothing has failed for [`CONFIRM`]. It is logged when it begins and when
-//!   it is over, but at most one in [`OUTAGE_LOG_INTERVAL`]; one that lasts longer is logged then.
-//!   Failures that did not count are logged together, [`LONG`] after the last and at most once in
+//!   answered. A check that succeeds ends the failure only while that kind of work is idle: none of its calls
+//!   is in flight, and none has failed for [`LONG`]. Calls prove more than a check.
+//! * A failure *counts* as an outage if more than one call failed and the failures span [`CONFIRM`], if one
+//!   call took [`LONG`] until it failed, or if a check of the store failed. So a single broken connection is
+//!   no outage. It is an outage too if calls are in flight and none of them has ended for [`LONG`].
+//! * An outage is over when nothing has failed for [`CONFIRM`]. An outage is logged when it begins and when
+//!   it is over. At most one is logged per [`OUTAGE_LOG_INTERVAL`]; an outage that begins earlier is logged
+//!   only if it lasts until then.
+//! * Failures that were no outage are logged together, [`LONG`] after the last one and at most once per
 //!   [`BRIEF_LOG_INTERVAL`].
 
 use super::event::HealthEvent;
@@ -18,15 +19,16 @@ use super::{CallResult, StoreReport, StoreState, Work};
 use crate::domain::duration;
 use std::time::{Duration, Instant};
 
-/// For how long calls must have failed to count, and for how long nothing may have failed until an
-/// outage is over. A call that its caller gave up earlier says nothing about the store.
+/// For how long calls must have failed until they count as an outage, and for how long none may have
+/// failed until the outage is over. A call that its caller stopped waiting for earlier than this says
+/// nothing about the store.
 const CONFIRM: Duration = Duration::from_millis(500);
-/// For how long calls may be in flight without any of them coming back, and for how long no call of
-/// a kind may have failed until that kind of work is idle. Longer than `Retry-After` makes callers wait.
+/// For how long calls may be in flight without any of them ending, and how long after its last failed call
+/// a kind of work is idle. Longer than `Retry-After` makes callers wait.
 const LONG: Duration = Duration::from_secs(3);
-/// Shortest time between the beginnings of two outages that are logged.
+/// Shortest time between the log lines of two outages that begin.
 const OUTAGE_LOG_INTERVAL: Duration = Duration::from_secs(10);
-/// Shortest time between two lines about failures that were no outage.
+/// Shortest time between two log lines about failures that were no outage.
 const BRIEF_LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The health of one store.
@@ -34,35 +36,38 @@ const BRIEF_LOG_INTERVAL: Duration = Duration::from_secs(60);
 pub(super) struct StoreHealth {
     works: [WorkTally; Work::ALL.len()],
     outage: Option<Outage>,
-    /// Calls that have failed since all was well.
+    /// How many calls have failed since the last line about failed calls.
     failed: u64,
-    /// All calls that have ever failed.
+    /// How many calls have failed since the start.
     failed_ever: u64,
     last_failed: Option<Instant>,
-    /// When an outage was last logged.
+    /// When the beginning of an outage was last logged.
     outage_logged: Option<Instant>,
     /// When failures that were no outage were last logged.
     brief_logged: Option<Instant>,
     last_cause: String,
 }
 
-/// What is known of one kind of work.
+/// The calls of one kind of work.
 #[derive(Debug, Default)]
 struct WorkTally {
     in_flight: usize,
-    /// When a call last came back, or when the first of those in flight began.
+    /// When a call last ended, or when a call began while none was in flight, whichever was later.
     moved: Option<Instant>,
+    /// When a call was last answered.
     answered: Option<Instant>,
     failing: Option<Failing>,
 }
 
+/// A kind of work that fails.
 #[derive(Debug)]
 struct Failing {
     since: Instant,
-    /// When a call, not a check, last failed.
+    /// When a call last failed. Checks do not count here.
     last: Option<Instant>,
+    /// How many calls have failed.
     calls: u64,
-    /// A check has failed too.
+    /// Whether a check has failed too.
     seen_by_check: bool,
     rebuilding: bool,
     cause: String,
@@ -76,7 +81,7 @@ struct Outage {
     logged: bool,
 }
 
-/// A failure that counts.
+/// A kind of work whose failure counts as an outage.
 struct Trouble {
     work: Work,
     since: Instant,
@@ -84,14 +89,14 @@ struct Trouble {
     cause: String,
 }
 
-/// What one observation changed.
+/// What a call or a check changed in the health of the store.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct HealthChange {
-    /// What is to be logged.
+    /// What must be logged.
     pub(super) event: Option<HealthEvent>,
-    /// Work that was well until now fails.
+    /// Whether a failure began.
     pub(super) failing: bool,
-    /// Work that failed until now is done again.
+    /// Whether a kind of work that failed works again.
     pub(super) returned: bool,
 }
 
@@ -111,7 +116,7 @@ impl WorkTally {
 }
 
 impl StoreHealth {
-    /// A call begins.
+    /// Notes that a call begins.
     pub(super) fn begin(&mut self, work: Work, now: Instant) {
         let tally = &mut self.works[work as usize];
         if tally.in_flight == 0 {
@@ -120,7 +125,7 @@ impl StoreHealth {
         tally.in_flight += 1;
     }
 
-    /// A call has come back.
+    /// Notes that a call has ended.
     pub(super) fn end(
         &mut self,
         work: Work,
@@ -136,7 +141,7 @@ impl StoreHealth {
             CallResult::Answered => {
                 tally.answered = Some(now);
                 change.returned = tally.failing.take().is_some();
-                // On the way of every notification: a store that is well needs no review.
+                // Every notification passes here, so the review is skipped while the store works.
                 if self.failed > 0 || self.outage.is_some() {
                     change.event = self.review(now);
                 }
@@ -160,7 +165,7 @@ impl StoreHealth {
         change
     }
 
-    /// A call was given up by its caller.
+    /// Notes that the caller of a call stopped waiting for it.
     pub(super) fn abandoned(&mut self, work: Work, begun: Instant, now: Instant) -> HealthChange {
         let lasted = now - begun;
         if lasted >= CONFIRM {
@@ -172,8 +177,9 @@ impl StoreHealth {
         HealthChange::default()
     }
 
-    /// The store was checked; `None` if no answer came in time. While registrations are taken it may
-    /// be slow to answer, and while anything is done it may be busy: then work counts more than a check.
+    /// Notes the result of a check, `None` if no answer came in time. A busy store may be slow to answer a
+    /// check. So a check without an answer is ignored if any needed call was answered since it began, and a
+    /// failed check is ignored if a registration or a change by hand was.
     pub(super) fn checked(
         &mut self,
         begun: Instant,
@@ -216,7 +222,7 @@ impl StoreHealth {
         change
     }
 
-    /// Looks at what only time changes. To be called now and then.
+    /// Applies the rules that depend on the time, and returns what must be logged. Must be called regularly.
     pub(super) fn review(&mut self, now: Instant) -> Option<HealthEvent> {
         let troubles = self.troubles(now);
         let begun = troubles.iter().map(|trouble| trouble.since).min();
@@ -256,12 +262,12 @@ impl StoreHealth {
         Some(HealthEvent::Away(self.describe(now, &troubles)))
     }
 
-    /// How it is doing.
+    /// The present health of the store.
     pub(super) fn report(&self, now: Instant) -> StoreReport {
         self.describe(now, &self.troubles(now))
     }
 
-    /// Whether anything fails, whether it counts or not.
+    /// Whether any needed kind of work fails, even if the failure does not count as an outage.
     pub(super) fn is_failing(&self) -> bool {
         let needed = Work::ALL.iter().filter(|work| work.is_needed());
         needed
@@ -269,7 +275,7 @@ impl StoreHealth {
             .any(|tally| tally.failing.is_some())
     }
 
-    /// Whether something should be done about it: something fails, or an outage is not over.
+    /// Whether the store must be checked: a needed kind of work fails, or an outage is not over.
     pub(super) fn is_troubled(&self) -> bool {
         self.outage.is_some() || self.is_failing()
     }
@@ -279,7 +285,7 @@ impl StoreHealth {
         self.works[work as usize].answered
     }
 
-    /// How many calls have ever failed.
+    /// How many calls have failed since the start.
     pub(super) fn failed_ever(&self) -> u64 {
         self.failed_ever
     }
@@ -314,8 +320,8 @@ impl StoreHealth {
         let Some(first) = troubles.iter().min_by_key(|trouble| trouble.since) else {
             return StoreReport::up();
         };
-        // Other work was answered after the trouble had begun. Calls that were answered at about the same
-        // time may have been before it.
+        // Whether another kind of work was answered after the first failure. Calls that were answered within
+        // `CONFIRM` of the failure may have been answered before the store failed, so they do not count.
         let answers = Work::ALL.iter().any(|work| {
             let well = troubles.iter().all(|trouble| trouble.work != *work);
             let answered = self.works[*work as usize].answered;
@@ -337,7 +343,7 @@ impl StoreHealth {
         }
     }
 
-    /// Takes the failures that were no outage together.
+    /// Reports together the failures that were no outage.
     fn brief(&mut self, now: Instant) -> Option<HealthEvent> {
         let is_over = has_passed(LONG, self.last_failed, now);
         let may_log = has_passed(BRIEF_LOG_INTERVAL, self.brief_logged, now);
@@ -365,12 +371,12 @@ impl Failing {
     }
 }
 
-/// Whether so much time has passed since something happened, if it ever did.
+/// Whether `limit` has passed since `since`. True if `since` is `None`: the event never happened.
 fn has_passed(limit: Duration, since: Option<Instant>, now: Instant) -> bool {
     since.is_none_or(|since| now.saturating_duration_since(since) >= limit)
 }
 
-/// A duration for people: to a tenth of a second, or to the second where that says enough.
+/// A duration for people to read: to a tenth of a second if it is shorter than 3 s, else to the second.
 pub(super) fn shown(lasted: Duration) -> String {
     let ms = i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX);
     let step = if ms < 3_000 { 100 } else { 1_000 };

@@ -1,18 +1,18 @@
-//! What a store is asked for, and how a call ended: what the watched stores report to health.
+//! The kinds of work that stores do, and the results of calls: the watched stores report both to health.
 
 use std::fmt;
 
-/// A store.
+/// One of the two stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Store {
-    /// The record.
+    /// The record of all notifications.
     Journal,
-    /// The index of what is due.
+    /// The index of the pending notifications by due time.
     Schedule,
 }
 
 impl Store {
-    /// Its name.
+    /// The name of the store.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -28,19 +28,19 @@ impl fmt::Display for Store {
     }
 }
 
-/// What a store is asked for. Told apart because it may do one and not another: a Redis that is full
-/// drains but accepts nothing, a database that can only be read does neither.
+/// The kind of work of a call. Health tells the kinds apart, because a store may do one and not another: a
+/// full Redis settles but accepts no registrations, and a read-only database does neither.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// Looking up what a worker or a request needs.
+    /// Look-ups for a worker or a request.
     Read,
-    /// Taking registrations and changes by hand.
+    /// Registrations and changes by hand.
     Accept,
-    /// Handing out what is due.
+    /// Claims of due notifications.
     Claim,
-    /// Recording and settling what was done.
+    /// Recording outcomes and settling leases.
     Settle,
-    /// Lists, counts and maintenance: what may take long, and delays no other work.
+    /// Lists, counts and maintenance. These calls may take long, and no other work waits for them.
     Browse,
 }
 
@@ -54,7 +54,7 @@ impl Work {
         Self::Browse,
     ];
 
-    /// Its name.
+    /// The name of the kind of work.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -66,7 +66,7 @@ impl Work {
         }
     }
 
-    /// Whether registrations cannot be accepted, or work cannot drain, without it.
+    /// Whether accepting registrations or delivering notifications needs this kind of work.
     pub(super) fn is_needed(self) -> bool {
         match self {
             Self::Read | Self::Accept | Self::Claim | Self::Settle => true,
@@ -75,16 +75,15 @@ impl Work {
     }
 }
 
-/// How a call ended, as far as that is about the store.
+/// The result of a call, as far as it tells whether the store works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallResult {
-    /// The store did its work, or would have: what it answered may be an error of another kind.
+    /// The store works. Its answer may be an error that is not the store's fault.
     Answered,
-    /// It answered, but with something that cannot be read. Whether it does its work for others is not
-    /// known.
+    /// The answer of the store cannot be read. This does not tell whether the store works for other calls.
     Unreadable,
-    /// It is out of reach, too slow, or refuses, for this cause.
+    /// The store is out of reach, too slow or refuses the call, for this cause.
     Failed(String),
-    /// It has lost what it held and is being loaded again.
+    /// The store has lost data and is being loaded again.
     Rebuilding(String),
 }

@@ -1,25 +1,25 @@
-//! Who makes a change of a notification.
+//! The actor of a change: the user or the part of the server that asked for it.
 
 use std::sync::Arc;
 
-/// Who asked for a transition.
+/// The name of the user, or of the part of the server, that asked for a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Actor(pub Arc<str>);
 
 impl Actor {
-    /// The dispatcher itself.
+    /// The dispatcher, which makes the attempts.
     #[must_use]
     pub fn dispatcher() -> Self {
         Self("dispatcher".into())
     }
 
-    /// Whatever keeps the journal and the schedule in step.
+    /// The maintenance tasks, which keep the journal and the schedule in agreement.
     #[must_use]
     pub fn maintenance() -> Self {
         Self("maintenance".into())
     }
 
-    /// Whether it is the server itself; no caller may use that name.
+    /// Whether the actor is a part of the server. Callers must not use these names.
     #[must_use]
     pub fn is_the_server(&self) -> bool {
         [Self::dispatcher(), Self::maintenance()].contains(self)

@@ -1,38 +1,40 @@
-//! A change by hand, and what the journal answers to it.
+//! A change by hand, and the journal's reply to it.
 
 use super::actor::Actor;
 use crate::domain::change::Change;
 use crate::domain::lease::LeaseToken;
 use crate::domain::snapshot::Snapshot;
 
-/// A change by hand, to be applied and written down.
+/// A change by hand, to be applied to a notification and recorded in its history.
 #[derive(Debug, Clone)]
 pub struct Changing {
-    /// The lease on what is changed: no other server attempts or changes it meanwhile.
+    /// The lease on the notification. While the lease is in force, no other server attempts or changes the
+    /// notification.
     pub lease: LeaseToken,
-    /// [`Snapshot::fence`] as it was read before that lease was asked for. Read under the lease, it might
-    /// be one that was raised since the lease was lost.
+    /// [`Snapshot::fence`], read before the lease was requested. If the fence were read later, and the lease
+    /// was lost before that, another server could have raised the fence already. Then the journal would apply
+    /// a change whose lease is lost.
     pub fence: u64,
     /// The change to apply.
     pub change: Change,
-    /// Who asked for it.
+    /// Who asked for the change.
     pub actor: Actor,
-    /// Why, in the words of who asked; may be empty.
+    /// The reason that the caller gave; may be empty.
     pub reason: String,
-    /// When it was asked for, in milliseconds since 1970.
+    /// When the change was requested, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// What a change found.
+/// The journal's reply to a change by hand. The notifications in it are without their attempts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeResult {
-    /// It was applied; this is how the notification stands now (without its attempts).
+    /// The change was applied. Contains the notification after the change.
     Done(Box<Snapshot>),
-    /// Its state does not allow it; nothing changed (without its attempts).
+    /// The state of the notification does not allow the change. Nothing was changed.
     Refused(Box<Snapshot>),
-    /// Its fence is another than the change was decided on, so the lease was lost meanwhile and
-    /// another server has the notification; nothing changed (without its attempts).
+    /// The fence of the notification differs from [`Changing::fence`]: another server has leased or changed
+    /// the notification since that fence was read. Nothing was changed.
     Fenced(Box<Snapshot>),
-    /// No such notification.
+    /// The journal has no such notification.
     Missing,
 }

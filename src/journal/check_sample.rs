@@ -1,9 +1,8 @@
-//! What a check of a journal goes through: the life of a notification that is never kept.
+//! The notification that a check of a journal writes and rolls back.
 //!
-//! A check that writes to some other table proves little: the tables that registering and recording
-//! need may be locked, damaged, or refused by a trigger. So a check registers a
-//! notification and records its last attempt by the statements that do it for all others, and rolls
-//! that back.
+//! A check that writes to another table proves little: the tables for registering and recording may be locked
+//! or damaged, or a trigger may refuse the write. So a check registers a notification and records its last
+//! attempt, with the same statements as for all notifications, and then rolls both back.
 
 use super::{Actor, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::domain::ack::AckRule;
@@ -19,13 +18,13 @@ use bytes::Bytes;
 use std::sync::Arc;
 use uuid::Uuid;
 
-/// What a check writes at least after a write has failed, in bytes: as much as the largest body that is
-/// taken unless set otherwise. A disk that is almost full has room for little writes and not for these.
+/// Number of bytes that a check writes after a write has failed: the default of the largest body. A disk that
+/// is almost full may have room for a small write but not for this one.
 pub(super) const PADDING_BYTES: usize = 256 * 1024;
-/// By which a receiver asks never to be called again: the notification is parked, so that every table
-/// is written to.
+/// The HTTP status by which a receiver asks never to be called again. The notification becomes a dead letter,
+/// so the check writes to every table that registering and recording use.
 const GONE: u16 = 410;
-/// Later than anything real is due, in milliseconds since 1970: in the year 5138.
+/// A due time in the year 5138, in milliseconds since 1970. No real notification is due so late.
 const FAR_MS: i64 = 100_000_000_000_000;
 
 /// A registration and the recording of its only attempt.
@@ -35,12 +34,12 @@ pub(super) struct CheckSample {
 }
 
 impl CheckSample {
-    /// With a body of so many bytes. No two have the same key, so that servers which check at the same
-    /// time do not wait for each other.
+    /// Creates a sample whose body has `body_bytes` bytes. Each sample has another key, so that servers that
+    /// check at the same time do not wait for each other.
     pub(super) fn new(body_bytes: usize) -> Self {
         let id = Uuid::now_v7();
-        // Registered long ago and due far ahead: the dead rows that it leaves in PostgreSQL until the
-        // next vacuum lie where nobody reads.
+        // The sample is registered in 1970 and due in 5138. The rollback leaves dead rows in PostgreSQL
+        // until the next vacuum; with these instants, no query reads the index ranges that contain them.
         let (notification, progress) = Registration {
             key: Key::new("ringback.check", &id.to_string()).expect("invariant: both are short"),
             destination: Destination::from_stored("https://check.invalid/"),
@@ -90,7 +89,8 @@ impl CheckSample {
         }
     }
 
-    /// Whether it went as it does for all others. A trigger may swallow what is written.
+    /// Checks that the journal replied as it does to real notifications. A trigger may discard a write
+    /// without an error.
     pub(super) fn verify(
         registered: &[RegisterResult],
         recorded: &[Recorded],
@@ -98,7 +98,7 @@ impl CheckSample {
         match (registered, recorded) {
             ([RegisterResult::Created], [Recorded::Applied]) => Ok(()),
             _ => Err(JournalError::Corrupt(
-                "what is written does not stay as it was written".to_string(),
+                "the journal does not keep what is written to it; look for triggers that discard writes".to_string(),
             )),
         }
     }

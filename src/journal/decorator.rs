@@ -1,6 +1,6 @@
 //! A journal around another one: it sees every call and its reply, and passes on what it does not change.
 //!
-//! The list of calls stands here once. Whoever watches, times or holds them back implements
+//! The list of calls is here once. A type that watches, times or delays them implements
 //! [`JournalDecorator`].
 
 use super::{
@@ -52,7 +52,7 @@ pub trait JournalDecorator: Send + Sync + 'static {
     /// The journal that does the work.
     fn inner(&self) -> &dyn Journal;
 
-    /// Makes a call to it, which begins when `calling` is first polled.
+    /// Makes a call to the inner journal. The call begins when `calling` is first polled.
     fn around<T: Send>(
         &self,
         call: JournalCall,
@@ -60,7 +60,8 @@ pub trait JournalDecorator: Send + Sync + 'static {
     ) -> impl Future<Output = Result<T, JournalError>> + Send;
 }
 
-/// A call with an empty list may be answered without the store, so it is not passed to `around`.
+/// Passes a call to `around`, unless its list is empty. A journal may answer an empty list without asking its
+/// database, so such a call says nothing about the database.
 macro_rules! unless_empty {
     ($self:ident, $call:ident, $method:ident, $list:expr) => {
         if $list.is_empty() {

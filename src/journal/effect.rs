@@ -1,7 +1,7 @@
-//! What a recording or a change makes of a notification: the same for every journal.
+//! The effect of a recording, or of a change by hand, on a notification: the same for every journal.
 //!
-//! Pure. A journal reads the notification within its transaction, asks here, and writes down what
-//! has become of it.
+//! The functions are pure. A journal reads the notification in a transaction, calls one of them, and writes
+//! the result in the same transaction.
 
 use super::{ChangeResult, Changing, Recorded, Recording};
 use crate::domain::attempt::Outcome;
@@ -10,25 +10,25 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 
-/// A line for the history: its kind, and its cause or reason.
+/// A line for the history of a notification: its kind, and the cause or reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct HistoryLine {
     pub(super) kind: &'static str,
     pub(super) detail: String,
 }
 
-/// What a recording does beside keeping its attempt.
+/// What a recording changes in the notification. The attempt is kept in each of these cases.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing: the attempt was interrupted and takes no step.
+    /// Nothing: an interrupted attempt does not count as a step of the ladder.
     Unchanged,
-    /// The notification has moved on; with a line for the history if it has ended.
+    /// The status of the notification. Contains a line for the history if the notification has ended.
     Advanced(Option<HistoryLine>),
-    /// Nothing: the notification stands elsewhere.
+    /// Nothing: the notification no longer has the progress that it had before the attempt.
     Stale,
 }
 
-/// How a notification stands: what recordings and changes rewrite.
+/// The part of a notification that recordings and changes rewrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Status {
     pub(super) state: State,
@@ -47,7 +47,7 @@ impl Status {
         }
     }
 
-    /// How one stands that still has attempts ahead.
+    /// The status of a pending notification.
     pub(super) fn scheduled(progress: Progress) -> Self {
         Self {
             state: State::Scheduled,
@@ -57,7 +57,7 @@ impl Status {
         }
     }
 
-    /// Once it has ended, no attempt lies ahead, by hand or otherwise.
+    /// Removes an attempt that was requested by hand, if the notification has ended.
     fn without_retry_at_the_end(mut self) -> Self {
         if self.state != State::Scheduled {
             self.progress.retry_at_ms = None;
@@ -66,7 +66,7 @@ impl Status {
     }
 }
 
-/// Applies a recording to the notification as it stands.
+/// Applies a recording to a notification.
 pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
     let mut status = Status::of(snapshot);
     let effect = advance(&mut status, recording);
@@ -74,7 +74,7 @@ pub(super) fn record(snapshot: &mut Snapshot, recording: &Recording) -> Effect {
     effect
 }
 
-/// The same, where no more is at hand than how the notification stands.
+/// Applies a recording to a status, for callers that do not have the whole notification.
 pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     let Recording {
         attempt,
@@ -92,7 +92,8 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     if attempt.answer.outcome == Outcome::Interrupted {
         return Effect::Unchanged;
     }
-    // A delivery counts even if other attempts were recorded meanwhile: those stay counted.
+    // A delivery is applied even if other attempts were recorded meanwhile. The numbers of attempts and steps
+    // must not become smaller then.
     let progress = Progress {
         attempts: decision.progress.attempts.max(current.attempts),
         step: decision.progress.step.max(current.step),
@@ -120,8 +121,8 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     }
 }
 
-/// What to answer to a recording whose attempt is kept already: the reply to the first one was lost
-/// on its way.
+/// The reply to a recording whose attempt was kept before. Such a recording is sent again because the reply
+/// to the first one was lost.
 pub(super) fn reply_to_repeat(snapshot: &Snapshot, recording: &Recording) -> Recorded {
     let Recording {
         attempt, decision, ..
@@ -138,8 +139,9 @@ pub(super) fn reply_to_repeat(snapshot: &Snapshot, recording: &Recording) -> Rec
     }
 }
 
-/// Applies a change by hand to the notification as it stands, or says why not; with a line for the
-/// history. That raises the fence, so a change that is made twice is applied once.
+/// Applies a change by hand to a notification and returns a line for its history. If the change is refused,
+/// returns the reply for the caller. An applied change raises the fence, so the same change is not applied
+/// twice.
 pub(super) fn change(
     snapshot: &mut Snapshot,
     changing: &Changing,
@@ -170,7 +172,7 @@ pub(super) fn change(
         ended_ms,
     };
     set_status(snapshot, status.without_retry_at_the_end());
-    // Whoever changes it by hand releases it too.
+    // A change by hand also releases a notification that was set aside.
     snapshot.set_aside = None;
     Ok(HistoryLine {
         kind: changing.change.transition(),

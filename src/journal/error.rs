@@ -1,18 +1,18 @@
-//! Why a journal could not do what was asked.
+//! Why a call to a journal failed.
 
 use thiserror::Error;
 
-/// Why the journal could not do what was asked. Nothing of the call was kept, or it is not known.
+/// Why a call to a journal failed. A write that failed may still have been executed, completely or in part.
 #[derive(Debug, Clone, Error)]
 pub enum JournalError {
-    /// It cannot be reached, is too slow, full or refuses; worth trying again.
+    /// The journal cannot be reached, is too slow or full, or refuses calls for now. A later try may succeed.
     #[error("the journal is unavailable: {0}")]
     Unavailable(String),
-    /// It holds something that this version cannot read, or it refuses what is to be written of this
-    /// notification and would refuse it again.
-    #[error("the journal cannot read or keep this: {0}")]
+    /// The journal holds data that this version cannot read, or it refuses to store data of this notification
+    /// and would refuse it again.
+    #[error("the journal cannot read or store this data: {0}")]
     Corrupt(String),
-    /// It is in use by another server, or cannot be opened at all.
+    /// The journal is in use by another server, cannot be opened, or is open for reading only.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,40 +1,40 @@
-//! How many notifications there are, and what reading every one of them has found.
+//! The numbers of notifications by state, and the result of reading every notification.
 
 use crate::domain::key::Key;
 
-/// How many notifications are in which state.
+/// The numbers of notifications by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JournalCounts {
-    /// All that were ever registered and not pruned.
+    /// All notifications that were registered and not pruned since.
     pub registered: u64,
-    /// Pending.
+    /// Pending notifications.
     pub scheduled: u64,
-    /// Acknowledged.
+    /// Notifications that the receiver has acknowledged.
     pub delivered: u64,
-    /// Parked.
+    /// Dead letters.
     pub dead: u64,
-    /// Called off or discarded.
+    /// Notifications that were cancelled, and dead letters that were discarded.
     pub cancelled: u64,
 }
 
-/// What was found by reading every notification, all as of one instant.
+/// The result of reading every notification, as of one instant.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Examined {
-    /// How many notifications there are by the counters.
+    /// The numbers as the journal's counters give them.
     pub counters: JournalCounts,
-    /// How many there are by the rows.
+    /// The numbers as they were found by counting all rows.
     pub rows: JournalCounts,
-    /// The first of the notifications that have a fault.
+    /// The first notifications that have a fault, up to a limit.
     pub faults: Vec<(Key, Fault)>,
-    /// How many faults there are.
+    /// Number of all faults.
     pub faulty: u64,
 }
 
-/// What may be wrong with a notification in the journal itself.
+/// A fault of a notification that can be found in the journal alone, without the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It is pending, and its body is gone.
+    /// The notification is pending, but the journal does not have its body.
     NoBody,
-    /// It is delivered, and no attempt of it was acknowledged.
+    /// The notification is delivered, but none of its attempts was acknowledged.
     NoAcknowledgement,
 }

@@ -1,5 +1,7 @@
-//! The lines of a notification's history: those that are written, and those that are shown, put
-//! together from its own and those of the rebuilds that it was part of. Pure.
+//! The history of a notification: the lines that are written, and the lines that are shown.
+//!
+//! A history is shown with lines for the rebuilds of the schedule that began while the notification was
+//! pending. The functions are pure.
 
 use super::effect::HistoryLine;
 use super::rows::{Released, StoredNotification};
@@ -8,7 +10,7 @@ use crate::domain::key::Key;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A line to be kept.
+/// A line of a history, to be written.
 pub(super) struct HistoryRow {
     pub(super) notification: i64,
     pub(super) at_ms: i64,
@@ -17,7 +19,8 @@ pub(super) struct HistoryRow {
     pub(super) instance: Arc<str>,
 }
 
-/// The lines that a change by hand leaves, after one of what it released.
+/// The lines that a change by hand writes. If the change releases a notification that was set aside, the
+/// first line says that it was set aside.
 pub(super) fn of_change(
     notification: i64,
     changing: &Changing,
@@ -45,7 +48,7 @@ pub(super) fn of_change(
     released.into_iter().chain([change]).collect()
 }
 
-/// The lines of notes, without those of keys that are not known.
+/// The history lines of these notes. Notes for keys that are not in `known` are left out.
 pub(super) fn of_notes(
     notes: &[Noting],
     known: &HashMap<Key, StoredNotification>,
@@ -66,7 +69,7 @@ pub(super) fn of_notes(
     notes.iter().filter_map(row).collect()
 }
 
-/// Adds the rebuilds, given newest last, that began while the notification was pending.
+/// Adds the rebuilds that began while the notification was pending. `rebuilds` must be sorted, newest last.
 pub(super) fn with_rebuilds(own: Vec<Transition>, rebuilds: Vec<Transition>) -> Vec<Transition> {
     let mut lines: Vec<Transition> = Vec::with_capacity(own.len() + rebuilds.len());
     let mut rebuilds = rebuilds.into_iter().peekable();

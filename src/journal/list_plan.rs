@@ -1,13 +1,15 @@
-//! Which index serves a list, and the range of it that a page is: decided alike for every database.
-//! Pure; the text of the SQL is each database's own.
+//! Chooses the index for a list, and computes the range of the index that a page reads.
+//!
+//! The choice is the same for every database. The functions are pure; each database writes its own SQL.
 
 use super::{Cursor, Filter, Order};
 use crate::domain::state::State;
 
-/// Maximum number of rows that are looked up for one page.
+/// Maximum number of rows that are read for one page.
 pub(super) const MOST_SCANNED: usize = 50_000;
 
-/// The index that a list follows: by the instant of registration or by that of the end.
+/// The index that a list reads. `Ended` and `EndedOfState` are sorted by the end of the notification, the
+/// others by the instant of registration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ListIndex {
     Everything,
@@ -18,16 +20,16 @@ pub(super) enum ListIndex {
     EndedOfState(State),
 }
 
-/// A filter with the index that serves it best.
+/// A filter, and the index that suits it best.
 pub(super) struct ListPlan<'filter> {
     pub(super) filter: &'filter Filter,
-    /// The state that is asked for; a cause asks for the dead.
+    /// The state that the filter selects. A filter with a cause selects dead letters.
     pub(super) state: Option<State>,
     pub(super) order: Order,
     pub(super) index: ListIndex,
 }
 
-/// A range of a list: from below `upper` down to `lower` itself, as places in the index.
+/// A range of places in an index: below `upper`, and not below `lower`.
 #[derive(Clone, Copy)]
 pub(super) struct ListRange {
     pub(super) upper: (i64, i64),
@@ -35,7 +37,7 @@ pub(super) struct ListRange {
 }
 
 impl ListRange {
-    /// `first` gives the first place of an instant, `place` that of a cursor.
+    /// The range of a page. `first` gives the first place of an instant, `place` the place of a cursor.
     pub(super) fn of(
         filter: &Filter,
         cursor: Option<Cursor>,
@@ -51,7 +53,7 @@ impl ListRange {
 }
 
 impl<'filter> ListPlan<'filter> {
-    /// `None` if nothing can pass the filter.
+    /// Chooses the index. `None` if no notification can pass the filter.
     pub(super) fn of(filter: &'filter Filter, order: Order) -> Option<Self> {
         use State::{Cancelled, Dead, Delivered, Scheduled};
         let state = match (filter.state, filter.cause) {
@@ -64,7 +66,8 @@ impl<'filter> ListPlan<'filter> {
             (Order::Ended, Some(state @ (Dead | Cancelled))) => ListIndex::EndedOfState(state),
             (Order::Ended, Some(Delivered) | None) => ListIndex::Ended,
             (Order::Registered, Some(state @ (Dead | Cancelled))) => ListIndex::OfState(state),
-            // What waits in a lane is among the newest of it; all that waits can be far more.
+            // The pending notifications of a lane are among its newest, so this index finds them soon. The
+            // index of all pending notifications can contain far more rows of other lanes.
             (Order::Registered, _) if filter.lane.is_some() => ListIndex::OfLane,
             (Order::Registered, Some(Scheduled)) => ListIndex::OfState(Scheduled),
             (Order::Registered, Some(Delivered) | None) if filter.topic.is_some() => {

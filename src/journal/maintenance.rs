@@ -1,5 +1,5 @@
-//! What maintenance asks of a journal: what a schedule is loaded and compared with, forgetting what is
-//! old, checks and audits.
+//! The calls that maintenance makes to a journal: reading the notifications with which a schedule is loaded
+//! and compared, deleting old notifications, checks and audits.
 
 use super::{
     AllSetAside, Cursor, Examined, JournalCounts, JournalError, Noting, Pending, Prune, Pruned,
@@ -11,29 +11,30 @@ use async_trait::async_trait;
 /// The part of a [`super::Journal`] that maintenance, checks and audits use.
 #[async_trait]
 pub trait JournalMaintenance: Send + Sync + 'static {
-    /// The notifications that are pending and set aside; at most `limit` of them by name.
+    /// The number of notifications that are pending and set aside, and the keys of at most `limit` of them.
     async fn all_set_aside(&self, limit: usize) -> Result<AllSetAside, JournalError>;
 
-    /// Pending notifications that are not set aside, soonest due first, `limit` at most, after `cursor`
-    /// (whose instant is the due time). Gives the cursor of the last one that was looked at. Fewer come
-    /// where bodies are large, or none where all are set aside: only a page without a cursor is the end.
+    /// A page of the pending notifications that are not set aside, soonest due first: at most `limit`,
+    /// after `cursor`, whose instant is the due time. Also returns the cursor of the last row that was
+    /// read. A page is shorter if bodies are large, and empty if all rows of the page are set aside. Only a
+    /// page without a cursor is the last one.
     async fn pending_page(
         &self,
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 
-    /// The same without their bodies, for a schedule that reads them when they are due. A page has as
-    /// many as there are, however large the bodies.
+    /// Like [`Self::pending_page`], but without the bodies, for a schedule that reads a body when its
+    /// notification is due. The size of the bodies does not shorten a page.
     async fn pending_page_without_bodies(
         &self,
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Pending>, Option<Cursor>), JournalError>;
 
-    /// What was changed by hand from `from_ms` on and before `until_ms`, oldest change first,
-    /// `limit` at most, after `cursor`. One that was changed twice comes twice. Only a page without
-    /// a cursor is the end.
+    /// The keys of the notifications that were changed by hand at or after `from_ms` and before `until_ms`,
+    /// oldest change first: at most `limit`, after `cursor`. A notification that was changed twice comes
+    /// twice. Only a page without a cursor is the last one.
     async fn changes(
         &self,
         from_ms: i64,
@@ -42,36 +43,35 @@ pub trait JournalMaintenance: Send + Sync + 'static {
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError>;
 
-    /// Adds lines to histories; skips those of keys that are not here.
+    /// Adds lines to histories. Lines for keys that the journal does not have are left out.
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError>;
 
-    /// Writes down that the schedule is being rebuilt.
+    /// Records that a rebuild of the schedule has begun.
     async fn rebuilding(&self, rebuild: &Rebuild) -> Result<(), JournalError>;
 
-    /// Forgets what is oldest: at most `limit` bodies and `limit` whole notifications.
+    /// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications.
     async fn prune(&self, prune: &Prune, limit: usize) -> Result<Pruned, JournalError>;
 
-    /// Takes a duty that one instance at a time runs, or keeps it, for `ttl_ms` from now;
-    /// `false` if another instance has it.
+    /// Asks for a maintenance duty, which only one instance has at a time. Returns `true` if this instance
+    /// has the duty for `ttl_ms` from now, `false` if another instance has it.
     async fn duty(&self, name: &str, ttl_ms: i64) -> Result<bool, JournalError>;
 
-    /// What was last remembered under a name.
+    /// The value that [`Self::remember`] last stored under a name.
     async fn recall(&self, name: &str) -> Result<Option<String>, JournalError>;
 
-    /// Keeps a small value under a name: where maintenance has got to.
+    /// Stores a small value under a name, such as the position that pruning has reached.
     async fn remember(&self, name: &str, value: &str) -> Result<(), JournalError>;
 
-    /// How many notifications are in which state.
+    /// The numbers of notifications by state.
     async fn counts(&self) -> Result<JournalCounts, JournalError>;
 
-    /// Reads and counts every notification, and names at most `limit` that something is wrong with.
-    /// Takes seconds for millions of them.
+    /// Reads and counts every notification, and names at most `limit` that have a fault. Takes seconds for
+    /// millions of notifications.
     async fn examine(&self, limit: usize) -> Result<Examined, JournalError>;
 
-    /// Whether notifications can be registered and attempts recorded: by doing both, and keeping
-    /// neither.
+    /// Checks that notifications can be registered and attempts recorded. Does both and rolls them back.
     async fn check(&self) -> Result<(), JournalError>;
 
-    /// Waits for what is in flight and closes it.
+    /// Waits for the calls in flight, then closes the journal.
     async fn close(&self);
 }

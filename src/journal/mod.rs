@@ -1,31 +1,32 @@
-//! What happened: the record of every notification.
+//! The journal: the permanent record of every notification.
 //!
-//! Owns the only SQL of the program. Keeps every accepted notification with its body, every attempt
-//! with what came back, and every transition with its time, its actor and the instance that made
-//! it. A write that was answered is on disk. Gives no leases, but takes a change by hand only with the token
-//! of one. Knows nothing of HTTP. Each database has a folder with its SQL. What is no SQL is shared by both
-//! and lies beside them: reading rows, choosing the index of a list, applying recordings and changes,
-//! deciding what is old enough to be removed.
+//! Contains all SQL of the program. A journal keeps every accepted notification with its body, every
+//! attempt with the receiver's answer, and every transition with its time, its actor and the instance that
+//! made it. When a journal answers a write, the data is on disk. A journal gives no leases, but accepts a
+//! change by hand only with the token of a lease. It knows nothing of HTTP.
 //!
-//! The trait is in three parts, by who calls them: [`JournalWrites`] (accepting, delivering, changing by
-//! hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping it in step with the schedule, checks,
-//! audits). [`Journal`] is all of them.
+//! Each database has a folder with its SQL. The files beside these folders contain the code that both
+//! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The journal is written before the schedule, so it is never behind: whatever the schedule loses
-//! can be read back here. One suite in `tests/` puts the contract to every implementation:
+//! The trait has three parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! changing by hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping the schedule in
+//! agreement with the journal, checks, audits). [`Journal`] combines them.
 //!
-//! * A key is registered once; a second registration shows the first and changes nothing.
-//! * Ended states change only by a [`Change`](crate::domain::change::Change) by hand; a recording that
-//!   comes too late changes no state, but its attempt is kept, since support staff must see what was
-//!   sent.
-//! * An attempt is kept once, also if it is recorded again because the first reply was lost: one of
-//!   the same series, number, start and outcome is the same attempt.
-//! * A batch is answered once all of it is kept. If the call fails, part of it may have been kept; to
-//!   repeat it is safe, and finds that part here.
-//! * A notification whose outcome the journal refuses to record is set aside: it stays pending and is
-//!   not among those that a schedule is loaded with. That is kept apart from the notification, so that
-//!   it can be written where the notification cannot. Any change by hand releases it in the same
-//!   transaction, and writes into its history that it was set aside.
+//! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
+//! journal. One test suite (`tests/it/journal_contract`) checks this contract for every implementation:
+//!
+//! * A key is registered once. A second registration returns the existing notification and changes nothing.
+//! * The state of a notification that has ended changes only by a [`Change`](crate::domain::change::Change)
+//!   by hand. A recording that comes too late does not change the state. Its attempt is kept, since support
+//!   staff must see every attempt.
+//! * An attempt is kept once, even if it is recorded again because the first reply was lost. Two attempts
+//!   of a notification with the same series, number, start and outcome are the same attempt.
+//! * A batch is answered when all of it is kept. If the call fails, a part may have been kept. The call can
+//!   be repeated safely: that part is not written a second time.
+//! * If the journal refuses to record the outcome of a notification, the notification is set aside: it
+//!   stays pending, but no schedule is loaded with it. The mark is in a table of its own, so it can be
+//!   written even if the journal refuses writes to the notification's other rows. A change by hand releases
+//!   the notification in the same transaction, and adds to its history that it was set aside.
 
 mod actor;
 mod change;
@@ -69,9 +70,9 @@ pub use set_aside::{AllSetAside, SettingAside};
 pub use transition::{MOST_TRANSITIONS_SHOWN, Noting, Rebuild, Transition};
 pub use writes::JournalWrites;
 
-/// A journal: everything that one can do. See the module's documentation for the contract.
+/// A whole journal. See the module's documentation for the contract.
 ///
-/// Whoever needs a part of it alone takes that part.
+/// Code that needs only one of the three parts takes the trait of that part.
 pub trait Journal: JournalWrites + JournalReads + JournalMaintenance {}
 
 impl<Whole: JournalWrites + JournalReads + JournalMaintenance> Journal for Whole {}

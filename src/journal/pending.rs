@@ -1,15 +1,15 @@
-//! Pending notifications, as a schedule is loaded with them.
+//! Pending notifications, in the form in which a schedule is loaded with them.
 
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use std::sync::Arc;
 
-/// A pending notification as the schedule needs it.
+/// A pending notification, with everything that a schedule needs.
 #[derive(Debug, Clone)]
 pub struct Pending {
-    /// The notification; with its body, unless that was not asked for.
+    /// The notification. Its body is left out if the caller did not ask for bodies.
     pub notification: Arc<Notification>,
-    /// How far it has come.
+    /// The attempts so far, and when the next one is due.
     pub progress: Progress,
 }
 

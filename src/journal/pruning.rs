@@ -1,44 +1,47 @@
-//! Pruning: what may be forgotten, what was, and the steps of it that are the same for every database.
+//! Pruning deletes old data. This file contains the limits, the result, and the steps that are the same for
+//! every database.
 
 use super::error::JournalError;
 use super::list::Cursor;
 use async_trait::async_trait;
 
-/// What may be forgotten. All instants are milliseconds since 1970.
+/// Which data may be deleted. All instants are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prune {
-    /// The bodies and headers of what was delivered or cancelled before.
+    /// Bodies and headers of notifications that were delivered or cancelled before this instant.
     pub payloads_before_ms: i64,
-    /// All of what was delivered or cancelled before: the notification with its history.
+    /// Notifications that were delivered or cancelled before this instant, with their history.
     pub records_before_ms: i64,
-    /// All of the dead letters parked before; `None` keeps them for ever.
+    /// Notifications that became dead letters before this instant, with their history. `None` keeps dead
+    /// letters for ever.
     pub dead_before_ms: Option<i64>,
 }
 
-/// What was forgotten.
+/// What was deleted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pruned {
-    /// Bodies with their headers.
+    /// Number of bodies with their headers.
     pub payloads: u64,
-    /// Whole notifications, dead letters included.
+    /// Number of whole notifications, dead letters included.
     pub records: u64,
-    /// Whether there may be more to forget: not all that is old enough was looked at.
+    /// Whether there may be more to delete, because the limit of a step was reached.
     pub more: bool,
 }
 
-/// What each database does for a step of pruning, within one transaction.
+/// The database calls of one step of pruning. Each database implements them. A step is one transaction.
 #[async_trait]
 pub(super) trait PruningStore: Send {
-    /// Why a statement failed.
+    /// The error of a statement that failed.
     type Error: From<JournalError>;
 
-    /// What is kept under a name.
+    /// The value that is stored under a name.
     async fn recall(&mut self, name: &str) -> Result<Option<String>, Self::Error>;
 
-    /// Keeps a value under a name.
+    /// Stores a value under a name.
     async fn remember(&mut self, name: &str, value: &str) -> Result<(), Self::Error>;
 
-    /// The next notifications that ended before an instant, in the order of their ends, after a cursor.
+    /// The next notifications that ended before `before_ms`, in the order of their ends: at most `limit`,
+    /// after the cursor.
     async fn ended(
         &mut self,
         after: Cursor,
@@ -46,14 +49,14 @@ pub(super) trait PruningStore: Send {
         limit: usize,
     ) -> Result<Vec<EndedRow>, Self::Error>;
 
-    /// The row numbers of dead letters that were parked before an instant. None of them is replayed
-    /// before the transaction ends.
+    /// The row numbers of notifications that became dead letters before `before_ms`. None of them can be
+    /// replayed before the transaction ends.
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Error>;
 
-    /// Deletes the bodies and headers of these notifications. Gives how many it deleted.
+    /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 
-    /// Deletes these notifications with all that belongs to them. Gives how many it deleted.
+    /// Deletes these notifications with their history and bodies. Returns the number of notifications.
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 }
 
@@ -74,7 +77,7 @@ impl From<(i64, i64, bool)> for EndedRow {
     }
 }
 
-/// Forgets at most `limit` bodies and `limit` whole notifications, oldest first.
+/// Deletes old data, oldest first: at most `limit` bodies and `limit` whole notifications.
 pub(super) async fn prune<S: PruningStore + ?Sized>(
     store: &mut S,
     prune: &Prune,
@@ -90,7 +93,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
         records.append(&mut store.dead(before_ms, left).await?);
     }
     let more = more_payloads || more_records || records.len() >= limit;
-    // All calls that lock several rows lock them in the order of their numbers.
+    // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks.
     records.sort_unstable();
     let records = store.delete_records(&records).await?;
     Ok(Pruned {
@@ -100,9 +103,10 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     })
 }
 
-/// The next of those that were delivered or cancelled before an instant, and whether there may be more
-/// of them. Continues after the position that is stored under `name`: what ends later sorts behind it, so
-/// nothing is read twice. So does a dead letter that is discarded later, since that sets its end again.
+/// The row numbers of the next notifications that were delivered or cancelled before `before_ms`, and
+/// whether there may be more of them. Continues after the position that is stored under `name`, so no row
+/// is read twice. A notification that ends later is behind that position, so none is missed. This is also
+/// true for a dead letter that is discarded later, since discarding sets its end again.
 async fn ended<S: PruningStore + ?Sized>(
     store: &mut S,
     name: &str,
@@ -114,8 +118,9 @@ async fn ended<S: PruningStore + ?Sized>(
             at_ms: i64::MIN,
             row: i64::MIN,
         },
-        Some(text) => read_cursor(&text)
-            .ok_or_else(|| JournalError::Corrupt(format!("`{text}` is no position")))?,
+        Some(text) => read_cursor(&text).ok_or_else(|| {
+            JournalError::Corrupt(format!("`{text}` is not a valid position of pruning"))
+        })?,
     };
     let found = store.ended(after, before_ms, limit).await?;
     if let Some(EndedRow { ended_ms, row, .. }) = found.last() {

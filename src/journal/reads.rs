@@ -1,4 +1,4 @@
-//! Look-ups of single notifications, and lists of them.
+//! Look-ups and lists of notifications.
 
 use super::{Cursor, Filter, JournalError, Order, Pending, SnapshotPage, Transition};
 use crate::domain::key::Key;
@@ -6,34 +6,37 @@ use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
 
-/// Maximum number of attempts of one notification that are read at a time. A ladder may make thousands.
+/// Maximum number of attempts that are read for one notification. A ladder may have thousands of attempts.
 pub const MOST_ATTEMPTS_SHOWN: usize = 500;
 
 /// The part of a [`super::Journal`] that answers look-ups.
 #[async_trait]
 pub trait JournalReads: Send + Sync + 'static {
-    /// The name of this journal, made when it was created; the schedule's epoch refers to it.
+    /// The id of this journal, made when the journal was created. A schedule in Redis stores the id, and
+    /// refuses a server that has another journal.
     fn id(&self) -> &str;
 
-    /// One notification with its attempts: the last [`MOST_ATTEMPTS_SHOWN`], oldest first.
+    /// One notification with its last [`MOST_ATTEMPTS_SHOWN`] attempts, oldest first.
     async fn find(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
-    /// How these stand, in order and without attempts; `None` for each that is not here.
+    /// The notifications of these keys, in the order of the keys and without attempts. `None` for a key
+    /// that the journal does not have.
     async fn snapshots(&self, keys: &[Key]) -> Result<Vec<Option<Snapshot>>, JournalError>;
 
-    /// The transitions of one notification, oldest first: the last
-    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN). A rebuild shows as `restored` in the
-    /// history of all that were pending when it began.
+    /// The history of one notification, oldest line first: the last
+    /// [`MOST_TRANSITIONS_SHOWN`](super::MOST_TRANSITIONS_SHOWN) lines of the notification, and a line
+    /// `restored` for each later rebuild of the schedule that began while the notification was pending.
     async fn transitions(&self, key: &Key) -> Result<Vec<Transition>, JournalError>;
 
-    /// One notification as the schedule needs it, if it is pending and not set aside.
+    /// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
     async fn pending(&self, key: &Key) -> Result<Option<Pending>, JournalError>;
 
-    /// The bodies of these, in order; `None` for each that is not here. The caller bounds how much
-    /// they come to.
+    /// The bodies of these notifications, in the order of the keys. `None` for a body that the journal does
+    /// not have. The caller limits the total size of the bodies.
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError>;
 
-    /// A page of a list. One that was hard to gather may come short or empty, but with a cursor.
+    /// A page of a list. If few notifications pass the filter, a page can be short or even empty although
+    /// there are more; it has a cursor then.
     async fn list(
         &self,
         filter: &Filter,

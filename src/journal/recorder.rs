@@ -1,8 +1,8 @@
-//! Group commit: many callers, one transaction.
+//! Group commit: many callers share one transaction.
 //!
-//! Registrations and recordings come one by one from hundreds of tasks; a commit costs a disk
-//! flush. The recorder hands them to the journal in batches that grow with the load and adds no
-//! wait of its own (see [`crate::batch`]).
+//! Registrations and recordings come one by one from hundreds of tasks, and each commit costs a disk flush.
+//! The recorder passes them to the journal in batches, which are larger under load. No request waits for a
+//! timer (see [`crate::batch`]). Look-ups of notifications and bodies are grouped in the same way.
 
 use super::{Journal, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::batch::{BatchLimits, Batcher};
@@ -12,26 +12,30 @@ use bytes::Bytes;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Registrations that are written together, and recordings likewise.
+/// The limits of a batch of registrations, and of a batch of recordings.
 const WRITES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 4_096,
 };
-/// Bodies that are read together.
+/// The limits of a batch of bodies that are read together.
 const BODIES: BatchLimits = BatchLimits {
     requests: 256,
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
-/// Look-ups that are read together.
+/// The limits of a batch of look-ups.
 const LOOK_UPS: BatchLimits = BatchLimits {
     requests: 256,
     bytes: usize::MAX,
     queue: 16_384,
 };
 
-/// A journal with its writes grouped, and its look-ups of single notifications.
+/// A journal whose writes and look-ups of single notifications are grouped into batches.
+///
+/// If a batch fails, each of its requests gets the same error. [`JournalError::Corrupt`] is an exception:
+/// then each request of the batch is executed alone and gets its own result. A request that waits too long
+/// for its batch fails with [`JournalError::Unavailable`].
 pub struct Recorder {
     journal: Arc<dyn Journal>,
     registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,
@@ -40,14 +44,14 @@ pub struct Recorder {
     bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
 }
 
-/// A body that is wanted.
+/// A request for a body; `len` is its length in bytes.
 struct WantedBody {
     key: Key,
     len: usize,
 }
 
 impl Recorder {
-    /// Starts grouping the writes to a journal.
+    /// Starts grouping the calls to a journal.
     #[must_use]
     pub fn start(journal: Arc<dyn Journal>) -> Self {
         let registrations = Batcher::start(WRITES, size_of_registering, {
@@ -78,40 +82,40 @@ impl Recorder {
         }
     }
 
-    /// The journal itself, for reading and for changes by hand.
+    /// The journal itself, for calls that are not grouped, such as lists and changes by hand.
     #[must_use]
     pub fn journal(&self) -> &dyn Journal {
         self.journal.as_ref()
     }
 
-    /// Keeps one notification.
+    /// Registers one notification.
     ///
     /// # Errors
-    /// Whatever the journal says of the batch it went in.
+    /// The error of the journal.
     pub async fn register(&self, registering: Registering) -> Result<RegisterResult, JournalError> {
         ask(&self.registrations, registering).await
     }
 
-    /// Keeps one attempt and applies its decision.
+    /// Records one attempt and applies its decision.
     ///
     /// # Errors
-    /// Whatever the journal says of the batch it went in.
+    /// The error of the journal.
     pub async fn record(&self, recording: Recording) -> Result<Recorded, JournalError> {
         ask(&self.recordings, recording).await
     }
 
-    /// How one notification stands, without its attempts.
+    /// One notification, without its attempts. `None` if the journal does not have it.
     ///
     /// # Errors
-    /// Whatever the journal says of the batch it went in.
+    /// The error of the journal.
     pub async fn snapshot(&self, key: Key) -> Result<Option<Snapshot>, JournalError> {
         ask(&self.look_ups, key).await
     }
 
-    /// The body of one notification, which has so many bytes; `None` if it is not here.
+    /// The body of one notification, whose length is `len`. `None` if the journal does not have it.
     ///
     /// # Errors
-    /// Whatever the journal says of the batch it went in.
+    /// The error of the journal.
     pub async fn body(&self, key: Key, len: usize) -> Result<Option<Bytes>, JournalError> {
         ask(&self.bodies, WantedBody { key, len }).await
     }
@@ -133,7 +137,7 @@ fn size_of_recording(recording: &Recording) -> usize {
     recording.attempt.answer.body.len() + 512
 }
 
-/// The method of the journal that a batch is handed to.
+/// The method of the journal that executes a batch.
 type BatchCall<One, Reply> =
     for<'a> fn(
         &'a dyn Journal,
@@ -141,7 +145,7 @@ type BatchCall<One, Reply> =
     ) -> Pin<Box<dyn Future<Output = BatchReplies<Reply>> + Send + 'a>>;
 type BatchReplies<Reply> = Result<Vec<Reply>, JournalError>;
 
-/// Executes a batch, and its items one by one if the journal finds something corrupt in it.
+/// Executes a batch. If the journal answers [`JournalError::Corrupt`], executes the requests one by one.
 async fn execute<One, Reply>(
     journal: Arc<dyn Journal>,
     batch: Vec<One>,
@@ -158,13 +162,13 @@ async fn execute<One, Reply>(
     replies
 }
 
-/// Whether something in a batch cannot be read or kept. It is then executed again one by one, so
-/// that it costs nobody else anything.
+/// Whether one of several requests cannot be read or stored. Then the requests are executed one by one, so
+/// that the others do not fail with it.
 fn has_corrupt_item<Reply>(all: &Result<Vec<Reply>, JournalError>, many: usize) -> bool {
     many > 1 && matches!(all, Err(JournalError::Corrupt(_)))
 }
 
-/// One reply per request: its own, or the failure of the whole batch.
+/// Gives each request its reply: its own, or the error of the whole batch.
 fn one_each<Reply>(
     all: Result<Vec<Reply>, JournalError>,
     many: usize,

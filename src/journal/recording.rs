@@ -1,4 +1,4 @@
-//! The recording of an attempt, and what the journal answers to it.
+//! The recording of an attempt, and the journal's reply to it.
 
 use crate::domain::attempt::Attempt;
 use crate::domain::decision::Decision;
@@ -6,30 +6,31 @@ use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 
-/// An attempt that has ended, and what follows from it.
+/// An attempt that has ended, and the decision that follows from it.
 #[derive(Debug, Clone)]
 pub struct Recording {
     /// The notification that was attempted.
     pub key: Key,
-    /// The attempt, with what came back.
+    /// The attempt, with the receiver's answer.
     pub attempt: Attempt,
-    /// How far the notification had come before. The state changes only if it still stands there;
-    /// a delivery counts as long as the notification is scheduled in the same series.
+    /// The progress of the notification before the attempt. The decision is applied only if the notification
+    /// still has this progress. A delivery is applied if the notification is still pending in the same
+    /// series.
     pub before: Progress,
-    /// What follows. For an interrupted attempt: the same as before, and no state changes.
+    /// The state and the progress that follow. An interrupted attempt changes neither.
     pub decision: Decision,
     /// When the attempt ended, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// What a recording did.
+/// The journal's reply to a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recorded {
-    /// The attempt is kept and the decision applied.
+    /// The attempt is kept, and the decision is applied.
     Applied,
-    /// The attempt is kept; the notification stands elsewhere than `before` said, namely here
-    /// (without its attempts).
+    /// The attempt is kept, but the decision is not applied: the notification no longer has the progress
+    /// [`Recording::before`]. Contains the notification as it is now, without its attempts.
     Stale(Box<Snapshot>),
-    /// No such notification.
+    /// The journal has no such notification. Nothing is kept.
     Missing,
 }

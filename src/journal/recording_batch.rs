@@ -1,5 +1,5 @@
-//! What a batch of recordings comes to: the attempts to keep, how the notifications stand, the lines
-//! of their histories. Pure: a journal says what it holds, asks here and writes the outcome.
+//! Applies a batch of recordings in memory, and collects the rows to write: attempts, changed notifications
+//! and lines of history. Pure: a journal reads the notifications, calls this code, and writes the rows.
 
 use super::effect::{self, Effect, Status};
 use super::history::HistoryRow;
@@ -10,13 +10,13 @@ use crate::domain::key::Key;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// An attempt to be kept.
+/// An attempt to be written.
 pub(super) struct AttemptRow<'batch> {
     pub(super) notification: i64,
     pub(super) recording: &'batch Recording,
 }
 
-/// What makes two attempts the same.
+/// The values that identify an attempt: notification, series, number, start and outcome.
 pub(super) type AttemptIdentity = (i64, u32, u32, i64, Outcome);
 
 impl AttemptRow<'_> {
@@ -41,27 +41,27 @@ impl StoredNotification {
     }
 }
 
-/// The recordings of a batch that were applied until now.
+/// The notifications of a batch, and the results of the recordings that were applied so far.
 pub(super) struct RecordingBatch<'batch> {
     instance: &'batch Arc<str>,
     known: HashMap<Key, StoredNotification>,
-    /// In the journal already, or to be kept.
+    /// Attempts that the journal has already, or that are in `attempts`.
     kept: HashSet<AttemptIdentity>,
     advanced: BTreeSet<i64>,
     attempts: Vec<AttemptRow<'batch>>,
     history: Vec<HistoryRow>,
 }
 
-/// What is to be written.
+/// The rows to write for a batch.
 pub(super) struct BatchWrites<'batch> {
     pub(super) attempts: Vec<AttemptRow<'batch>>,
-    /// How those stand that have moved on, by their row numbers.
+    /// The notifications whose status has changed, sorted by their row numbers.
     pub(super) advanced: Vec<StoredNotification>,
     pub(super) history: Vec<HistoryRow>,
 }
 
 impl<'batch> RecordingBatch<'batch> {
-    /// `known` are the notifications that the batch is about, as they stand.
+    /// Begins a batch. `known` contains its notifications as the journal has them.
     pub(super) fn of(known: HashMap<Key, StoredNotification>, instance: &'batch Arc<str>) -> Self {
         Self {
             instance,
@@ -73,13 +73,14 @@ impl<'batch> RecordingBatch<'batch> {
         }
     }
 
-    /// The attempt of a recording, unless there is no such notification.
+    /// The attempt of a recording. `None` if the journal does not have the notification.
     pub(super) fn attempt(&self, recording: &'batch Recording) -> Option<AttemptRow<'batch>> {
         Some(self.known.get(&recording.key)?.attempt(recording))
     }
 
-    /// The attempt of the recording that is applied next, if the journal may have it already. One that
-    /// moves the notification on cannot have been kept before.
+    /// The attempt of the recording that is applied next, if the journal may have this attempt already. The
+    /// journal does not have an attempt that would still change the status: when an attempt is kept, its
+    /// change of the status is applied with it.
     pub(super) fn possible_repeat(
         &self,
         recording: &'batch Recording,
@@ -93,7 +94,7 @@ impl<'batch> RecordingBatch<'batch> {
         (!self.kept.contains(&row.identity())).then_some(row)
     }
 
-    /// Tells that the journal has these attempts already.
+    /// Notes that the journal has these attempts already.
     pub(super) fn mark_kept(&mut self, identities: impl IntoIterator<Item = AttemptIdentity>) {
         self.kept.extend(identities);
     }
@@ -129,7 +130,7 @@ impl<'batch> RecordingBatch<'batch> {
         }
     }
 
-    /// What all of the batch comes to.
+    /// The rows to write for all recordings that were applied.
     pub(super) fn into_writes(self) -> BatchWrites<'batch> {
         let advanced = self.known.into_values();
         let mut advanced: Vec<StoredNotification> = advanced

@@ -1,4 +1,4 @@
-//! The registration of a notification, and what the journal answers to it.
+//! The registration of a notification, and the journal's reply to it.
 
 use super::actor::Actor;
 use crate::domain::notification::Notification;
@@ -6,22 +6,23 @@ use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use std::sync::Arc;
 
-/// A notification to be kept.
+/// A notification to be registered.
 #[derive(Debug, Clone)]
 pub struct Registering {
     /// The notification, with its body.
     pub notification: Arc<Notification>,
-    /// The start of its first series; further only if the journal had forgotten it.
+    /// The progress of the notification. This is the start of its first series, unless the journal lost the
+    /// notification and gets it again from the schedule.
     pub progress: Progress,
-    /// Who registered it.
+    /// Who registered the notification.
     pub actor: Actor,
 }
 
-/// What a registration found.
+/// The journal's reply to a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RegisterResult {
-    /// It is new, and kept.
+    /// The notification is new, and is kept.
     Created,
-    /// One of that key is here already; without its attempts.
+    /// The key is registered already. Contains the existing notification, without its attempts.
     Existing(Box<Snapshot>),
 }

@@ -1,5 +1,5 @@
-//! Reads rows into domain types, for both databases. Each has its own statements, and selects the columns in
-//! the order in which they are read here.
+//! Reads rows of both databases into domain types. Each database has its own statements, which must select
+//! the columns in the order in which they are read here.
 
 use super::pending::PendingBodies;
 use super::sql_values::NO_HEADERS;
@@ -25,30 +25,31 @@ use std::collections::HashMap;
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// A row as one of the databases gives it.
+/// A row of one of the databases.
 pub(super) trait StoredRow: Row {
-    /// How counts, statuses and lengths are kept.
+    /// The integer type of counts, HTTP statuses and lengths.
     type Count: Into<i64>;
 
-    /// What it means that a value cannot be read.
+    /// Translates the error of a value that cannot be read.
     fn failed(error: sqlx::Error) -> JournalError;
 }
 
-/// A notification as it is kept.
+/// A notification as the journal has it, with its row number.
 #[derive(Debug, Clone)]
 pub(super) struct StoredNotification {
     pub(super) row_id: i64,
     pub(super) snapshot: Snapshot,
 }
 
-/// What was written down of a notification that is not set aside any more.
+/// A notification that was set aside and is released now: the data of its row in `set_aside`.
 pub(super) struct Released {
     pub(super) set_aside: SetAside,
     /// The instance that set it aside.
     pub(super) instance: String,
 }
 
-/// The ladders of one answer, by their texts: nearly all its rows share a few.
+/// The ladders in the rows of one query, by their texts. Most rows have one of a few ladders, so each text is
+/// parsed only once.
 #[derive(Default)]
 pub(super) struct Ladders(HashMap<Box<str>, Ladder>);
 
@@ -63,7 +64,7 @@ impl Ladders {
     }
 }
 
-/// A row's values, one after the other.
+/// Reads the values of a row, one after the other.
 pub(super) struct Fields<'row, R> {
     row: &'row R,
     next: usize,
@@ -98,7 +99,7 @@ where
         Key::new(topic, id).map_err(|_| corrupt("key", &format!("{topic}/{id}")))
     }
 
-    /// Reads the instant and the row number of a place in a list.
+    /// Reads a place in a list: an instant and a row number.
     pub(super) fn cursor(&mut self) -> Result<Cursor, JournalError> {
         Ok(Cursor {
             at_ms: self.take()?,
@@ -146,7 +147,8 @@ where
         Ok(StoredNotification { row_id, snapshot })
     }
 
-    /// Reads rows with the columns of a notification, then `at_ms, reason` of what is set aside.
+    /// Reads rows with the columns of a notification, then `at_ms, reason` of its row in `set_aside`. Both
+    /// are null if there is no such row.
     pub(super) fn by_key(
         rows: &'row [R],
     ) -> Result<HashMap<Key, StoredNotification>, JournalError> {
@@ -181,10 +183,10 @@ where
             Some(text) => Headers::from_stored(
                 serde_json::from_str(text).map_err(|_| corrupt("list of headers", &text))?,
             ),
-            // To leave it out would be to lose it.
+            // An error is needed: without it, the notification would be lost silently.
             None => {
                 return Err(JournalError::Corrupt(format!(
-                    "{} is scheduled and has no body",
+                    "the notification {} is scheduled and has no body",
                     snapshot.key
                 )));
             }
@@ -278,7 +280,7 @@ where
         })
     }
 
-    /// Reads `at_ms, reason, instance` of what was set aside.
+    /// Reads `at_ms, reason, instance` of a row in `set_aside`.
     pub(super) fn released(&mut self) -> Result<Released, JournalError> {
         Ok(Released {
             set_aside: self.set_aside()?,
@@ -286,7 +288,7 @@ where
         })
     }
 
-    /// Reads rows of `state, count`; all of them together are what is registered.
+    /// Reads rows of `state, count`. The sum of all counts is the number of registered notifications.
     pub(super) fn state_counts(rows: &'row [R]) -> Result<JournalCounts, JournalError> {
         let mut counts = JournalCounts::default();
         for row in rows {
@@ -304,7 +306,8 @@ where
         Ok(counts)
     }
 
-    /// Adds rows of `topic, id` of what has a fault. Each row has also how many there are.
+    /// Adds the notifications that have a fault, from rows of `topic, id, total`. Each row has the same
+    /// total: the number of notifications with this fault.
     pub(super) fn faults(
         rows: &'row [R],
         fault: Fault,
@@ -324,8 +327,8 @@ where
         Ok(())
     }
 
-    /// Reads rows of `at_ms, row_id, topic, id`: a page of at most `limit` changes by hand, which is
-    /// the last one if it is short.
+    /// Reads rows of `at_ms, row_id, topic, id`: a page of at most `limit` changes by hand. A page with
+    /// fewer rows is the last one, and gets no cursor.
     pub(super) fn changes(
         rows: &'row [R],
         limit: usize,
@@ -340,7 +343,7 @@ where
         Ok((keys, last.filter(|_| rows.len() == limit)))
     }
 
-    /// Reads rows of `topic, id, at_ms, reason` of what is set aside.
+    /// Reads rows of `topic, id, at_ms, reason` of notifications that are set aside.
     pub(super) fn all_set_aside(total: i64, rows: &'row [R]) -> Result<AllSetAside, JournalError> {
         let named = rows.iter().map(|row| {
             let mut fields = Self::of(row);
@@ -356,7 +359,7 @@ where
         self.take().map(str::to_owned)
     }
 
-    /// A text that must mean something.
+    /// Reads a text and parses it. `what` names the value in the error.
     pub(super) fn read<Value>(
         &mut self,
         what: &str,
@@ -383,5 +386,5 @@ fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, Jou
 }
 
 fn corrupt(what: &str, found: &dyn Display) -> JournalError {
-    JournalError::Corrupt(format!("`{found}` is no {what}"))
+    JournalError::Corrupt(format!("`{found}` is not a valid {what}"))
 }

@@ -1,13 +1,13 @@
-//! Values as statements take them: the same for every database.
+//! Values in the form in which SQL statements take them: the same for every database.
 
 use crate::domain::notification::Notification;
 use bytes::Bytes;
 use std::borrow::Cow;
 
-/// No headers of the caller's own, as nearly all notifications have it.
+/// The stored text of a notification without headers of the caller. Nearly all notifications have this text.
 pub(super) const NO_HEADERS: &str = "[]";
 
-/// The headers of a notification's caller, as they are kept.
+/// The headers that the caller gave with the registration, as a text to store.
 pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
     let pairs = notification.headers.pairs();
     if pairs.is_empty() {
@@ -17,14 +17,14 @@ pub(super) fn headers_text(notification: &Notification) -> Cow<'static, str> {
     text.into()
 }
 
-/// The body of a notification that is to be kept. Only what was just accepted, or what a shared
-/// schedule held, is registered, and both have it.
+/// The body of a notification that is being registered. Such a notification was just accepted, or comes
+/// from a schedule and its body was found to be in memory.
 pub(super) fn body_of(notification: &Notification) -> &Bytes {
     let body = notification.body.here();
-    body.expect("invariant: what is registered has its body at hand")
+    body.expect("invariant: a notification to be registered has its body in memory")
 }
 
-/// A maximum number of rows as SQL takes it.
+/// A maximum number of rows, in the integer type that SQL takes.
 pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }

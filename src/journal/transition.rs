@@ -1,9 +1,11 @@
-//! The lines of histories: as they are shown, and those that are added without a change.
+//! The lines of histories: those that are shown, and those that are added without a change of the
+//! notification.
 
 use super::actor::Actor;
 use crate::domain::key::Key;
 
-/// Maximum number of lines of one notification's history that are read at a time. It may be replayed for ever.
+/// Maximum number of lines that are read for the history of one notification, apart from the lines for
+/// rebuilds. A notification can be replayed any number of times, so its history has no bound.
 pub const MOST_TRANSITIONS_SHOWN: usize = 500;
 
 /// One line of a notification's history.
@@ -14,36 +16,36 @@ pub struct Transition {
     pub kind: String,
     /// When it happened, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Who asked for it.
+    /// Who asked for the change.
     pub actor: String,
-    /// The instance that applied it.
+    /// The instance that made the change.
     pub instance: String,
-    /// Its cause or reason; may be empty.
+    /// The cause or reason; may be empty.
     pub detail: String,
 }
 
-/// A line to be added to a notification's history without any change.
+/// A line to be added to a notification's history, without a change of the notification.
 #[derive(Debug, Clone)]
 pub struct Noting {
     /// The notification to whose history the line is added.
     pub key: Key,
     /// What happened, such as `restored`.
     pub kind: &'static str,
-    /// Who did what the line says.
+    /// The actor that the line names.
     pub actor: Actor,
-    /// The cause or reason of it; may be empty.
+    /// The cause or reason; may be empty.
     pub detail: String,
     /// When it happened, in milliseconds since 1970.
     pub at_ms: i64,
 }
 
-/// The schedule is being rebuilt from the journal.
+/// A rebuild of the schedule from the journal, to be recorded.
 #[derive(Debug, Clone)]
 pub struct Rebuild {
-    /// When it began, in milliseconds since 1970.
+    /// When the rebuild began, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Who asked for it, or noticed that it was needed.
+    /// Who asked for the rebuild, or noticed that it was needed.
     pub actor: Actor,
-    /// Why it is rebuilt.
+    /// Why the schedule is rebuilt.
     pub reason: String,
 }

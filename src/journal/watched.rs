@@ -1,5 +1,5 @@
-//! A journal whose calls tell [`crate::health`] how it is doing. Changes nothing of what is asked
-//! and answered.
+//! A journal that reports the result of each call to [`crate::health`]. It does not change requests or
+//! answers.
 
 use super::decorator::{JournalCall, JournalDecorator};
 use super::{Journal, JournalError};
@@ -7,21 +7,21 @@ use crate::health::{CallResult, Health, Store, Work};
 use std::future::Future;
 use std::sync::Arc;
 
-/// A journal under watch.
+/// A journal whose calls are reported.
 pub struct WatchedJournal {
     journal: Arc<dyn Journal>,
     health: Arc<Health>,
 }
 
 impl WatchedJournal {
-    /// Watches a journal.
+    /// Reports the calls of a journal.
     #[must_use]
     pub fn new(journal: Arc<dyn Journal>, health: Arc<Health>) -> Self {
         Self { journal, health }
     }
 }
 
-/// What a check of a journal says. Whatever is wrong with it, it cannot be worked with.
+/// The result of a check for [`crate::health`]. Every error counts as a failure: the journal cannot be used.
 #[must_use]
 pub fn checked(result: &Result<(), JournalError>) -> CallResult {
     match result {
@@ -34,17 +34,18 @@ pub fn checked(result: &Result<(), JournalError>) -> CallResult {
     }
 }
 
-/// What a call says of the journal.
+/// The result of a failed call for [`crate::health`].
 fn ended(error: &JournalError) -> CallResult {
     match error {
-        // It may be this one notification that is damaged, or a table that all need.
+        // One notification may be damaged, or a table that all notifications need. So this error does not
+        // tell whether the journal works for other notifications.
         JournalError::Corrupt(_) | JournalError::Refused(_) => CallResult::Unreadable,
         JournalError::Unavailable(cause) => CallResult::Failed(cause.clone()),
     }
 }
 
-/// The kind of work that a call is. A check is none, and examining takes as long as it must, so how long
-/// tells nothing.
+/// The kind of work that a call belongs to. `None` for a check, which is reported separately, and for reading
+/// every notification, which may take very long in a healthy journal.
 fn work_of(call: JournalCall) -> Option<Work> {
     match call {
         JournalCall::Register | JournalCall::Change => Some(Work::Accept),

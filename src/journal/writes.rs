@@ -1,4 +1,4 @@
-//! Accepting, recording and changing notifications: what the service and the delivery write.
+//! Registering, recording and changing notifications: the calls that the service and the delivery make.
 
 use super::{
     ChangeResult, Changing, JournalError, Recorded, Recording, RegisterResult, Registering,
@@ -8,23 +8,24 @@ use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 
-/// The part of a [`super::Journal`] that accepts, records and changes.
+/// The part of a [`super::Journal`] that registers, records and changes notifications.
 #[async_trait]
 pub trait JournalWrites: Send + Sync + 'static {
-    /// Keeps a batch of notifications. A key that occurs twice in it is created once.
+    /// Registers a batch of notifications. A key that occurs twice in the batch is created once.
     async fn register(&self, batch: &[Registering]) -> Result<Vec<RegisterResult>, JournalError>;
 
-    /// Keeps a batch of attempts and applies their decisions.
+    /// Records a batch of attempts and applies their decisions.
     async fn record(&self, batch: &[Recording]) -> Result<Vec<Recorded>, JournalError>;
 
-    /// Refuses, from now on, changes that were decided under an earlier lease on this notification. Returns
-    /// its state (without its attempts). A server that leases a notification whose earlier lease has expired
-    /// calls this before it does anything else.
+    /// Raises the fence of a notification if it is pending. From now on, changes that a server prepared
+    /// under an earlier lease are refused. Returns the notification without its attempts, `None` if the
+    /// journal does not have it. A server that leases a notification whose earlier lease has expired makes
+    /// this call before everything else.
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
-    /// Applies a change by hand, if the fence is the one it was decided on.
+    /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
 
-    /// Sets a notification aside, unless it is already. Touches nothing else of it.
+    /// Sets a notification aside, unless it is set aside already. Writes nothing else.
     async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError>;
 }

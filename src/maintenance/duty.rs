@@ -142,10 +142,10 @@ impl HeldDuty {
         match (self.logged, error.may_pass()) {
             // `health` logs the outages of the stores.
             (false, true) | (true, _) => {
-                tracing::debug!(%error, duty, "a maintenance duty failed; trying again")
+                tracing::debug!(%error, duty, "the maintenance duty `{duty}` failed; trying again")
             }
             (false, false) => {
-                tracing::error!(%error, duty, "a maintenance duty failed; trying again")
+                tracing::error!(%error, duty, "the maintenance duty `{duty}` failed; trying again")
             }
         }
         self.logged |= !error.may_pass();

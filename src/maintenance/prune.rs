@@ -118,7 +118,7 @@ impl Duty for Pruner {
             tracing::info!(
                 payloads,
                 records,
-                "removed old bodies and records from the journal"
+                "old bodies and records were removed from the journal"
             );
         }
     }

@@ -52,13 +52,13 @@ impl Repaired {
                 restored,
                 moved,
                 removed,
-                "the schedule differed from the journal; repaired"
+                "the schedule differed from the journal and was repaired"
             );
         }
         if registered_again > 0 {
             tracing::error!(
                 registered_again,
-                "the journal had lost notifications that the schedule holds; they are registered again"
+                "the journal had lost notifications that the schedule holds; they were registered in the journal again"
             );
         }
     }
@@ -122,7 +122,12 @@ pub async fn repair(
             }
             // A notification that cannot be read must not prevent the repair of the others.
             Err(MaintenanceError::Journal(error @ JournalError::Corrupt(_))) => {
-                tracing::error!(notification = %key, %error, "cannot repair a notification");
+                tracing::error!(
+                    notification = %key,
+                    %error,
+                    "a notification cannot be read from the journal, so its entry in the schedule is not repaired; \
+                     repair the journal"
+                );
             }
             Err(error) => {
                 failed = Some(error);
@@ -219,7 +224,11 @@ async fn register_in_journal(
     if is_pending && lease.entry.notification.body.here().is_none() {
         // Its body was only in the journal, which has lost it. Each attempt asks the journal for it, and
         // logs that as well.
-        tracing::error!(notification = %key, "the journal has lost a notification and its body");
+        tracing::error!(
+            notification = %key,
+            "the journal has lost a notification and its body, and the schedule has no copy of the body: the \
+             notification cannot be sent; register it again"
+        );
         schedule.settle(lease, Settlement::Recheck).await?;
         return Ok(Done::default());
     }
@@ -240,7 +249,10 @@ async fn register_in_journal(
     if replies? != [RegisterResult::Created] {
         return Ok(Done::default());
     }
-    tracing::info!(notification = %key, "registered again in the journal, which had lost it");
+    tracing::info!(
+        notification = %key,
+        "the journal had lost a notification that the schedule holds; it was registered in the journal again"
+    );
     let repaired = Repaired {
         registered_again: 1,
         ..Repaired::default()

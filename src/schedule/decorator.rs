@@ -9,8 +9,8 @@ use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
 use super::wake::Wake;
 use super::{
-    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
-    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError,
+    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
+    Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError,
     ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use crate::clock::Clock;

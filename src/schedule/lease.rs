@@ -35,6 +35,18 @@ impl Lease {
         }
     }
 
+    /// The same lease, given to a lane of this class.
+    #[must_use]
+    pub fn of_class(self, class: LaneClass) -> Self {
+        Self { class, ..self }
+    }
+
+    /// The same lease, after a call with this result.
+    #[must_use]
+    pub fn with_result(self, result: Option<CallResult>) -> Self {
+        Self { result, ..self }
+    }
+
     /// When the lease ends. It also identifies the lease.
     #[must_use]
     pub fn expiry(&self) -> Expiry {

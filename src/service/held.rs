@@ -151,7 +151,12 @@ impl Service {
                     Ok(LeasedOne::Reserved(token)) => self.release(HeldLease::Key(token)).await,
                     Ok(_) => {}
                     Err(error) => {
-                        tracing::debug!(notification = %key, %error, "it is not known whether a lease was given; asking again");
+                        tracing::debug!(
+                            notification = %key,
+                            %error,
+                            "it is not known whether the schedule leased a notification for a change by hand; asking \
+                             again"
+                        );
                         continue;
                     }
                 }
@@ -192,7 +197,11 @@ impl Service {
         };
         if let Err(error) = settled {
             // It expires in a few seconds.
-            tracing::debug!(notification = %key, %error, "a lease cannot be given back");
+            tracing::debug!(
+                notification = %key,
+                %error,
+                "the lease for a change by hand cannot be released; it expires in a few seconds"
+            );
         }
     }
 

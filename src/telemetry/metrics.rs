@@ -1,11 +1,11 @@
-//! The metrics: what this process counts, and the text of everything.
+//! Counts what this process does, and writes all metrics as text.
 //!
-//! A registry of its own for every server, not one for the process: tests run several servers side
-//! by side. Every metric takes a fixed amount of memory, whether it is read or not, and no label
-//! comes from outside: destinations and topics would grow without a bound.
+//! Every server has its own registry, because tests run several servers in one process. Every metric takes
+//! a fixed amount of memory, even if it is never read. No label comes from callers: the number of
+//! destinations and topics has no limit.
 //!
-//! What the stores hold is not counted here but read from them when the metrics are asked for:
-//! [`store_readings`](super::store_readings).
+//! The contents of the stores are not counted here. They are read from the stores at each request for the
+//! metrics: [`store_readings`](super::store_readings).
 
 use super::store_readings::{StoreCollector, StoreReadings};
 use crate::domain::attempt::{Attempt, Outcome};
@@ -18,19 +18,20 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use std::sync::Arc;
 
-/// The content type of the text.
+/// The content type of the metrics as text.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Upper bounds of the durations of attempts, in seconds.
+/// Upper bounds of the histogram of attempt durations, in seconds.
 const DURATIONS_S: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 15.0, 30.0, 60.0,
 ];
-/// Upper bounds of how late attempts start, in seconds: an hour late is an outage that was made up.
+/// Upper bounds of the histogram of how late attempts start, in seconds. An hour late means that an outage
+/// came before.
 const LATENESSES_S: [f64; 13] = [
     0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0,
 ];
 
-/// The one label of a sample, and its value.
+/// The only label of a sample, and its value.
 type Labels = [(&'static str, &'static str); 1];
 
 /// The metrics of one server.
@@ -44,7 +45,7 @@ pub struct Metrics {
     stores: StoreCollector,
 }
 
-/// A worker at work; dropped, it is done.
+/// Counts one worker as active until this value is dropped.
 #[derive(Debug)]
 pub struct ActiveWorker(Gauge);
 
@@ -55,12 +56,13 @@ impl Drop for ActiveWorker {
 }
 
 impl Metrics {
-    /// All counters are zero, and nothing was read from the stores.
+    /// Creates the metrics. All counters are zero, and no readings of the stores are set.
     #[must_use]
     pub fn new() -> Arc<Self> {
         let attempts = Family::<Labels, Counter>::default();
         for outcome in Outcome::ALL {
-            // Shown from the start, so that the first one counts as an increase.
+            // Each outcome has a counter of zero from the start, so that a query sees its first attempt as
+            // an increase.
             drop(attempts.get_or_create(&[("outcome", outcome.as_str())]));
         }
         let durations = Histogram::new(DURATIONS_S);
@@ -71,7 +73,7 @@ impl Metrics {
         let mut registry = Registry::with_prefix("ringback");
         registry.register(
             "build",
-            "Which version this is",
+            "The version of this server",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
         registry.register(
@@ -81,13 +83,13 @@ impl Metrics {
         );
         registry.register_with_unit(
             "attempt_duration",
-            "How long attempts took in this process, from connecting to the end of the answer",
+            "Duration of the attempts of this process, from connecting to the end of the answer",
             Unit::Seconds,
             durations.clone(),
         );
         registry.register_with_unit(
             "attempt_lateness",
-            "How long after they were due attempts started in this process",
+            "Time between the due time of an attempt and its start in this process",
             Unit::Seconds,
             latenesses.clone(),
         );
@@ -107,21 +109,21 @@ impl Metrics {
         })
     }
 
-    /// A worker begins with a lease.
+    /// Notes that a worker begins to work on a lease.
     #[must_use]
     pub fn begin(&self) -> ActiveWorker {
         self.in_flight.inc();
         ActiveWorker(self.in_flight.clone())
     }
 
-    /// An attempt has ended.
+    /// Counts an attempt that has ended.
     pub fn attempt(&self, attempt: &Attempt) {
         let outcome = attempt.answer.outcome;
         self.attempts
             .get_or_create(&[("outcome", outcome.as_str())])
             .inc();
         if outcome == Outcome::Interrupted {
-            // It has no end, and it may be noted long after it began.
+            // An interrupted attempt has no duration, and may be recorded long after it began.
             return;
         }
         let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms).max(0);
@@ -129,7 +131,7 @@ impl Metrics {
         self.latenesses.observe(seconds(late_ms));
     }
 
-    /// Everything as text, with what was just read from the stores.
+    /// All metrics as text, with these readings of the stores.
     #[must_use]
     pub fn text(&self, readings: StoreReadings) -> String {
         self.stores.set(readings);
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_and_read_is_shown() {
+    fn counts_and_readings_are_in_the_text() {
         let metrics = Metrics::new();
         metrics.attempt(&attempt(Outcome::Acknowledged, 3, 40));
         metrics.attempt(&attempt(Outcome::Timeout, -5, 15_000));

@@ -1,4 +1,4 @@
-//! The metrics that are read from the stores when the metrics are asked for, as gauges and counters.
+//! The metrics that are read from the stores at each request for the metrics, as gauges and counters.
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
@@ -9,53 +9,53 @@ use prometheus_client::registry::Unit;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What was read from the stores. What could not be read is left out.
+/// The readings of both stores. A reading that failed is `None`.
 #[derive(Debug, Clone, Default)]
 pub struct StoreReadings {
-    /// From the journal.
+    /// The counts of the journal.
     pub journal: Option<JournalReading>,
-    /// From the schedule.
+    /// The counts of the schedule.
     pub schedule: Option<ScheduleReading>,
-    /// What the schedule takes of this process's memory, where it is in memory.
+    /// The memory that a schedule in memory takes.
     pub memory: Option<MemoryReading>,
-    /// Of each store.
+    /// The health of each store.
     pub health: Vec<HealthReading>,
 }
 
 /// How many notifications the journal holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalReading {
-    /// The sum of all states.
+    /// All notifications, in any state.
     pub registered: u64,
-    /// Neither delivered nor dead nor cancelled.
+    /// Notifications that are not delivered, dead or cancelled.
     pub pending: u64,
-    /// Acknowledged.
+    /// Acknowledged notifications.
     pub delivered: u64,
-    /// Parked.
+    /// Dead letters.
     pub dead: u64,
-    /// Called off or discarded.
+    /// Cancelled notifications and discarded dead letters.
     pub cancelled: u64,
-    /// Pending, and not sent until they are released by hand.
+    /// Pending notifications that are not sent until they are released by hand.
     pub set_aside: u64,
 }
 
 /// How many entries the schedule holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleReading {
-    /// Those that wait or are in flight.
+    /// Entries that wait or are in flight.
     pub pending: u64,
-    /// Those that are in flight, in all servers.
+    /// Entries that are in flight, in all servers.
     pub in_flight: u64,
 }
 
-/// How much memory the schedule takes.
+/// How much memory a schedule in memory takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MemoryReading {
-    /// All its entries with the bodies held, in bytes.
+    /// The memory of all entries and their bodies in memory, in bytes.
     pub taken: usize,
-    /// Of these, the bodies.
+    /// The part of `taken` that the bodies take, in bytes.
     pub bodies: usize,
-    /// What registrations may bring it to, in bytes.
+    /// From how many bytes on registrations are refused.
     pub limit: usize,
 }
 
@@ -64,13 +64,13 @@ pub struct MemoryReading {
 pub struct HealthReading {
     /// The name of the store.
     pub store: &'static str,
-    /// Whether it does all that is asked of it.
+    /// Whether the store does all kinds of work.
     pub up: bool,
-    /// How many calls of this process have failed.
+    /// How many calls of this process to the store have failed.
     pub failed_calls: u64,
 }
 
-/// Writes the last readings out beside what is counted. Clones share them.
+/// Adds the last readings to the text of the metrics. Clones share the readings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StoreCollector(Arc<Mutex<StoreReadings>>);
 
@@ -118,7 +118,7 @@ fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::R
     )?;
     samples.gauge(
         "set_aside",
-        "Pending notifications that are not sent until they are released by hand, since the journal refuses them",
+        "Pending notifications that are not sent until they are released by hand, because the journal refused an update",
         None,
         journal.set_aside,
     )
@@ -127,7 +127,7 @@ fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::R
 fn encode_schedule(samples: &mut Samples<'_>, schedule: &ScheduleReading) -> fmt::Result {
     samples.gauges(
         "schedule_entries",
-        "Entries of the schedule: pending, and of these in flight",
+        "Entries of the schedule: all pending ones, and those of them that are in flight",
         None,
         [
             (("state", "pending"), schedule.pending),
@@ -144,7 +144,7 @@ fn encode_memory(samples: &mut Samples<'_>, memory: &MemoryReading) -> fmt::Resu
     } = *memory;
     samples.gauges(
         "schedule_memory",
-        "Memory that the schedule takes in this process, about: entries, bodies held",
+        "Approximate memory of a schedule in memory: entries, and bodies in memory",
         Some(Unit::Bytes),
         [
             (("of", "entries"), taken.saturating_sub(bodies) as u64),
@@ -153,7 +153,7 @@ fn encode_memory(samples: &mut Samples<'_>, memory: &MemoryReading) -> fmt::Resu
     )?;
     samples.gauge(
         "schedule_memory_limit",
-        "Memory that the schedule may take in this process before registrations are refused",
+        "Memory that a schedule in memory may take before registrations are refused",
         Some(Unit::Bytes),
         limit as u64,
     )
@@ -163,14 +163,14 @@ fn encode_health(samples: &mut Samples<'_>, health: &[HealthReading]) -> fmt::Re
     let up = |reading: &HealthReading| (("store", reading.store), u64::from(reading.up));
     samples.gauges(
         "store_up",
-        "Whether a store does all that is asked of it (1) or not (0)",
+        "Whether a store does all kinds of work (1) or not (0)",
         None,
         health.iter().map(up),
     )?;
     let failed = |reading: &HealthReading| (("store", reading.store), reading.failed_calls);
     samples.counters(
         "store_failed_calls",
-        "Calls of this process that failed because the store was out of reach",
+        "Calls of this process that failed because the store did not answer or refused them",
         health.iter().map(failed),
     )
 }
@@ -178,7 +178,7 @@ fn encode_health(samples: &mut Samples<'_>, health: &[HealthReading]) -> fmt::Re
 /// One label and its value.
 type Label = (&'static str, &'static str);
 
-/// Where the samples are written.
+/// Writes samples to the encoder.
 struct Samples<'a>(DescriptorEncoder<'a>);
 
 impl Samples<'_> {

@@ -36,7 +36,7 @@ fn check_serve(flags: &[&str], variables: &[(&str, &str)], file: Option<&str>, e
 /// With these flags alone, the settings are wrong as a whole; so whoever gets this far has passed
 /// the check of single values.
 const NOTHING_KEEPS: &str =
-    "--journal none needs --redis: without either nothing would keep a notification";
+    "--journal none needs --redis: without both, a restart would lose all notifications";
 
 #[test]
 fn a_wrong_setting_is_named_with_its_origin() {
@@ -109,7 +109,7 @@ fn a_wrong_setting_is_named_with_its_origin() {
 /// A word that is no level was once taken for a module, and the server logged nothing at all.
 #[test]
 fn a_wrong_log_filter_is_named_wherever_it_comes_from() {
-    let why = "is neither a level (off, error, warn, info, debug, trace) nor a module with one, \
+    let why = "is neither a level (off, error, warn, info, debug, trace) nor a module with a level, \
                like ringback=debug";
     for wrong in ["warning", "ringback=warning", "foo bar", "ringback"] {
         let flag = format!("--log: `{wrong}` {why}");
@@ -180,7 +180,7 @@ fn a_wrong_file_is_named_with_the_place_in_it() {
     );
     check(
         "data-dir = 'a'\ndata_dir = 'b'",
-        "FILE: key data_dir: given twice, with - and with _",
+        "FILE: key data_dir: given twice, once with - and once with _",
     );
     check(
         "timeout = 1.5",
@@ -244,7 +244,7 @@ fn secrets_show_in_no_error() {
 fn an_unknown_command_or_flag_is_a_short_message() {
     let check = |arguments: &[&str], expected: &str| {
         let finished = run(Path::new("."), arguments, &[]);
-        let expected = format!("ringback: {expected}; --help shows what there is\n");
+        let expected = format!("ringback: {expected}; see --help\n");
         assert_eq!(finished.stderr, expected);
         assert_eq!(finished.status, 2);
     };

@@ -1,43 +1,43 @@
-//! The kinds of problem: their statuses and names, in one table.
+//! The kinds of problem: a table of their HTTP statuses, types and titles.
 
 use http::StatusCode;
 
-/// A kind of problem. The name of each is part of its `type` and never changes.
+/// A kind of problem. Callers rely on the `type` of each kind, so it never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProblemKind {
-    /// The body is not JSON, or not a whole body.
+    /// The body is not JSON, or it is not complete.
     Malformed,
     /// The query or the path cannot be read.
     Parameters,
-    /// No key, or another one.
+    /// The API key is missing or wrong.
     Unauthorized,
-    /// Another site's page made the browser ask.
+    /// A web page of another site made a browser send the request.
     CrossSite,
-    /// No such route.
+    /// No route has this path.
     Route,
-    /// No such notification.
+    /// There is no notification with this key.
     Missing,
-    /// The route takes other methods.
+    /// The path does not accept this method.
     Method,
-    /// The body came too slowly.
+    /// The body arrived too slowly.
     Timeout,
-    /// The key is taken by other content.
+    /// The key was registered before with other content.
     Mismatch,
     /// The notification's state does not allow the change.
     State,
-    /// Larger than this server takes.
+    /// The request or a field is larger than this server accepts.
     TooLarge,
     /// The body is not declared as JSON in UTF-8.
     MediaType,
     /// Some fields are wrong.
     Fields,
-    /// A mistake of ours.
+    /// An error inside the server.
     Internal,
-    /// It would take a journal, and there is none.
+    /// The request needs a journal, and the server has none.
     NoJournal,
-    /// Too many requests are in flight.
+    /// Too many requests are in flight, or they hold too much memory.
     Busy,
-    /// Too much is pending.
+    /// Too many notifications are pending.
     Full,
     /// A store is out of reach.
     Unavailable,
@@ -50,13 +50,13 @@ impl ProblemKind {
         self.row().0
     }
 
-    /// The `type` of the problem: a name that is no address.
+    /// The `type` of the problem. It is a name, not an address that can be opened.
     #[must_use]
     pub fn urn(self) -> &'static str {
         self.row().1
     }
 
-    /// The kind in a few words.
+    /// The `title` of the problem: the kind in a few words.
     #[must_use]
     pub fn title(self) -> &'static str {
         self.row().2

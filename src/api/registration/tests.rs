@@ -9,7 +9,7 @@ const MEASURE: RegistrationContext = RegistrationContext {
     now_ms: NOW_MS,
 };
 
-/// A registration with these members beside the key and the URL.
+/// The text of a registration with a key, a URL and these members.
 fn with(members: &str) -> String {
     format!(r#"{{"topic":"t","id":"1","url":"https://shop.example/n",{members}}}"#)
 }
@@ -18,7 +18,7 @@ fn parsed(text: &str) -> Registration {
     parse(text, MEASURE).unwrap_or_else(|invalid| panic!("{text}: {invalid:?}"))
 }
 
-/// Checks the status and the list of errors of a text that is no registration.
+/// Checks that a text is refused, with this status and these errors.
 fn refused(text: &str, status: u16, expected: &[(&str, &str)]) {
     let problem = Problem::invalid(parse(text, MEASURE).expect_err(text));
     assert_eq!(problem.status(), status, "{text}: {}", problem.detail());

@@ -1,8 +1,8 @@
-//! `ringback audit`: whether everything that was registered is accounted for.
+//! `ringback audit`: checks that no registered notification was lost.
 //!
-//! Opens the stores as a server would and only reads, so it can be run beside servers at work. Exit
-//! status 0: everything is accounted for and both stores agree. 1: something is missing or differs, or
-//! a store cannot be read.
+//! The command only reads the stores, so it can run beside running servers. It ends with status 0 if the
+//! counts are right and both stores agree. It ends with status 1 if a notification is missing, differs or is
+//! set aside, or if a store cannot be read.
 
 mod report;
 
@@ -23,28 +23,28 @@ use report::AuditReport;
 use std::io::{self, Write as _};
 use std::sync::Arc;
 
-/// Only reads, so nothing is ever signed with this.
+/// The instance name for the journal. It is never written, because the audit only reads.
 const INSTANCE: &str = "audit";
 
 #[derive(Args)]
 pub struct AuditArguments {
     #[command(flatten)]
     stores: StoreArguments,
-    /// Read every notification, not only the pending ones; always done where there is no Redis
+    /// Read every notification, not only the pending ones; without Redis this is always done
     #[arg(long)]
     deep: bool,
-    /// Print one JSON object
+    /// Print the report as one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// What was found in Redis.
+/// The counts and the status of the schedule in Redis.
 struct ScheduleTotals {
     counts: ScheduleCounts,
     peeked: ScheduleStatus,
 }
 
-/// Counts, compares and reports.
+/// Counts the notifications, compares the stores and prints a report.
 pub fn run(arguments: &AuditArguments) -> Result<(), CommandFailure> {
     let config = StoresConfig::load(&arguments.stores.flags, |name| std::env::var_os(name))?;
     let report = block_on(audit(&config, arguments.deep))?;

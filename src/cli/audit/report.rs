@@ -1,4 +1,4 @@
-//! What an audit found, for people and for programs.
+//! The report of an audit, as text or as JSON.
 
 use super::ScheduleTotals;
 use crate::cli::terminal::{Colours, table};
@@ -14,7 +14,7 @@ use crate::schedule::recoverable::ScheduleStatus;
 use owo_colors::Style;
 use serde_json::{Value, json};
 
-/// Everything that was found.
+/// The result of an audit.
 pub struct AuditReport {
     /// The URL of the journal, without secrets.
     pub journal: String,
@@ -24,12 +24,12 @@ pub struct AuditReport {
     pub totals: Option<JournalTotals>,
     /// The totals of the schedule, if it is in Redis.
     pub held: Option<ScheduleTotals>,
-    /// What comparing both found.
+    /// The result of comparing both stores.
     pub compared: Option<Compared>,
 }
 
 impl AuditReport {
-    /// Nothing was found yet.
+    /// An empty report for these stores.
     pub fn new(config: &StoresConfig) -> Self {
         Self {
             journal: config.journal.to_string(),
@@ -40,26 +40,26 @@ impl AuditReport {
         }
     }
 
-    /// Whether everything is accounted for.
+    /// Whether no notification is missing and no difference was found.
     pub fn is_sound(&self) -> bool {
         let totals = self.totals.as_ref().is_none_or(JournalTotals::are_right);
         let same = (self.compared.as_ref()).is_none_or(|compared| compared.different == 0);
         totals && same && !self.is_unowned()
     }
 
-    /// Whether something is pending, and nothing in the schedule says that it is this journal's.
+    /// Whether notifications are pending, but Redis does not say which journal its data belongs to.
     fn is_unowned(&self) -> bool {
         let is_new = (self.held.as_ref()).is_some_and(|held| held.peeked == ScheduleStatus::New);
         is_new && self.to_compare() > 0
     }
 
-    /// About how many notifications there are to be compared, in both directions.
+    /// About how many notifications are compared: those of the journal and those of the schedule.
     pub fn to_compare(&self) -> u64 {
         let pending = self.totals.as_ref().map_or(0, |it| it.counters.scheduled);
         pending + self.held.as_ref().map_or(0, |held| held.counts.pending)
     }
 
-    /// For people.
+    /// The report as text.
     pub fn as_text(&self, colours: Colours) -> String {
         let mut text = String::new();
         let mut line = |line: String| {
@@ -74,7 +74,7 @@ impl AuditReport {
         match &self.schedule {
             Some(redis) => line(format!("schedule  {redis}")),
             None => line(
-                "schedule  in the server's memory; only a running server can compare it, and does so by itself"
+                "schedule  in the server's memory; only the running server can compare it, and does so automatically"
                     .to_string(),
             ),
         }
@@ -93,7 +93,7 @@ impl AuditReport {
         text
     }
 
-    /// For programs.
+    /// The report as JSON.
     pub fn as_json(&self) -> String {
         let totals = self.totals.as_ref();
         let examined = totals.and_then(|totals| totals.examined.as_ref());
@@ -158,14 +158,14 @@ fn say_set_aside(set_aside: &AllSetAside, colours: Colours, line: &mut impl FnMu
         return;
     }
     line(format!(
-        "  set aside {total}: the journal refuses them, so they are not sent; \
+        "  set aside {total}: the journal refused to record their outcomes, so they are not sent; \
          `ringback retry` releases one"
     ));
     let row = |(key, SetAside { at_ms, reason }): &(Key, SetAside)| {
         vec![key.to_string(), display_ms(*at_ms), reason.clone()]
     };
     let rows: Vec<Vec<String>> = named.iter().map(row).collect();
-    let heading = ["notification", "set aside", "because"];
+    let heading = ["notification", "set aside", "reason"];
     line(table(colours, &heading, &rows).trim_end().to_string());
     say_more(*total, named.len(), line);
 }
@@ -184,16 +184,16 @@ fn say_held(held: &ScheduleTotals, line: &mut impl FnMut(String)) {
     match held.peeked {
         ScheduleStatus::Whole => {}
         ScheduleStatus::New if counts.pending + counts.dead > 0 => line(
-            "  nothing in it says whose it is; a server that starts compares it with the journal, and so \
-             does `ringback rebuild`"
+            "  Redis does not say which journal its data belongs to; a server compares it with the journal \
+             when it starts, and so does `ringback rebuild`"
                 .to_string(),
         ),
         ScheduleStatus::New => line(
-            "  it holds nothing of this journal; a server that starts loads it, and so does \
+            "  Redis has no data of this journal; a server loads it when it starts, and so does \
              `ringback rebuild`"
                 .to_string(),
         ),
-        ScheduleStatus::Loading => line("  it is being loaded from the journal at this moment".to_string()),
+        ScheduleStatus::Loading => line("  Redis is being loaded from the journal at this moment".to_string()),
     }
 }
 
@@ -220,7 +220,7 @@ fn say_compared(compared: &Compared, colours: Colours, line: &mut impl FnMut(Str
     let heading = ["notification", "what is wrong", "journal", "schedule"];
     line(table(colours, &heading, &rows).trim_end().to_string());
     if *cut_short {
-        line("and more: the rest was not looked at".to_string());
+        line("and more: the rest was not compared".to_string());
     } else {
         say_more(*different as u64, differences.len(), line);
     }
@@ -240,14 +240,14 @@ fn row(difference: &Difference) -> Vec<String> {
         .map_or("unknown".to_string(), |recorded| {
             format!("{}, {}", recorded.state, step(&recorded.progress))
         });
-    let schedule = difference.schedule.map_or("not held".to_string(), |held| {
-        format!("held, {}", step(&held.progress))
-    });
+    let schedule = difference
+        .schedule
+        .map_or("no entry".to_string(), |held| step(&held.progress));
     let wrong = match difference.kind {
         DifferenceKind::Missing => "would not be delivered",
         DifferenceKind::Elsewhere => "at another step",
-        DifferenceKind::Ended => "ended, but held",
-        DifferenceKind::SetAside => "set aside, but held",
+        DifferenceKind::Ended => "ended, but scheduled",
+        DifferenceKind::SetAside => "set aside, but scheduled",
         DifferenceKind::OtherLane => "in another lane",
         DifferenceKind::Unknown => "not in the journal",
     };

@@ -1,5 +1,4 @@
-//! What is seen of the demonstration: on a terminal a board that is redrawn, elsewhere a line
-//! for everything that happens.
+//! The output of the demonstration. On a terminal, a table that is redrawn. Elsewhere, one line for each event.
 
 use super::merchant::ArrivedCall;
 use super::stories::Story;
@@ -10,12 +9,12 @@ use owo_colors::Style;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::time::Instant;
 
-/// Hides the cursor, and lets long lines end at the edge, so that the board keeps its height.
+/// Hides the cursor, and turns line wrapping off, so that each row of the table takes one line.
 const OPEN: &str = "\x1b[?25l\x1b[?7l";
 const CLOSE: &str = "\x1b[?7h\x1b[?25h";
 const CLEAR_LINE: &str = "\r\x1b[2K";
 
-/// The board.
+/// The output of the demonstration.
 pub struct Board {
     live: bool,
     colours: Colours,
@@ -26,7 +25,7 @@ pub struct Board {
 
 struct Row {
     story: &'static Story,
-    /// One per attempt: whether it was answered `success`.
+    /// For each attempt, whether the answer was `success`.
     attempts: Vec<bool>,
     attempts_left: u64,
     state: String,
@@ -34,7 +33,7 @@ struct Row {
 }
 
 impl Board {
-    /// A board for standard output, as it is.
+    /// Makes the output. Standard output decides whether it is a table or lines.
     pub fn new() -> Self {
         Self {
             live: io::stdout().is_terminal(),
@@ -45,14 +44,14 @@ impl Board {
         }
     }
 
-    /// Says what is going to happen.
+    /// Prints the stories that will be shown.
     pub fn open(&mut self, stories: &'static [Story]) -> Result<(), CommandFailure> {
         self.started = Instant::now();
         self.rows = stories.iter().map(Row::new).collect();
         let mut out = io::stdout().lock();
         writeln!(
             out,
-            "{} notifications to a pretend merchant; the ladders are shortened: 1s 1s 2s is short for \
+            "{} notifications to a simulated merchant; the waits are shortened: 1s 1s 2s instead of \
              4m 10m 10m",
             stories.len()
         )?;
@@ -67,7 +66,7 @@ impl Board {
         Ok(())
     }
 
-    /// An attempt has arrived at the merchant.
+    /// Shows an attempt that has arrived at the merchant.
     pub fn attempted(
         &mut self,
         story: &'static Story,
@@ -75,7 +74,11 @@ impl Board {
         late_ms: Option<i64>,
     ) -> Result<(), CommandFailure> {
         let answered = start_of(call.answered, 24);
-        let signed = if call.verified { "" } else { ", NOT SIGNED" };
+        let signed = if call.verified {
+            ""
+        } else {
+            ", WRONG SIGNATURE"
+        };
         let late = late_ms.map_or(String::new(), |late_ms| format!(", {late_ms} ms after due"));
         if let Some(row) = self.row(story) {
             row.attempts.push(call.answered == "success");
@@ -83,11 +86,11 @@ impl Board {
         let attempt = clean(&call.attempt);
         self.note(
             story,
-            &format!("attempt {attempt}{late}{signed}: the merchant said `{answered}`"),
+            &format!("attempt {attempt}{late}{signed}: the merchant answered `{answered}`"),
         )
     }
 
-    /// The state or the number of attempts ahead has changed.
+    /// Shows a new state or a new number of future attempts.
     pub fn saw(&mut self, progress: &StoryProgress) -> Result<(), CommandFailure> {
         let Some(row) = self.row(progress.story) else {
             return Ok(());
@@ -106,7 +109,7 @@ impl Board {
         self.line(progress.story, &format!("{state}{cause}"))
     }
 
-    /// Something worth a line has happened.
+    /// Shows an event in one line.
     pub fn note(&mut self, story: &'static Story, note: &str) -> Result<(), CommandFailure> {
         if let Some(row) = self.row(story) {
             note.clone_into(&mut row.note);
@@ -118,7 +121,7 @@ impl Board {
         }
     }
 
-    /// Redraws the board, on a terminal.
+    /// Redraws the table, if standard output is a terminal.
     pub fn draw(&mut self) -> Result<(), CommandFailure> {
         if !self.live {
             return Ok(());
@@ -139,7 +142,7 @@ impl Board {
         Ok(())
     }
 
-    /// The sum, and what to try next.
+    /// Prints the totals, and commands that the user may try next.
     pub fn close(&mut self, progress: &[StoryProgress], well: bool) -> Result<(), CommandFailure> {
         self.draw()?;
         self.restore();
@@ -161,10 +164,11 @@ impl Board {
         if let Some(latest_ms) = late.max().filter(|_| well) {
             writeln!(
                 out,
-                "every attempt was signed, and began at most {latest_ms} ms after it was due"
+                "every attempt was signed, and started at most {latest_ms} ms after it was due"
             )?;
         }
-        // As it was started, since a program that was just built is hardly on the PATH.
+        // The commands name the program as the user started it, because a program that was just built is
+        // usually not in a directory of PATH.
         let program = std::env::args()
             .next()
             .unwrap_or_else(|| "ringback".to_string());
@@ -191,7 +195,7 @@ impl Board {
         self.rows.iter_mut().find(|row| row.story.id == story.id)
     }
 
-    /// Gives the terminal back as it was.
+    /// Restores the settings of the terminal.
     fn restore(&mut self) {
         if std::mem::take(&mut self.live) {
             let mut out = io::stdout().lock();
@@ -201,7 +205,7 @@ impl Board {
     }
 }
 
-/// Also on the way out through an error or a signal.
+/// Restores the terminal also after an error or a signal.
 impl Drop for Board {
     fn drop(&mut self) {
         self.restore();
@@ -232,7 +236,7 @@ impl Row {
         }
         let ahead = usize::try_from(self.attempts_left).unwrap_or(0).min(8);
         dots.push_str(&"○".repeat(ahead));
-        // Padded by hand: colours have no width.
+        // `format!` would count the bytes of the colours too, so the width is computed here.
         let pad = |text: &str, width: usize| " ".repeat(width.saturating_sub(text.chars().count()));
         let dot_count = "●".repeat(self.attempts.len() + ahead);
         format!(

@@ -1,4 +1,4 @@
-//! The pretend merchant: answers by its script, and reports what arrived.
+//! The simulated merchant of the demonstration: gives the answers of each story, and reports the calls.
 
 use super::stories::STORIES;
 use crate::cli::terminal::now_ms;
@@ -16,27 +16,27 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
-/// Calls that wait to be shown.
+/// Maximum number of calls that wait to be shown.
 const QUEUE: usize = 64;
 
-/// One call that arrived.
+/// One call that arrived at the merchant.
 #[derive(Debug, Clone)]
 pub struct ArrivedCall {
-    /// The index of its story.
+    /// The index of the story.
     pub story: usize,
-    /// Its `Webhook-Id`.
+    /// The value of the header `Webhook-Id`.
     pub webhook_id: String,
-    /// Its `Ringback-Attempt`.
+    /// The value of the header `Ringback-Attempt`.
     pub attempt: String,
-    /// Whether its signature is right.
+    /// Whether the signature is right.
     pub verified: bool,
-    /// When, in milliseconds since 1970.
+    /// When the call arrived, in milliseconds since 1970.
     pub at_ms: i64,
-    /// What was answered.
+    /// The body of the merchant's answer.
     pub answered: &'static str,
 }
 
-/// The merchant; it closes when dropped.
+/// The simulated merchant. It stops when this value is dropped.
 pub struct DemoMerchant {
     address: SocketAddr,
     calls: mpsc::Receiver<ArrivedCall>,
@@ -46,17 +46,19 @@ pub struct DemoMerchant {
 struct MerchantScript {
     secret: SigningSecret,
     calls: mpsc::Sender<ArrivedCall>,
-    /// How many calls each story has had.
+    /// The number of calls of each story.
     made: Vec<AtomicUsize>,
 }
 
 impl DemoMerchant {
-    /// Opens a merchant on a free port that knows the secret.
+    /// Starts a merchant on a free port. It verifies signatures with this secret.
     pub async fn open(secret: SigningSecret) -> anyhow::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
             .await
-            .context("the pretend merchant")?;
-        let address = listener.local_addr().context("the pretend merchant")?;
+            .context("cannot start the simulated merchant")?;
+        let address = listener
+            .local_addr()
+            .context("cannot start the simulated merchant")?;
         let (sender, calls) = mpsc::channel(QUEUE);
         let script = Arc::new(MerchantScript {
             secret,
@@ -74,12 +76,12 @@ impl DemoMerchant {
         })
     }
 
-    /// Where the notification of a story goes.
+    /// The URL to which the notification of a story is delivered.
     pub fn url(&self, story: usize) -> String {
         format!("http://{}/{story}", self.address)
     }
 
-    /// The next call. Waits for ever if none comes.
+    /// Waits for the next call, if necessary for ever.
     pub async fn called(&mut self) -> ArrivedCall {
         match self.calls.recv().await {
             Some(call) => call,
@@ -87,7 +89,7 @@ impl DemoMerchant {
         }
     }
 
-    /// A call that has come already.
+    /// The next call, if one has already arrived.
     pub fn called_meanwhile(&mut self) -> Option<ArrivedCall> {
         self.calls.try_recv().ok()
     }
@@ -133,7 +135,7 @@ async fn answer(
         at_ms,
         answered,
     };
-    // Fails only when the demonstration is over.
+    // This fails only after the demonstration has ended.
     let _ = script.calls.send(arrived).await;
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
     (status, answered)

@@ -1,8 +1,8 @@
-//! `ringback demo`: an embedded dispatcher and a pretend merchant, every attempt shown live.
+//! `ringback demo`: runs a dispatcher and a simulated merchant in one process, and shows every attempt live.
 //!
-//! Uses nothing but what everybody has: the API, and what arrives at the merchant. Keeps its files
-//! in a directory of its own and removes it. Ends by itself within [`LONGEST`]; status 1 if
-//! something did not turn out as it should.
+//! The demonstration uses the dispatcher only through its API and through the calls to the merchant. Its
+//! files are in a temporary directory, which is removed at the end. It ends within about [`LONGEST`]. The exit
+//! status is 1 if a result was not as expected.
 
 mod board;
 mod merchant;
@@ -32,14 +32,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 use uuid::Uuid;
 
-/// How long the whole demonstration may take.
+/// After this time the demonstration ends, even if some stories have not ended.
 const LONGEST: Duration = Duration::from_secs(14);
-/// How often the states are asked for, and the board is drawn.
+/// How often the states are read from the API, and the output is drawn.
 const TICK: Duration = Duration::from_millis(100);
-/// When the notification that is to be cancelled is cancelled.
+/// How long after the start the notification of the cancelled story is cancelled.
 const CANCEL_AFTER: Duration = Duration::from_secs(2);
 
-/// Plays all stories and prints how they ended.
+/// Runs all stories and prints their results.
 pub fn run() -> Result<(), CommandFailure> {
     block_on(async {
         let mut terminate = signal(SignalKind::terminate()).context("SIGTERM")?;
@@ -74,7 +74,7 @@ async fn demonstrate() -> Result<(), CommandFailure> {
         return Ok(());
     }
     Err(CommandFailure::Failed(anyhow!(
-        "not as it should be: {}",
+        "unexpected results: {}",
         problems.join("; ")
     )))
 }
@@ -98,7 +98,8 @@ impl Demonstration {
         }
     }
 
-    /// Registers, watches, steps in where a story asks for it. Gives what went wrong.
+    /// Registers the notifications, shows what happens to them, and replays or cancels them as their stories
+    /// say. Returns the results that were not as expected.
     async fn play(mut self) -> Result<Vec<String>, CommandFailure> {
         self.board.open(STORIES)?;
         self.started = Instant::now();
@@ -140,7 +141,7 @@ impl Demonstration {
         self.board.saw(&self.progress[index])
     }
 
-    /// A call has arrived at the merchant.
+    /// Processes a call that has arrived at the merchant.
     fn hear(&mut self, call: &ArrivedCall) -> Result<(), CommandFailure> {
         let Some(progress) = self.progress.get_mut(call.story) else {
             return Ok(());
@@ -149,10 +150,10 @@ impl Demonstration {
         self.board.attempted(progress.story, call, late_ms)
     }
 
-    /// Asks for the state of a notification.
+    /// Reads the state of a notification from the API, and shows it.
     async fn look(&mut self, index: usize) -> Result<(), CommandFailure> {
         let answer = self.ask(Method::GET, self.url(index, ""), None).await?;
-        // The calls that led to this state were made before it.
+        // The calls that led to this state arrived before it, so they are shown first.
         while let Some(call) = self.merchant.called_meanwhile() {
             self.hear(&call)?;
         }
@@ -162,7 +163,8 @@ impl Demonstration {
         Ok(())
     }
 
-    /// Does what people do in this story: replays a dead letter, cancels before it is due.
+    /// Makes the change by hand of a story, if it has one and its time has come: replays the dead letter, or
+    /// cancels the notification before it is due.
     async fn step_in(&mut self, index: usize) -> Result<(), CommandFailure> {
         let progress = &self.progress[index];
         let (method, url, body, note) = match progress.story.twist {
@@ -226,29 +228,29 @@ impl Demonstration {
         body: Option<&Value>,
     ) -> Result<Value, CommandFailure> {
         let answer = self.client.call(method, url, body).await?;
-        Ok(serde_json::from_slice(&answer).context("the answer is no JSON")?)
+        Ok(serde_json::from_slice(&answer).context("the answer is not JSON")?)
     }
 }
 
-/// A directory that goes when this is dropped, whichever way the demonstration ends.
+/// A temporary directory. It is removed when this value is dropped, also after an error or a signal.
 struct TemporaryDir(PathBuf);
 
 impl TemporaryDir {
     fn make() -> Result<Self, CommandFailure> {
         let name = format!("ringback-demo-{}", Uuid::now_v7().simple());
         let path = std::env::temp_dir().join(name);
-        // Not recursive: a directory that exists already is not ours.
+        // The creation fails if the directory exists, because it then belongs to another program.
         DirBuilder::new()
             .mode(0o700)
             .create(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
+            .with_context(|| format!("cannot create the directory {}", path.display()))?;
         Ok(Self(path))
     }
 }
 
 impl Drop for TemporaryDir {
     fn drop(&mut self) {
-        // What cannot be removed is left to the system's own clearing of temporary files.
+        // If this fails, the operating system removes the temporary files later.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

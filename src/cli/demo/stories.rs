@@ -1,48 +1,49 @@
-//! The stories of the demonstration: what is registered, what the merchant answers, how it must end.
+//! The stories of the demonstration. A story says how a notification is registered, what the merchant answers,
+//! and which result is expected.
 
 /// The topic of all notifications.
 pub const TOPIC: &str = "payment.succeeded";
 
-/// What the merchant answers: a status and a body.
+/// An answer of the merchant: a status and a body.
 pub type ScriptedReply = (u16, &'static str);
 
 const SUCCESS: ScriptedReply = (200, "success");
 const FAIL: ScriptedReply = (200, "fail");
 pub const PAGE: ScriptedReply = (200, "<html><body>Please log in</body></html>");
 
-/// What people do to a notification while its story runs.
+/// The change by hand that is made while a story runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Twist {
-    /// Nothing.
+    /// No change is made.
     None,
-    /// It is replayed once it is dead.
+    /// The notification is replayed after it has become a dead letter.
     Replayed,
-    /// It is cancelled before it is due.
+    /// The notification is cancelled before it is due.
     Cancelled,
 }
 
 /// One notification of the demonstration.
 #[derive(Debug)]
 pub struct Story {
-    /// Its id.
+    /// The notification's id.
     pub id: &'static str,
-    /// What happens to it.
+    /// A short description of the story.
     pub title: &'static str,
-    /// Its ladder's intervals.
+    /// The intervals of the ladder.
     pub intervals: &'static [&'static str],
-    /// Its delay.
+    /// The delay of the first attempt.
     pub delay: &'static str,
-    /// What the merchant answers, call by call; the last answer is repeated.
+    /// The merchant's answers, one for each call. The last answer is repeated.
     pub replies: &'static [ScriptedReply],
-    /// What people do to it.
+    /// The change by hand.
     pub twist: Twist,
-    /// In which state it must end.
+    /// The expected last state.
     pub ends: &'static str,
-    /// After how many attempts.
+    /// The expected number of attempts.
     pub attempts: usize,
 }
 
-/// All of them. The second ladder is Alipay's in fast motion: 1s 1s 2s for 4m 10m 10m.
+/// All stories. The intervals 1s 1s 2s of the first two stand for Alipay's 4m 10m 10m.
 pub static STORIES: &[Story] = &[
     Story {
         id: "order-1",

@@ -1,39 +1,39 @@
-//! A story as far as it has come: what the API and the merchant have answered so far, and what of that is
-//! not as it should be.
+//! The progress of a story: the API's last answer and the calls that arrived at the merchant. Also compares the
+//! result with the expected one.
 
 use super::merchant::ArrivedCall;
 use super::stories::{PAGE, Story, TOPIC, Twist};
 use crate::domain::timestamp::parse_ms;
 use serde_json::Value;
 
-/// How long after a cancelled notification would have been due its silence counts.
+/// A cancelled notification must not be sent until this long after its due time.
 const SILENCE_MS: i64 = 500;
 
-/// A story as far as it has come.
+/// The progress of a story.
 #[derive(Debug)]
 pub struct StoryProgress {
-    /// The story that is played.
+    /// The story.
     pub story: &'static Story,
-    /// The state that the API gave last.
+    /// The state in the API's last answer.
     pub state: String,
-    /// Why it is dead, if it is.
+    /// Why the notification is dead, if it is.
     pub cause: Option<String>,
-    /// Attempts that lie ahead.
+    /// The number of future attempts.
     pub attempts_left: u64,
-    /// Whether people have done their part.
+    /// Whether the story's change by hand was made.
     pub stepped_in: bool,
-    /// When its first attempt was due, in milliseconds since 1970.
+    /// When the first attempt was due, in milliseconds since 1970.
     first_due_ms: Option<i64>,
     webhook_id: String,
     outcomes: Vec<String>,
     /// By how much each attempt started after it was due, in milliseconds.
     pub late_ms: Vec<i64>,
-    /// What arrived at the merchant.
+    /// The calls that arrived at the merchant.
     pub calls: Vec<ArrivedCall>,
 }
 
 impl StoryProgress {
-    /// Before it begins.
+    /// The progress before the story begins.
     pub fn new(story: &'static Story) -> Self {
         Self {
             story,
@@ -49,7 +49,7 @@ impl StoryProgress {
         }
     }
 
-    /// Takes over the API's answer about the notification; whether that changes what is shown.
+    /// Stores the API's answer about the notification. Returns whether the output must be redrawn.
     pub fn see(&mut self, answer: &Value) -> bool {
         let text = |name: &str| answer[name].as_str().map(str::to_string);
         let before = (self.state.clone(), self.attempts_left);
@@ -61,7 +61,7 @@ impl StoryProgress {
         if self.first_due_ms.is_none() {
             self.first_due_ms = instant(&answer["next_attempt_at"]);
         }
-        // Not every answer of the API lists the attempts.
+        // Some answers of the API do not contain the attempts.
         if let Some(attempts) = answer["attempts"].as_array().filter(|all| !all.is_empty()) {
             let outcome = |attempt: &Value| attempt["outcome"].as_str().map(str::to_string);
             self.outcomes = attempts.iter().filter_map(outcome).collect();
@@ -73,8 +73,8 @@ impl StoryProgress {
         before != (self.state.clone(), self.attempts_left)
     }
 
-    /// Takes in what arrived at the merchant; how late it was, if this was its first attempt and
-    /// that was registered for later.
+    /// Stores a call that arrived at the merchant. If it is the first attempt of a delayed notification, returns
+    /// how many milliseconds after its due time it arrived.
     pub fn hear(&mut self, call: &ArrivedCall) -> Option<i64> {
         self.calls.push(call.clone());
         let delayed = self.story.delay != "0s" && self.calls.len() == 1;
@@ -82,12 +82,12 @@ impl StoryProgress {
         Some(call.at_ms - first_due_ms)
     }
 
-    /// Whether nothing more is to come.
+    /// Whether the story has ended as expected.
     pub fn over(&self, now_ms: i64) -> bool {
         let acted = self.story.twist == Twist::None || self.stepped_in;
-        // Both sides count: an answer reaches the journal after the merchant has given it.
+        // The journal records an attempt after the merchant has answered it, so the records are checked too.
         let recorded = self.outcomes.len() >= self.story.attempts;
-        // A cancelled one must have let its due time pass in silence.
+        // A cancelled notification must not be sent at its due time, so the story continues until then.
         let silent = self.story.twist != Twist::Cancelled
             || self
                 .first_due_ms
@@ -95,7 +95,7 @@ impl StoryProgress {
         acted && recorded && silent && self.state == self.story.ends
     }
 
-    /// What did not turn out as it should.
+    /// The results that are not as expected.
     pub fn problems(&self) -> Vec<String> {
         let story = self.story;
         let mut problems = Vec::new();
@@ -106,7 +106,7 @@ impl StoryProgress {
         };
         expect(
             self.state == story.ends,
-            format!("it is {}, not {}", self.state, story.ends),
+            format!("the state is {}, not {}", self.state, story.ends),
         );
         expect(
             self.calls.len() == story.attempts,
@@ -114,13 +114,13 @@ impl StoryProgress {
         );
         expect(
             self.calls.iter().all(|call| call.verified),
-            "a call was not signed rightly".to_string(),
+            "a call had a wrong signature".to_string(),
         );
         expect(
             self.calls
                 .iter()
                 .all(|call| call.webhook_id == self.webhook_id),
-            "a call came under another Webhook-Id".to_string(),
+            "a call had another Webhook-Id".to_string(),
         );
         let page = story.replies.first() == Some(&PAGE);
         let wrong = self.outcomes.iter().filter(|name| *name == "wrong_answer");

@@ -1,6 +1,6 @@
-//! The merchant behind `listen`: reads a call, judges its signature, decides on the answer.
+//! The merchant of `ringback listen`: reads a call, verifies its signature and answers it.
 //!
-//! Everything it holds is bounded: bodies, calls in flight, and the notifications it counts.
+//! Its memory is bounded: there are limits for bodies, for calls in flight and for counted notifications.
 
 use crate::cli::terminal::now_ms;
 use crate::domain::signature::SigningSecret;
@@ -15,49 +15,49 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 
-/// Largest body that is read, in bytes.
+/// Maximum length of a body, in bytes.
 const LARGEST_BODY: usize = 1024 * 1024;
 /// How long a body may take to arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Bodies read at once; further calls wait.
+/// Maximum number of bodies that are read at once. Further calls wait.
 const MOST_AT_ONCE: usize = 64;
-/// Notifications whose calls are counted; beyond that the oldest is forgotten.
+/// Maximum number of notifications whose calls are counted. If there are more, the oldest is forgotten.
 const MOST_COUNTED: usize = 10_000;
-/// Bytes of a body that are kept to be shown.
+/// Maximum bytes of a body that are shown.
 const SHOWN_BYTES: usize = 1_024;
-/// Longest header value that is kept, in characters.
+/// Maximum characters of a header value that are shown.
 const LONGEST_HEADER: usize = 200;
 
-/// What the merchant knows and how it answers.
+/// The merchant and its settings.
 pub struct ListenMerchant {
-    /// What calls must be signed with, if it is known.
+    /// The secret that verifies signatures, if it is known.
     pub secret: Option<SigningSecret>,
     /// The body of the answer.
     pub answer: String,
-    /// Its status.
+    /// The status of the answer.
     pub status: u16,
-    /// How many calls of each notification are answered `fail` first.
+    /// How many calls of each notification are answered 500 `fail` first.
     pub fail_first: u32,
-    /// How long an answer takes.
+    /// How long the merchant waits before it answers.
     pub delay: Duration,
-    /// Where calls are reported.
+    /// The channel for the calls that are to be printed.
     pub calls: mpsc::Sender<ReceivedCall>,
 }
 
-/// One call, as it arrived and was answered.
+/// One call and its answer.
 #[derive(Debug)]
 pub struct ReceivedCall {
-    /// When it had arrived whole, in milliseconds since 1970.
+    /// When the whole call had arrived, in milliseconds since 1970.
     pub at_ms: i64,
     /// The HTTP method.
     pub method: String,
     /// The path, with the query.
     pub path: String,
-    /// The `Webhook-Id`.
+    /// The value of the header `Webhook-Id`.
     pub webhook_id: Option<String>,
-    /// The `Ringback-Topic`.
+    /// The value of the header `Ringback-Topic`.
     pub topic: Option<String>,
-    /// The `Ringback-Attempt`.
+    /// The value of the header `Ringback-Attempt`.
     pub attempt: Option<String>,
     /// Whether the signature is right.
     pub signature: SignatureCheck,
@@ -67,23 +67,23 @@ pub struct ReceivedCall {
     pub answered: (u16, String),
 }
 
-/// A body that has arrived, as far as it is shown.
+/// The length and the beginning of a body that has arrived.
 #[derive(Debug)]
 pub struct ReceivedBody {
-    /// Its size.
+    /// The length of the whole body.
     pub bytes: usize,
-    /// Its beginning.
+    /// The first [`SHOWN_BYTES`] of the body.
     pub beginning: Vec<u8>,
 }
 
 /// The result of verifying a signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SignatureCheck {
-    /// It matches.
+    /// The signature is right.
     Verified,
-    /// It does not, and why.
+    /// The signature is wrong. The text says why.
     Bad(String),
-    /// The secret is not known, or the body.
+    /// The signature could not be verified, because the secret or the body is not known.
     Unverified,
 }
 
@@ -94,7 +94,7 @@ struct ListenState {
 }
 
 impl ListenMerchant {
-    /// Answers calls until the task is dropped.
+    /// Answers calls until the task is aborted.
     pub async fn serve(self, listener: TcpListener) {
         let shared = Arc::new(ListenState {
             merchant: self,
@@ -102,7 +102,7 @@ impl ListenMerchant {
             reading: Semaphore::new(MOST_AT_ONCE),
         });
         let router = Router::new().fallback(answer).with_state(shared);
-        // Serving on a bound listener does not return.
+        // This does not return.
         let _ = axum::serve(listener, router).await;
     }
 
@@ -166,8 +166,8 @@ async fn answer(State(shared): State<Arc<ListenState>>, request: Request) -> Res
         }),
         answered: (status.as_u16(), text.clone()),
     };
-    // Reported before the wait: a caller that gives up takes this task with it. Fails only when
-    // we are stopping.
+    // The call is reported before the wait, because this task ends if the caller closes the connection.
+    // Reporting fails only while the command stops.
     let _ = merchant.calls.send(call).await;
     tokio::time::sleep(merchant.delay).await;
     (status, text).into_response()
@@ -184,7 +184,7 @@ async fn read(reading: &Semaphore, body: Body) -> Result<Vec<u8>, StatusCode> {
     }
 }
 
-/// How often each notification was called.
+/// The number of calls of each notification.
 #[derive(Debug, Default)]
 struct CallCounts {
     calls: HashMap<String, u32>,
@@ -192,7 +192,7 @@ struct CallCounts {
 }
 
 impl CallCounts {
-    /// Counts a call; 1 for the first.
+    /// Counts a call, and returns the number of calls of this notification.
     fn call(&mut self, webhook_id: &str) -> u32 {
         if let Some(calls) = self.calls.get_mut(webhook_id) {
             *calls = calls.saturating_add(1);

@@ -1,7 +1,7 @@
-//! `ringback listen`: a merchant on this machine, to see what deliveries look like.
+//! `ringback listen`: a merchant on this machine that shows the deliveries it receives.
 //!
-//! Verifies every call by Standard Webhooks, prints it, and answers as the flags say. Listens on the
-//! loopback address alone. The first line printed is the address; each call is a line after it.
+//! It verifies the signature of every call (Standard Webhooks), prints the call, and answers as the flags say.
+//! It listens only on the loopback address. The first printed line is the address. Then each call is one line.
 
 mod merchant;
 
@@ -24,22 +24,22 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-/// Calls that wait to be printed; more wait with their answer.
+/// Maximum number of calls that wait to be printed. If there are more, their answers wait too.
 const PRINT_QUEUE: usize = 256;
-/// Characters of a body in a line for people.
+/// Maximum characters of a body in a printed line.
 const SHOWN_CHARACTERS: usize = 80;
-/// Where `serve` keeps its secret by default.
+/// The default data directory of `serve`, where its signing secret is stored.
 const DEFAULT_DATA_DIR: &str = "./ringback-data";
 
 #[derive(Args)]
 pub struct ListenArguments {
-    /// The port on 127.0.0.1; 0 takes any free one
+    /// The port on 127.0.0.1; 0 means any free port
     #[arg(long, default_value_t = 9400)]
     port: u16,
-    /// What calls are signed with, whsec_...; else RINGBACK_SIGNING_SECRET, else the data directory's
+    /// The signing secret, whsec_... [default: RINGBACK_SIGNING_SECRET, then the secret in the data directory]
     #[arg(long)]
     secret: Option<String>,
-    /// A server's data directory, for its signing secret [default: ./ringback-data]
+    /// The data directory of the server, which contains its signing secret [default: ./ringback-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// The body of the answer
@@ -52,7 +52,7 @@ pub struct ListenArguments {
     /// Answer 500 `fail` to the first N calls of each notification
     #[arg(long, value_name = "N", default_value_t = 0)]
     fail_first: u32,
-    /// Wait so long before answering
+    /// Wait this long before answering
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
     delay: Duration,
     /// After the first line, print one JSON object per call
@@ -60,7 +60,7 @@ pub struct ListenArguments {
     json: bool,
 }
 
-/// Answers until it is stopped.
+/// Answers calls until a signal stops the process.
 pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
     let secret = find_secret(&arguments)?;
     block_on(listen(arguments, secret))
@@ -78,7 +78,7 @@ async fn listen(
     print(&format!("listening on http://127.0.0.1:{port}/"))?;
     if secret.is_none() {
         terminal::complain(
-            "no signing secret given, so nothing can be verified; use --secret or --data-dir",
+            "no signing secret is known, so no signature can be verified; use --secret or --data-dir",
         );
     }
     let (calls, called) = mpsc::channel(PRINT_QUEUE);
@@ -123,7 +123,7 @@ async fn print_calls(mut called: mpsc::Receiver<ReceivedCall>, json: bool) -> io
     Ok(())
 }
 
-/// The secret that the flag, the variable or the data directory gives.
+/// Finds the secret: from the flag, the environment variable or the data directory.
 fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, CommandFailure> {
     let parse = |origin: &str, text: &str| {
         SigningSecret::parse(text)
@@ -153,7 +153,7 @@ fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Com
     }
 }
 
-/// Prints a line and flushes it: a program that reads it may be waiting for it.
+/// Prints a line and flushes it, because a program that reads the output may wait for the line.
 fn print(line: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{line}")?;
@@ -173,7 +173,7 @@ fn as_text(call: &ReceivedCall, colours: Colours) -> String {
             body.bytes,
             start_of(&escape(&body.beginning), SHOWN_CHARACTERS)
         ),
-        None => "body not read whole".to_string(),
+        None => "body not read completely".to_string(),
     };
     format!(
         "{}  {}  topic {}  attempt {}  {}  {body}  -> {} `{}`",

@@ -1,4 +1,4 @@
-//! The commands that speak to a running server, each as its one request.
+//! The commands that send one request to a running server.
 
 mod send;
 
@@ -14,32 +14,32 @@ use send::SendArguments;
 use serde_json::json;
 use std::io::{self, Write as _};
 
-/// A request to a server.
+/// A command that sends a request to a server.
 #[derive(Subcommand)]
 pub enum Request {
     /// Register a notification
     Send(SendArguments),
-    /// Show one notification and what happened to it
+    /// Show one notification and its history
     Show(ShowArguments),
     /// List notifications, newest first
     List(ListArguments),
-    /// Call a scheduled notification off
+    /// Cancel a scheduled notification
     Cancel(OneArguments),
-    /// Attempt a scheduled notification now; its ladder goes on afterwards
+    /// Attempt a scheduled notification now; if this fails, its ladder continues
     Retry(OneArguments),
-    /// List dead letters, last parked first
+    /// List dead letters; the one that died last comes first
     Dead(DeadArguments),
-    /// Start a dead letter's ladder again
+    /// Start the ladder (retry schedule) of a dead letter again
     Replay(ReplayArguments),
-    /// Give a dead letter up for good
+    /// Discard a dead letter; it cannot be replayed after that
     Discard(OneArguments),
 }
 
 #[derive(Args)]
 pub struct OneArguments {
-    /// Its topic
+    /// The notification's topic
     topic: String,
-    /// Its id
+    /// The notification's id
     id: String,
     #[command(flatten)]
     server: ServerArguments,
@@ -49,7 +49,7 @@ pub struct OneArguments {
 pub struct ShowArguments {
     #[command(flatten)]
     one: OneArguments,
-    /// Show a long history to its beginning
+    /// Show the whole history, not only its end
     #[arg(long)]
     all: bool,
 }
@@ -58,14 +58,14 @@ pub struct ShowArguments {
 pub struct ReplayArguments {
     #[command(flatten)]
     one: OneArguments,
-    /// Why, for the record
+    /// The reason, which the history will show
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
 }
 
 #[derive(Args)]
 pub struct ListArguments {
-    /// scheduled, in_flight, delivered, dead or cancelled
+    /// Only this state: scheduled, in_flight, delivered, dead or cancelled
     #[arg(long)]
     state: Option<String>,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub struct ListArguments {
 
 #[derive(Args)]
 pub struct DeadArguments {
-    /// `ladder_exhausted`, `window_closed`, refused or blocked
+    /// Only this cause: `ladder_exhausted`, `window_closed`, refused or blocked
     #[arg(long)]
     cause: Option<String>,
     #[command(flatten)]
@@ -83,22 +83,22 @@ pub struct DeadArguments {
 
 #[derive(Args)]
 struct FilterArguments {
-    /// Of this topic
+    /// Only this topic
     #[arg(long)]
     topic: Option<String>,
-    /// To this destination, such as `https://shop.example`, or where this URL goes
+    /// Only this destination: an origin such as `https://shop.example`, or any URL with that origin
     #[arg(long)]
     lane: Option<String>,
-    /// Not before this time
+    /// Only from this time on
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// Before this time
+    /// Only before this time
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// Maximum number of items
     #[arg(long, value_name = "N")]
     limit: Option<u32>,
-    /// Where to go on, as the page before said
+    /// The cursor that the previous page printed, to show the next page
     #[arg(long)]
     cursor: Option<String>,
     #[command(flatten)]
@@ -194,9 +194,9 @@ fn print_list(
     Ok(())
 }
 
-const NOT_OURS: &str = "the answer is not one of a Ringback server";
+const NOT_OURS: &str = "the answer does not come from a Ringback server";
 
-/// The server's JSON, and a newline so that the shell's prompt is on its own line.
+/// The server's JSON with a newline at its end, so that the shell's prompt is on its own line.
 fn as_it_is(mut answer: Vec<u8>) -> Vec<u8> {
     if !answer.ends_with(b"\n") {
         answer.push(b'\n');

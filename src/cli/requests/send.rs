@@ -1,6 +1,6 @@
-//! `ringback send`: what is registered, from the arguments.
+//! `ringback send`: makes a registration from the arguments of the command line.
 //!
-//! Leaves the checking to the server, except for what could not be written as JSON at all.
+//! Topic, id and the form of the arguments are checked here. The server checks everything else.
 
 use crate::cli::CommandFailure;
 use crate::cli::client::ServerArguments;
@@ -12,42 +12,42 @@ use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// Largest body that is read from a file; servers refuse less.
+/// Maximum length of a body that is read from a file. The limit of a server is never higher.
 const LARGEST_BODY: u64 = 8 * 1024 * 1024;
 
-const NO_BODY: &str = "no body is given: give BODY or --body-file FILE, and an empty one as ''";
+const NO_BODY: &str = "no body is given; use BODY or --body-file FILE, and '' for an empty body";
 
 #[derive(Args)]
 pub struct SendArguments {
-    /// Its topic, such as payment.succeeded
+    /// The notification's topic, such as payment.succeeded
     topic: String,
-    /// Where to deliver it
+    /// The URL to call
     url: String,
-    /// Its body, unless --body-file names it; '' is an empty one
+    /// The body to deliver; '' is an empty body [or use --body-file]
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
-    /// A file that holds its body; - is standard input
+    /// A file that contains the body; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<String>,
-    /// Its id, unique within the topic; left out, the server makes one
+    /// The notification's id, unique within the topic [default: the server makes one]
     #[arg(long)]
     id: Option<String>,
-    /// The body's type; left out, application/json for a JSON object or array
+    /// The content type of the body [default for a JSON object or array: application/json]
     #[arg(long, value_name = "TYPE")]
     content_type: Option<String>,
-    /// A header of your own; repeatable
+    /// An additional header of the delivery; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE")]
     headers: Vec<String>,
-    /// Wait so long before the first attempt
+    /// Wait this long before the first attempt
     #[arg(long, value_name = "DURATION", conflicts_with = "deliver_at")]
     delay: Option<String>,
-    /// Make the first attempt then, as 2026-11-20T08:30:00Z
+    /// Make the first attempt at this time, such as 2026-11-20T08:30:00Z
     #[arg(long, value_name = "TIME")]
     deliver_at: Option<String>,
-    /// A named ladder, or one's own as JSON
+    /// A named ladder (retry schedule), or a custom ladder as JSON
     #[arg(long, value_name = "NAME|JSON")]
     ladder: Option<String>,
-    /// Which answers acknowledge it: a rule's name, or one's own as JSON
+    /// The rule that says which answers acknowledge the notification: a name, or a custom rule as JSON
     #[arg(long, value_name = "NAME|JSON")]
     ack: Option<String>,
     #[command(flatten)]
@@ -66,7 +66,7 @@ impl SendArguments {
             check_id(id).map_err(|error| CommandFailure::Usage(format!("--id: {error}")))?;
             put("id", json!(id));
         }
-        // As a string or as base64, so that the bytes arrive as they are.
+        // The body is sent as a string or as base64, so that its bytes do not change.
         let mut content_type = self.content_type.clone();
         match String::from_utf8(self.body()?) {
             Ok(text) => {
@@ -112,7 +112,7 @@ impl SendArguments {
         let name = match (&self.body, &self.body_file) {
             (Some(body), _) => return Ok(body.clone().into_bytes()),
             (None, Some(name)) => name,
-            // A body that was forgotten would be delivered as an empty one.
+            // Without this error, an empty body would be delivered if the user forgot the body.
             (None, None) => return Err(CommandFailure::Usage(NO_BODY.to_string())),
         };
         let mut body = Vec::new();

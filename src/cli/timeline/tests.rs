@@ -1,4 +1,4 @@
-//! Timelines as they are read.
+//! Tests of the printed timelines.
 
 use super::*;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
         "deadline_at": "2026-11-21T08:52:00.000Z",
         "attempts": [
             attempt(1, "http_status", json!({ "status": 500, "answer": "fail", "reason": "answered 500" })),
-            attempt(2, "interrupted", json!({ "duration_ms": 0, "reason": "the instance that made this attempt ended before it recorded an outcome; the receiver may have got it" })),
+            attempt(2, "interrupted", json!({ "duration_ms": 0, "reason": "the instance that made this attempt ended before it recorded an outcome; the receiver may have received the call" })),
             attempt(2, "wrong_answer", json!({
                 "series": 2, "status": 200, "answer": "\\u{feff}success\\r\\n", "reason": "not the text",
                 "started_at": "2026-11-20T08:20:04.001Z",
@@ -59,7 +59,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
 2026-11-20T08:20:01.000Z  replayed      by li.lei: the shop is back
 2026-11-20T08:20:00.001Z  attempt 2     interrupted
                                         the instance that made this attempt ended before it recorded
-                                        an outcome; the receiver may have got it
+                                        an outcome; the receiver may have received the call
 2026-11-20T08:20:02.000Z  restored      by maintenance: the schedule had lost data
 2026-11-20T08:20:04.001Z  attempt 2     wrong_answer 200 in 12ms (4s late) series 2
                                         `\u{feff}success\r\n`
@@ -128,7 +128,7 @@ fn of_a_long_history_the_end_is_shown() {
     assert_eq!(lines.len(), 1 + 100);
     assert_eq!(
         lines[0],
-        "... 20 earlier attempts that the server no longer shows"
+        "... 20 earlier attempts that the server does not show"
     );
 }
 

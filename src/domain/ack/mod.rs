@@ -102,7 +102,7 @@ impl AckRule {
             ),
             410 => (
                 Outcome::HttpStatus,
-                "answered 410: asks not to be called again".to_string(),
+                "answered 410 (Gone): the receiver asks for no more calls".to_string(),
             ),
             _ => (Outcome::HttpStatus, format!("answered {status}")),
         }

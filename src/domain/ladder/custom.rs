@@ -1,4 +1,5 @@
-//! A ladder of the caller's own: how it is written, within which limits, and why one is refused.
+//! A custom ladder: a retry schedule that the caller writes. This module defines its JSON form and its
+//! limits.
 
 use super::{Ladder, Steps};
 use crate::domain::duration;
@@ -6,28 +7,28 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Maximum number of intervals a custom ladder may list.
+/// Maximum number of intervals in a custom ladder.
 pub const MOST_INTERVALS: usize = 100;
-/// Maximum number of attempts one series may make, however often the last interval repeats.
+/// Maximum number of attempts in one series of a ladder that repeats its last interval.
 const MOST_ATTEMPTS: i64 = 10_000;
-/// Longest window, in milliseconds: 60 days.
+/// Maximum window, in milliseconds: 60 days.
 const LONGEST_WINDOW_MS: i64 = 60 * 86_400_000;
-/// Largest jitter: half an interval either way.
+/// Maximum jitter: an interval becomes at most half of it shorter or longer.
 const LARGEST_JITTER: f64 = 0.5;
 
 /// A custom ladder as it is written in JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CustomLadder {
-    /// The wait before each attempt after the first, as durations. Empty: one attempt.
+    /// The waits between attempts, as durations. If the list is empty, there is one attempt.
     pub intervals: Vec<String>,
-    /// How long after the first attempt another may start. Left out: the sum of the intervals.
+    /// How long after the first attempt other attempts may start. The default is the sum of the intervals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
-    /// Repeat the last interval until the window closes.
+    /// Whether the last interval repeats until the window closes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub repeat_last: bool,
-    /// Spread of each interval either way, as a share of it: 0 to 0.5.
+    /// By which share of itself an interval is randomly shortened or lengthened: 0 to 0.5.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub jitter: f64,
 }
@@ -43,24 +44,24 @@ fn is_zero(jitter: &f64) -> bool {
 /// Why a ladder is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum BadLadder {
-    /// No ladder of that name.
+    /// There is no ladder with this name.
     #[error("unknown ladder `{name}`; known are {known}", known = known.join(", "))]
     Unknown {
-        /// The beginning of what was asked for.
+        /// The beginning of the unknown name.
         name: String,
-        /// The names that there are.
+        /// The names of all named ladders.
         known: Vec<&'static str>,
     },
     /// An interval or the window is not a duration.
     #[error("{0}")]
     Duration(#[from] duration::BadDuration),
-    /// An interval of nothing.
+    /// An interval is zero.
     #[error("an interval is at least 1ms")]
     Interval,
-    /// Too many intervals.
+    /// The ladder has too many intervals.
     #[error("a ladder lists at most {MOST_INTERVALS} intervals")]
     TooManyIntervals,
-    /// The last interval cannot repeat if there is none, or without an end.
+    /// `repeat_last` is set, but there is no interval to repeat or no window that ends the repetition.
     #[error("`repeat_last` needs at least one interval and a `window`")]
     Repeat,
     /// The window is too long.
@@ -78,17 +79,17 @@ pub enum BadLadder {
 }
 
 impl Ladder {
-    /// A ladder of the caller's own.
+    /// Makes a custom ladder.
     ///
     /// # Errors
-    /// [`BadLadder`] says which rule it breaks.
+    /// [`BadLadder`] says which rule the ladder breaks.
     pub fn custom(custom: &CustomLadder) -> Result<Self, BadLadder> {
         Ok(Self(Arc::new(custom.check()?)))
     }
 }
 
 impl CustomLadder {
-    /// How a ladder is written if it has no name.
+    /// The JSON form of a ladder that has no name.
     pub(super) fn of(steps: &Steps) -> Self {
         Self {
             intervals: steps
@@ -102,7 +103,7 @@ impl CustomLadder {
         }
     }
 
-    /// Checks it against the limits.
+    /// Checks the ladder against the limits.
     pub(super) fn check(&self) -> Result<Steps, BadLadder> {
         if self.intervals.len() > MOST_INTERVALS {
             return Err(BadLadder::TooManyIntervals);

@@ -1,22 +1,22 @@
-//! The ladder: when the attempts of one series fall due.
+//! The ladder: the retry schedule. It says when the attempts of one series are due.
 //!
-//! A series starts at `first_due_ms` (T0) and its window closes at `deadline_ms` = T0 + window,
-//! fixed at the start. The rules, which the golden tables under `fixtures/ladders` spell out:
+//! A series starts at `first_due_ms` (T0). Its window closes at `deadline_ms` = T0 + window. Both are
+//! fixed when the series starts. The rules (the tables under `fixtures/ladders` list examples):
 //!
-//! * An attempt is due one interval after the one before it was *due*, not after it ended: slow
-//!   receivers do not stretch the ladder.
-//! * An attempt that starts more than [`LATE_MS`] late (the dispatcher was down) moves the anchor
-//!   to its real start, so there is never a burst to catch up.
-//! * The window gates the start of an attempt and includes its last instant. A step beyond it is
-//!   replaced by one last attempt at the deadline itself.
-//! * An attempt that could only start after the deadline, because we were down, is made once: the
-//!   recovery attempt.
-//! * None is left after the last interval (`LadderExhausted`, or `WindowClosed` if that was the attempt at the
-//!   deadline), or once the window has closed. What ends a series beside that is in
-//!   [`decision`](crate::domain::decision). An attempt by hand takes no step.
+//! * An attempt is due one interval after the previous attempt was *due*, not after that attempt ended.
+//!   So a slow receiver does not delay later attempts.
+//! * If an attempt starts more than [`LATE_MS`] late (the dispatcher was down), the next interval counts
+//!   from its real start. So late attempts are not made in quick succession.
+//! * An attempt may start until the window closes, the last millisecond included. If the next attempt
+//!   would be due after the deadline, one last attempt is made at the deadline instead.
+//! * If the dispatcher was down until after the deadline, one more attempt is made: the recovery attempt.
+//! * No attempt follows after the last interval. The cause is then `LadderExhausted`, or `WindowClosed` if
+//!   the last attempt was the one at the deadline. No attempt follows after the window has closed either.
+//!   The other reasons why a series ends are in [`decision`](crate::domain::decision).
+//! * An attempt by hand uses no step of the ladder.
 //!
-//! Knows nothing of clocks: instants are arguments, and so is the random draw of a jittered ladder.
-//! A ladder comes from the table of [`named`] ones, or is a [`CustomLadder`] of the caller's own.
+//! This module reads no clock and no random numbers: both are arguments. A ladder is one of the [`named`]
+//! ladders or a [`CustomLadder`] that the caller wrote.
 
 mod custom;
 pub mod named;
@@ -27,10 +27,10 @@ pub use custom::{BadLadder, CustomLadder, MOST_INTERVALS};
 use crate::domain::state::Cause;
 use std::sync::Arc;
 
-/// An attempt that starts later than this after it was due moves the anchor of the next one.
+/// If an attempt starts later than this after it was due, the next interval counts from its real start.
 pub const LATE_MS: i64 = 5_000;
 
-/// A ladder, named or custom. Cheap to clone.
+/// A ladder, named or custom. A clone copies a pointer, not the intervals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ladder(Arc<Steps>);
 
@@ -43,37 +43,38 @@ struct Steps {
     jitter_permille: u16,
 }
 
-/// The attempt that just failed, as far as its successor depends on it.
+/// The attempt that just failed: the values on which the next attempt depends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failed {
-    /// How many attempts of the series were made on the ladder, this one included: 1, 2, ...
+    /// How many attempts on the ladder were made in this series, including this attempt: 1, 2, ...
     pub step: u32,
-    /// When it was due.
+    /// When the attempt was due.
     pub due_ms: i64,
-    /// When it really started.
+    /// When the attempt really started.
     pub started_ms: i64,
     /// When the window of the series closes.
     pub deadline_ms: i64,
-    /// Whether it stood at the deadline in place of a step beyond it.
+    /// Whether the attempt was moved to the deadline, because it would have been due later.
     pub clamped: bool,
 }
 
-/// What follows a failed attempt.
+/// What happens after a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Another attempt.
     Attempt {
-        /// When it is due.
+        /// When the attempt is due.
         due_ms: i64,
-        /// Whether it stands at the deadline in place of a step beyond it.
+        /// Whether the attempt was moved to the deadline, because it would have been due later.
         clamped: bool,
     },
-    /// None: the notification is parked.
+    /// No attempt follows: the notification becomes a dead letter, for this cause.
     End(Cause),
 }
 
 impl Ladder {
-    /// About how many bytes it takes in memory for itself; named ladders are shared by all.
+    /// About how many bytes of memory a custom ladder takes; 0 for a named ladder, which all notifications
+    /// share.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         match self.0.name {
@@ -100,14 +101,14 @@ impl Ladder {
         self.0.repeat_last
     }
 
-    /// How long after the first attempt another may start, in milliseconds.
+    /// How long after the first attempt other attempts may start, in milliseconds.
     #[must_use]
     pub fn window_ms(&self) -> i64 {
         self.0.window_ms
     }
 
-    /// What follows a failed attempt. `draw` is a random number from 0 up to 1; only a jittered ladder
-    /// uses it.
+    /// Decides what happens after a failed attempt. `draw` is a random number from 0 to 1; only a ladder
+    /// with jitter uses it.
     #[must_use]
     pub fn next_attempt(&self, failed: Failed, draw: f64) -> Next {
         let Some(interval_ms) = self.interval_ms(failed.step) else {
@@ -125,8 +126,8 @@ impl Ladder {
         };
         let due_ms = anchor_ms + self.spread_ms(interval_ms, draw);
         if due_ms <= failed.deadline_ms {
-            // This may have passed already, if the failed attempt began up to `LATE_MS` late. It still gets
-            // its step.
+            // If the failed attempt started up to `LATE_MS` late, `due_ms` may be in the past. The attempt
+            // is made nevertheless.
             return Next::Attempt {
                 due_ms,
                 clamped: false,
@@ -141,7 +142,7 @@ impl Ladder {
         Next::End(Cause::WindowClosed)
     }
 
-    /// The wait after the `step`th attempt.
+    /// The wait after attempt number `step` of the series.
     fn interval_ms(&self, step: u32) -> Option<i64> {
         let index = usize::try_from(step).ok()?.checked_sub(1)?;
         let intervals = &self.0.intervals_ms;

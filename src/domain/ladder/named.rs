@@ -1,19 +1,20 @@
-//! The ladders that providers publish, by name.
+//! The named ladders: the retry schedules that payment providers publish.
 //!
-//! Merchants watch the published times, so none of these is ever jittered, and none may change:
-//! a stored notification names its ladder.
+//! Named ladders have no jitter, because merchants rely on the published times. They must not change,
+//! because a stored notification contains only the name of its ladder.
 
 use super::{BadLadder, CustomLadder, Ladder};
 use std::sync::{Arc, LazyLock};
 
-/// Where a ladder's intervals come from, in a few words.
+/// The published source of a ladder's intervals, in a few words.
 pub type Source = &'static str;
 
 static LADDERS: LazyLock<Vec<(Ladder, Source)>> = LazyLock::new(|| {
     let named = Ladder::named;
     vec![
         (
-            // "Until over 24h22m", which cuts the last interval (the sum is 24h24m) by two minutes.
+            // Alipay's text says "until over 24h22m". The intervals sum up to 24h24m, so the last interval
+            // is two minutes shorter.
             named(
                 "alipay",
                 &["4m", "10m", "10m", "1h", "2h", "6h", "15h"],
@@ -50,7 +51,7 @@ static LADDERS: LazyLock<Vec<(Ladder, Source)>> = LazyLock::new(|| {
                 false,
                 None,
             ),
-            "tiered delay-queue designs; no window stated, so the sum",
+            "tiered delay-queue designs; the window is the sum of the intervals",
         ),
         (
             named(
@@ -88,7 +89,7 @@ static LADDERS: LazyLock<Vec<(Ladder, Source)>> = LazyLock::new(|| {
                 true,
                 Some("30d"),
             ),
-            "Adyen's webhook documentation: every 8h after the list, up to 30 days",
+            "Adyen's webhook documentation: 8h repeats until 30 days have passed",
         ),
     ]
 });
@@ -99,7 +100,7 @@ pub fn all() -> &'static [(Ladder, Source)] {
     &LADDERS
 }
 
-/// The ladder of that name with its source.
+/// The ladder with this name, with its source.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static (Ladder, Source)> {
     LADDERS
@@ -136,13 +137,13 @@ impl Ladder {
         Self(Arc::new(steps))
     }
 
-    /// The ladder that is taken when none is named: `alipay`.
+    /// The default ladder: `alipay`.
     #[must_use]
     pub fn standard() -> Self {
         Self::by_name("alipay").expect("invariant: alipay is a named ladder")
     }
 
-    /// One of the named ladders.
+    /// The named ladder with this name.
     ///
     /// # Errors
     /// [`BadLadder::Unknown`] lists the known names.

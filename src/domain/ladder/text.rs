@@ -1,9 +1,9 @@
-//! The form in which stores keep a ladder: its name, or the JSON of a custom one.
+//! The stored form of a ladder: the name of a named ladder, or the JSON of a custom one.
 
 use super::{BadLadder, CustomLadder, Ladder};
 
 impl Ladder {
-    /// Reads what [`Ladder::to_text`] wrote: a name, or the JSON of a custom ladder.
+    /// Reads a ladder's stored form, which [`Ladder::to_text`] wrote.
     ///
     /// # Errors
     /// [`BadLadder`] says what is wrong.
@@ -17,7 +17,7 @@ impl Ladder {
         }
     }
 
-    /// The ladder's name, or the JSON of a custom one: the form in which stores keep it.
+    /// The ladder's stored form: its name, or the JSON of a custom ladder.
     #[must_use]
     pub fn to_text(&self) -> String {
         match self.0.name {

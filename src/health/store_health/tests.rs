@@ -1,8 +1,8 @@
-//! An outage, by the millisecond.
+//! Tests the rules for outages with exact times.
 
 use super::*;
 
-/// Drives a store's health by milliseconds since it began.
+/// The health of a store, with times in milliseconds since the test began.
 struct Driven {
     store_health: StoreHealth,
     begin: Instant,
@@ -114,7 +114,7 @@ fn a_failed_check_counts_at_once_and_a_good_one_ends_it_where_no_calls_are_made(
     assert_eq!(driven.state(2_999).0, StoreState::Away);
     assert!(driven.checked(3_000, CallResult::Answered).returned);
     assert_eq!(driven.state(3_000).0, StoreState::Up);
-    // What only a check has found is ended by the next one.
+    // A failure that only a check has found ends with the next check that succeeds.
     driven.checked(9_000, CallResult::Failed("refused".to_string()));
     assert_eq!(driven.state(9_000), (StoreState::Away, vec![Work::Accept]));
     assert!(driven.checked(9_001, CallResult::Answered).returned);
@@ -130,8 +130,8 @@ fn the_cause_is_that_of_the_calls_and_not_that_of_a_check() {
     assert_eq!(report.cause.as_deref(), Some("refused"));
 }
 
-/// As with tables that are locked: each call waits and fails, one after the other, while a
-/// check that needs less succeeds.
+/// Calls wait and fail one after the other, as if a table were locked. Checks succeed meanwhile, because
+/// they need less.
 #[test]
 fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
     let mut driven = Driven::new();
@@ -153,7 +153,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
         let ended = CallResult::Failed("canceled".to_string());
         let change = driven.store_health.end(Work::Accept, begun, now, ended);
         events.extend(change.event);
-        // Nothing is in flight until the next call, and yet calls are made.
+        // No call is in flight now, but the last one failed shortly before, so the work is not idle.
         events.extend(driven.checked(begun_ms + 3_005, CallResult::Answered).event);
         assert_eq!(driven.state(begun_ms + 3_009).0, StoreState::Away);
     }
@@ -166,7 +166,7 @@ fn calls_that_fail_slowly_count_whatever_a_check_says_meanwhile() {
 #[test]
 fn calls_that_fail_at_once_count_whatever_a_check_says_in_between() {
     let mut driven = Driven::new();
-    // Callers come again after a second, and a little later than `Retry-After` asks for.
+    // Callers try again a little later than `Retry-After`, which is a second, asks for.
     for ms in (0..20_000).step_by(1_100) {
         driven.fails(Work::Accept, ms);
         for ms in (ms + 50..ms + 1_100).step_by(250) {
@@ -179,7 +179,7 @@ fn calls_that_fail_at_once_count_whatever_a_check_says_in_between() {
             assert_eq!(driven.state(ms).0, expected, "{ms}");
         }
     }
-    // The last one failed at 19,800.
+    // The last call failed at 19,800 ms.
     assert!(!driven.checked(22_799, CallResult::Answered).returned);
     assert!(driven.checked(22_800, CallResult::Answered).returned);
     assert_eq!(driven.state(22_800).0, StoreState::Up);
@@ -278,7 +278,7 @@ fn a_call_given_up_late_has_failed() {
 fn a_store_that_flaps_fills_no_log() {
     let mut driven = Driven::new();
     let mut lines = 0;
-    // Ten minutes, a failure and a recovery every 20 ms, and now and then a second of calm.
+    // For ten minutes: a failure and a recovery every 20 ms for two seconds, then a second without failures.
     for ms in (0..600_000).step_by(20) {
         if (ms / 1_000) % 3 != 2 {
             lines += usize::from(driven.fails(Work::Settle, ms).is_some());
@@ -334,7 +334,7 @@ fn work_that_is_done_says_more_than_a_check() {
     driven.answers(Work::Claim, 200);
     driven.store_health.checked(begun, now, None);
     assert_eq!(driven.state(1_600).0, StoreState::Up);
-    // A store that is full drains: only registrations that are taken contradict a refusal.
+    // A full store still settles, so only an accepted registration proves that a failed check was wrong.
     driven.store_health.checked(begun, now, failed());
     assert_eq!(driven.state(1_600).1, [Work::Accept]);
     driven.answers(Work::Accept, 1_700);

@@ -1,5 +1,5 @@
-//! Moving on, by one statement, the notifications of a batch that still stand where their attempts
-//! began.
+//! One statement that records the usual attempts of a batch: those whose notifications still have the
+//! progress that they had before the attempt.
 
 use super::error::{PostgresFailure, UNIQUE_VIOLATION, code};
 use super::statements::{each, indexes_from, integer, storable};
@@ -10,14 +10,15 @@ use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What a series keeps over all its attempts (its number, its first due time, its deadline) is not
-/// written again. Rows are locked in the order of their numbers. Gives the indexes in the batch of
-/// what was moved.
+/// Updates the status of each notification that still has the expected progress, and inserts its attempt.
+/// Returns the indexes in the batch of these notifications. Rows are locked in the order of their numbers.
+/// The columns that are the same for a whole series (its number, its first due time, its deadline) are not
+/// written.
 ///
-/// The rows to move are looked up one by one and moved by their place in the table. That they are
-/// scheduled is not said in the words of an index. So there is no other plan than that, whatever the
-/// planner believes of the table. Another session may move a row in between; then the conditions are
-/// asked again of what it has become.
+/// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
+/// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one
+/// plan, even if its statistics are old. If another session updates a row meanwhile, PostgreSQL checks the
+/// conditions again with the new values.
 const ADVANCE: &str = "
     WITH given AS MATERIALIZED (
         SELECT g.*, n.row_id, s.tuple
@@ -72,18 +73,19 @@ const ADVANCE: &str = "
     )
     SELECT array_agg(place) FROM moved";
 
-/// A recording whose notification is expected to stand where the attempt began.
+/// A recording whose notification is expected to have the same progress as before the attempt.
 pub(super) struct ExpectedAdvance<'batch> {
-    /// Its index in the batch.
+    /// The index of the recording in the batch.
     index: i32,
     recording: &'batch Recording,
-    /// How the notification stands afterwards.
+    /// The status of the notification after the recording.
     after: Status,
 }
 
 impl<'batch> ExpectedAdvance<'batch> {
-    /// Which recordings of a batch move a notification that stands where they began. Of several for
-    /// one notification only the first: the others depend on it.
+    /// The recordings of a batch that change the status of a notification with the expected progress. If a
+    /// batch has several recordings for one notification, only the first is returned: the others depend on
+    /// its result.
     pub(super) fn all_of(batch: &'batch [Recording]) -> Vec<Self> {
         let mut seen = HashSet::with_capacity(batch.len());
         let firsts = (0..)
@@ -116,8 +118,8 @@ impl<'batch> ExpectedAdvance<'batch> {
     }
 }
 
-/// Moves on those that do stand where they are expected, and keeps their attempts. Gives the indexes in
-/// the batch of what was moved.
+/// Records the attempts whose notifications have the expected progress. Returns the indexes in the batch of
+/// these recordings.
 pub(super) async fn advance(
     connection: &mut PgConnection,
     rows: &[ExpectedAdvance<'_>],
@@ -154,7 +156,8 @@ pub(super) async fn advance(
         .await;
     match advanced {
         Ok(advanced) => Ok(indexes_from(advanced.unwrap_or_default()).collect()),
-        // An attempt that is here already, of a notification that it did not move on.
+        // The journal has one of these attempts already. PostgreSQL has then executed nothing of the
+        // statement, so no recording is done yet.
         Err(error) if code(&error).as_deref() == Some(UNIQUE_VIOLATION) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }

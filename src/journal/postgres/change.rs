@@ -44,14 +44,16 @@ impl PostgresCall for ApplyChange<'_> {
         let lines = history::of_change(stored.row_id, changing, line, released, instance);
         update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
         insert_history(&mut transaction, &lines).await?;
-        // Executed twice, it would be refused the second time.
+        // If the connection breaks now, the change may already be committed. A second try would be refused
+        // then, although the change was made. So the call is not repeated.
         let committed = transaction.commit().await;
         committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))
     }
 }
 
-/// See [`crate::journal::JournalWrites::fence`]. Made twice, it does no more than once.
+/// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does
+/// no harm.
 pub(super) struct RaiseFence<'call>(pub(super) &'call Key);
 
 #[async_trait]

@@ -1,8 +1,9 @@
-//! Whether the journal can be worked with: by registering and recording, and keeping neither.
+//! The check of a journal: registers a notification, records an attempt, and rolls both back.
 //!
-//! A table that is locked against writes, a trigger or a constraint that refuses, missing
-//! rights, a database that is read only and a full disk show here as they show in the work itself.
-//! What vacuuming, analysing and building an index concurrently lock does not stand in the way.
+//! The check fails for the same reasons as real calls: a table that is locked against writes, a trigger or
+//! a constraint that refuses the write, missing rights, a read-only database, a full disk. `VACUUM`,
+//! `ANALYZE` and `CREATE INDEX CONCURRENTLY` do not lock tables against writes, so the check succeeds while
+//! they run.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -15,14 +16,15 @@ use sqlx::{Connection as _, Executor as _};
 use std::slice::from_ref;
 use std::sync::Arc;
 
-/// Shorter than what `health` waits for a check, so that it learns why there was no answer; long
-/// enough for what changes a table in passing.
+/// How long the check waits for a lock. This is shorter than the time limit of [`crate::health`] for a
+/// check, so that the error names the lock. It is long enough for a quick change of a table to end.
 const LOCK_TIMEOUT: &str = "SET LOCAL lock_timeout = 1000";
 
 /// See [`crate::journal::JournalMaintenance::check`].
 pub(super) struct Check<'call> {
     pub(super) instance: &'call Arc<str>,
-    /// Whether the write before failed: then as much is written as a large notification takes.
+    /// Whether the last write failed, or a connection broke since. Then the check writes as many bytes as a
+    /// large notification has.
     pub(super) after_failure: bool,
 }
 
@@ -38,7 +40,7 @@ impl PostgresCall for Check<'_> {
         } = CheckSample::new(if self.after_failure { PADDING_BYTES } else { 0 });
         let mut transaction = connection.begin().await?;
         transaction.execute(LOCK_TIMEOUT).await?;
-        // A transaction in a transaction is a savepoint.
+        // Within a transaction, `begin` makes a savepoint.
         let mut savepoint = transaction.begin().await?;
         let batch = from_ref(&registering);
         let registered = RegisterNotifications { batch, instance }
@@ -50,7 +52,8 @@ impl PostgresCall for Check<'_> {
             .await?;
         CheckSample::verify(&registered, &recorded)?;
         savepoint.rollback().await?;
-        // Something has to be committed: a transaction that keeps nothing is not written to disk.
+        // The commit of a transaction without a change does not write to the disk. So the transaction
+        // increases a counter.
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES ('checks', '1')
              ON CONFLICT (name) DO UPDATE SET

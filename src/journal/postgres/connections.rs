@@ -1,15 +1,15 @@
 //! The connections to the server, and what happens when they break.
 //!
-//! A call takes a connection for itself, and only a call that was carried to its end puts it back.
-//! One that failed, ran into a limit or was dropped by its caller closes it, so no connection here is
-//! ever inside a transaction or in the middle of an answer. There is no test before use, which would
-//! cost every call a round trip: a call that finds its connection broken closes the idle ones, which
-//! broke with it, and is made once more over a new one.
+//! A call takes a connection for itself, and puts it back only if the call succeeds. If the call fails,
+//! exceeds its time limit or is dropped by its caller, the connection is closed. So no idle connection is
+//! inside a transaction or in the middle of a reply. Connections are not tested before use, since a test
+//! would cost every call a round trip. If a call finds its connection broken, all idle connections are
+//! closed, because they are probably broken too, and the call is made once more over a new connection.
 //!
-//! Every wait has a limit. When one is over, the call counts as failed; the server may still execute
-//! it, until its own limits for statements and locks. So a call without a reply may have been executed or
-//! not. It can be repeated, with the same result in the end: that is what the contract of a journal says of
-//! registering and recording.
+//! Every wait has a limit. A call that exceeds its limit counts as failed, but the server may still execute
+//! it, until the server's own limits for statements and locks. So it is not known whether a call without a
+//! reply was executed. Registering and recording can be repeated, with the same result: the contract of a
+//! journal says so.
 
 use super::error::PostgresFailure;
 use super::session::{LONGEST_CONNECTING, connect};
@@ -22,29 +22,31 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
-/// Maximum number of connections that write at a time: a group of registrations, a group of recordings, and what
-/// is done by hand.
+/// Maximum number of connections that write at a time: one for a batch of registrations, one for a batch of
+/// recordings, the others for changes by hand and maintenance.
 const WRITERS: usize = 4;
-/// Maximum number of connections that read at a time. Apart from those that write, so that slow lists keep no delivery from being
-/// recorded.
+/// Maximum number of connections that read at a time. Writes have connections of their own, so slow lists
+/// do not delay the recording of attempts.
 const READERS: usize = 4;
-/// How long a call waits for others that are before it.
+/// How long a call waits while all connections of its kind are in use.
 const LONGEST_WAIT: Duration = Duration::from_secs(4);
-/// How long a call that writes may take, and one that reads.
+/// How long a call that writes may take.
 const LONGEST_WRITE: Duration = Duration::from_secs(4);
+/// How long a call that only reads may take.
 const LONGEST_READ: Duration = Duration::from_secs(8);
-/// A connection that was idle for longer is not used again: firewalls forget them without a word.
+/// A connection that was idle for this long is closed and not used again, because firewalls drop idle
+/// connections without notice.
 const LONGEST_IDLE: Duration = Duration::from_secs(60);
-/// How old the server's plans of statements may grow: they follow from how large the tables were.
+/// How long the server may use its plans of statements. It chose them by the sizes that the tables had then.
 const LONGEST_PLANNED: Duration = Duration::from_secs(2);
-/// How often a call is made at most, because of conflicts.
+/// Maximum number of tries of a call that is in conflict with other sessions.
 const MOST_TRIES: usize = 5;
 
-/// What a call does over its connection. It may be made more than once, unless it says by
-/// [`PostgresFailure::in_doubt`] that it must not.
+/// A call to the database, over one connection. After a failure it may be made again. A call that must not be
+/// repeated marks its failure with [`PostgresFailure::in_doubt`].
 #[async_trait]
 pub(super) trait PostgresCall: Sync {
-    /// What the call answers.
+    /// The reply of the call.
     type Reply: Send;
 
     /// Makes the call.
@@ -59,20 +61,21 @@ pub(super) struct Connections {
     readers: Semaphore,
 }
 
-/// The connections that no call uses, and what was found out about connections.
+/// The connections that no call uses, and what is known of all connections.
 #[derive(Default)]
 struct IdleConnections {
     connections: Vec<PooledConnection>,
-    /// How often connections were found broken: those that were opened before are not kept.
+    /// How often connections were found broken. A connection that was taken before the last break is not put
+    /// back.
     breaks: u64,
     last_write_failed: bool,
     closed: bool,
 }
 
-/// A connection with the ages that decide whether it is used as it is.
+/// A connection, with the instants that decide whether it is used again and keeps its plans.
 struct PooledConnection {
     connection: PgConnection,
-    /// Since when the server keeps the plans of its statements.
+    /// When the server last discarded the plans of this connection, or the connection was opened.
     planned: Instant,
     idle_since: Instant,
 }
@@ -87,7 +90,7 @@ impl Connections {
         }
     }
 
-    /// How the server is reached.
+    /// The options with which connections are opened.
     pub(super) fn options(&self) -> &PgConnectOptions {
         &self.options
     }
@@ -104,12 +107,12 @@ impl Connections {
         self.run(call, &self.readers, LONGEST_READ).await
     }
 
-    /// Whether the last write failed.
+    /// Whether the last write failed, or a connection was found broken since then.
     pub(super) fn last_write_failed(&self) -> bool {
         self.lock().last_write_failed
     }
 
-    /// Makes a call that only reads, within a limit of its own.
+    /// Makes a call that only reads, with a time limit of its own.
     pub(super) async fn read_within<C: PostgresCall>(
         &self,
         call: &C,
@@ -118,7 +121,7 @@ impl Connections {
         self.run(call, &self.readers, limit).await
     }
 
-    /// Waits for the calls in flight and closes all connections.
+    /// Waits for the calls in flight, for at most `LONGEST_WRITE`, then closes all idle connections.
     pub(super) async fn close(&self) {
         self.lock().closed = true;
         let all = async {
@@ -128,7 +131,8 @@ impl Connections {
             let held = (held, self.readers.acquire_many(readers).await);
             drop(held);
         };
-        // Whoever is still busy afterwards finds its connection closed by dropping it.
+        // After this limit, a call may still be running. Its connection is closed when the call ends, since
+        // `closed` is set.
         let _ = timeout(LONGEST_WRITE, all).await;
         let idle = std::mem::take(&mut self.lock().connections);
         for pooled in idle {
@@ -154,7 +158,7 @@ impl Connections {
                 }
                 Ok(Err(failure)) => failure,
                 Err(_) => {
-                    // A connection that does not answer is as good as broken, and so may be others.
+                    // A connection that does not answer is treated as broken. Others may be broken too.
                     self.mark_broken(breaks);
                     return Err(unavailable(format!("no answer within {limit:?}")));
                 }
@@ -185,11 +189,14 @@ impl Connections {
         match timeout(LONGEST_WAIT, permits.acquire()).await {
             Ok(Ok(permit)) => Ok(permit),
             Ok(Err(_)) => Err(closed()),
-            Err(_) => Err(unavailable("earlier calls take too long".to_string())),
+            Err(_) => Err(unavailable(
+                "earlier calls to the journal take too long".to_string(),
+            )),
         }
     }
 
-    /// An idle connection, else a new one; whether it is new.
+    /// Takes an idle connection, or opens a new one. Also returns the number of breaks so far, and whether
+    /// the connection is new.
     async fn take_connection(&self) -> Result<(PooledConnection, u64, bool), JournalError> {
         let (taken, breaks) = {
             let mut idle = self.lock();
@@ -221,7 +228,7 @@ impl Connections {
         }
     }
 
-    /// Forgets the idle connections; and of those in use, all that were taken until now.
+    /// Closes the idle connections. The connections that are in use now will not be put back.
     fn mark_broken(&self, breaks: u64) {
         let mut idle = self.lock();
         if idle.breaks == breaks {
@@ -251,5 +258,5 @@ fn unavailable(cause: String) -> JournalError {
 }
 
 fn closed() -> JournalError {
-    unavailable("it is closed".to_string())
+    unavailable("this server has closed the journal".to_string())
 }

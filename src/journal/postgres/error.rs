@@ -1,34 +1,36 @@
-//! What PostgreSQL's failures mean. Told apart by kind and SQLSTATE, never by text.
+//! The meaning of PostgreSQL's errors. They are told apart by kind and SQLSTATE, never by text.
 //!
-//! Codes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>; the first two characters
-//! are the class.
+//! Codes: <https://www.postgresql.org/docs/current/errcodes-appendix.html>. The first two characters are the
+//! class.
 //!
-//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside. So that is returned only
-//! for a failure that may be this notification's alone. A missing table or column concerns all: that is
-//! [`JournalError::Unavailable`], and callers wait until it is repaired.
+//! If the recording of an outcome fails with [`JournalError::Corrupt`], the notification is set aside. So
+//! this error is only used for failures that may concern a single notification. A missing table or column
+//! concerns all notifications. It is [`JournalError::Unavailable`], and callers try again until it is
+//! repaired.
 
 use crate::journal::JournalError;
 
-/// What a wait for a lock ends with after `lock_timeout`.
+/// The SQLSTATE of a statement that waited for a lock longer than `lock_timeout`.
 pub(super) const LOCK_NOT_AVAILABLE: &str = "55P03";
-/// A key that is there already.
+/// The SQLSTATE of an insertion whose key exists already.
 pub(super) const UNIQUE_VIOLATION: &str = "23505";
 
-/// Why a call was not answered, as far as it matters for what to do next.
+/// Why a call failed. The variant tells whether the call can be made again.
 #[derive(Debug)]
 pub(in crate::journal) enum PostgresFailure {
-    /// The connection broke or the server is going away. Whether the call was executed is not
-    /// known, and other connections are likely to be broken too.
+    /// The connection broke, or the server is starting up or shutting down. It is not known whether the
+    /// call was executed. Other connections are probably broken too.
     Lost(String),
-    /// Somebody else was quicker: a deadlock, or a key that was taken a moment ago. Nothing of the
-    /// call was kept; the next try sees what the other one did.
+    /// A conflict with another session: a deadlock, or a key that the other session has just inserted.
+    /// Nothing of the transaction was kept. The next try sees the rows of the other session.
     Conflict(String),
-    /// Nothing that trying again at once could help.
+    /// A failure for which another try at once is of no use.
     Final(JournalError),
 }
 
 impl PostgresFailure {
-    /// As it is, for a call that must not be executed twice: it may have been.
+    /// Prevents a second try after the connection was lost. For a call that may have been executed, and
+    /// must not be executed twice.
     pub(super) fn in_doubt(self) -> Self {
         match self {
             Self::Lost(cause) => Self::Final(JournalError::Unavailable(cause)),
@@ -80,26 +82,25 @@ impl From<sqlx::Error> for PostgresFailure {
 
 fn of_code(code: &str, cause: String) -> PostgresFailure {
     match (code.get(..2).unwrap_or_default(), code) {
-        // Connection exceptions; the administrator or a crash ends the session, or the server is
-        // starting up or shutting down.
+        // Connection exceptions. The administrator or a crash ended the session, or the server is starting up
+        // or shutting down.
         ("08", _) | (_, "57P01" | "57P02" | "57P03" | "57P05") => PostgresFailure::Lost(cause),
-        // Serialisation, deadlock, a unique key that another session has just taken.
+        // A serialisation failure, a deadlock, a unique key that another session has just inserted.
         (_, "40001" | "40P01" | UNIQUE_VIOLATION) => PostgresFailure::Conflict(cause),
-        // A session that was sitting in a transaction, or one that the server broke off.
+        // The server ended the session, because its transaction was idle or took too long.
         (_, "25P03" | "25P04") => PostgresFailure::Lost(cause),
-        // The content is not what this version wrote: wrong data, a violated constraint, a damaged
-        // page.
+        // Data that does not fit: a wrong value, a violated constraint, a damaged page.
         ("22" | "23", _) | (_, "XX001" | "XX002") => {
             PostgresFailure::Final(JournalError::Corrupt(cause))
         }
-        // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a
-        // time-out for a lock or a statement (55P03, 57014), no permission, wrong password, an unknown
-        // table or column (42P01, 42703): may pass, or be repaired from outside.
+        // Read-only (25006), too many connections (53300), disk full (53100), out of memory, a time-out for
+        // a lock or a statement (55P03, 57014), no permission, wrong password, an unknown table or column
+        // (42P01, 42703). These may pass, or an administrator may repair them.
         _ => PostgresFailure::Final(JournalError::Unavailable(cause)),
     }
 }
 
-/// The SQLSTATE of a failure, if the server gave one.
+/// The SQLSTATE of an error, if the server gave one.
 pub(super) fn code(error: &sqlx::Error) -> Option<String> {
     Some(error.as_database_error()?.code()?.into_owned())
 }

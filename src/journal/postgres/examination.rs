@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use sqlx::{Connection as _, Executor as _};
 
-/// What a session is told otherwise for this: everything is read, so there is no index to follow.
+/// Settings of a transaction that reads all rows. It may read whole tables, while all other statements must
+/// use indexes (`session.rs`).
 const READ_EVERYTHING: &str = "
     SET LOCAL statement_timeout = 0;
     SET LOCAL enable_seqscan = on;
@@ -18,7 +19,7 @@ const READ_EVERYTHING: &str = "
     SET LOCAL enable_sort = on;
     SET LOCAL max_parallel_workers_per_gather = 2";
 
-/// What finds each fault: the first few, each with how many there are.
+/// The statement that finds each fault: the first notifications that have it, each row with the total number.
 const FAULTS: [(Fault, &str); 2] = [
     (
         Fault::NoBody,
@@ -73,7 +74,7 @@ impl Examine {
         sql: &'static str,
         examined: &mut Examined,
     ) -> Result<(), PostgresFailure> {
-        // One at least, since its row tells how many there are.
+        // At least one row is needed, since a row contains the total number.
         let found = sqlx::query(sql)
             .bind(limit_of(self.limit.max(1)))
             .fetch_all(reading)
@@ -114,7 +115,9 @@ impl PostgresCall for ReadCounts {
         let mut fields = Fields::of(&found);
         let mut next = || -> Result<u64, JournalError> {
             let many: i64 = fields.take()?;
-            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))
+            u64::try_from(many).map_err(|_| {
+                JournalError::Corrupt(format!("a counter has the negative value {many}"))
+            })
         };
         Ok(JournalCounts {
             registered: next()?,

@@ -1,9 +1,12 @@
-//! Lists: the page that an index gives.
+//! Lists: reads one page of a list.
 //!
-//! A page is a range of one index, from its newest end or the cursor on. No page sorts, skips or
-//! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
-//! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
-//! a cursor, so that a filter which hardly anything passes cannot keep a connection busy.
+//! A page is a range of one index, which begins at the newest end or at the cursor. Rows before the page
+//! are not read, and no rows are sorted. So a page at the end of a list costs the same as one at its
+//! beginning.
+//!
+//! Conditions that the index does not cover are checked row by row. After a limited number of rows the page
+//! ends, even if it is short, and has a cursor. So a filter that few notifications pass cannot occupy a
+//! connection for long.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -54,12 +57,12 @@ impl PostgresCall for FindListPage<'_> {
             match Fields::of(row).stored(&mut ladders) {
                 Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
-                    tracing::error!(row_id, %error, "a notification cannot be read; repair its row");
+                    tracing::error!(row_id, %error, "a notification in the journal cannot be read, so lists leave it out; repair its row");
                 }
             }
         }
         if !more {
-            // Everything was looked at, or as much as may be.
+            // The list has ended, or the maximum number of rows was read for this page.
             let skipped = self.most_scanned.saturating_sub(1);
             let scan_end = query(scan_end_sql(&plan), &plan, range, (skipped, 0))
                 .fetch_optional(&mut *reading)
@@ -93,9 +96,9 @@ fn range_of(filter: &Filter, order: Order, cursor: Option<Cursor>) -> ListRange 
     ListRange::of(filter, cursor, first, place)
 }
 
-/// What a filter asks for beyond the index is the same text for all filters: a connection keeps
-/// a bounded number of statements. The order of the tables is given, and each order of rows is
-/// that of one index: sorting is what sessions are told to avoid.
+/// The statement that reads a page. Conditions beyond the index have the same text for all filters, because
+/// a connection keeps a limited number of prepared statements. The joins fix the order of the tables, and
+/// the rows have the order of the index, so PostgreSQL need not sort.
 fn page_sql(plan: &ListPlan<'_>) -> String {
     let (driver, other) = if is_of_notifications(plan) {
         let other = "(SELECT * FROM statuses WHERE notification = n.row_id OFFSET 0) AS s";
@@ -125,7 +128,7 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
     )
 }
 
-/// Finds the last row that a page may look up.
+/// The statement that finds the last row that may be read for a page.
 fn scan_end_sql(plan: &ListPlan<'_>) -> String {
     let (columns, table) = match plan.index {
         ListIndex::Everything | ListIndex::OfLane | ListIndex::OfTopic => {
@@ -147,11 +150,12 @@ fn is_of_notifications(plan: &ListPlan<'_>) -> bool {
     }
 }
 
-/// The condition for a row to be in the range, and the order of the rows. Some indexes
-/// are partial: their condition is repeated here word for word, or PostgreSQL would not use them.
+/// The condition that a row is in the range, and the order of the rows. Some indexes are partial.
+/// PostgreSQL uses a partial index only if its condition is repeated in the statement, so it is repeated
+/// here.
 fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
-    // A lane or a topic is compared as a part of the place and not by itself: then no other
-    // index gives that order.
+    // The lane or the topic is compared together with the row number, and is a part of the order. So only one
+    // index has this order, and PostgreSQL cannot choose another.
     let by_row = |row: &str, order| (format!("{row} < $6 AND {row} >= $8"), order);
     let within = |column: &str, order| {
         let place = format!("({column}, n.row_id)");
@@ -178,8 +182,8 @@ fn range_sql(plan: &ListPlan<'_>) -> (String, &'static str) {
     }
 }
 
-/// The statement with the ten values that it may refer to. Its text is put together from constants
-/// alone; what comes from outside is bound.
+/// Binds the ten values that a statement may use. The text of the statement consists of constants; values
+/// from outside are only bound.
 fn query(
     sql: String,
     plan: &ListPlan<'_>,

@@ -1,4 +1,4 @@
-//! Finding notifications by their keys, to look at or to change.
+//! Finding notifications by their keys, to read or to change them.
 
 use super::error::PostgresFailure;
 use crate::domain::key::Key;
@@ -15,7 +15,7 @@ impl StoredRow for PgRow {
     }
 }
 
-/// What [`Fields::stored`] reads, of tables called `n` and `s`.
+/// The columns that [`Fields::stored`] reads, from `notifications` as `n` and `statuses` as `s`.
 macro_rules! stored_columns {
     () => {
         "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
@@ -23,7 +23,8 @@ macro_rules! stored_columns {
          s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence"
     };
 }
-/// What [`Fields::pending`] reads besides, the payload from a table of this name.
+/// The columns that [`Fields::pending`] reads in addition. `$payload` is the name of the table with the
+/// payload.
 macro_rules! payload_columns {
     ($payload:literal) => {
         concat!(
@@ -35,9 +36,9 @@ macro_rules! payload_columns {
         )
     };
 }
-/// The notification of this row number, as a table called `n`. Written in this indirect
-/// way so that the planner can use only the primary key: for a table that it believes to be small, it might
-/// take any index that contains the number.
+/// The notification with this row number, as a table called `n`. The condition is written in this indirect
+/// way, so that PostgreSQL can use only the primary key. Otherwise it might use any
+/// index that contains the row number, as long as its statistics say that the table is small.
 macro_rules! notification_of {
     ($row_id:literal) => {
         concat!(
@@ -51,7 +52,7 @@ macro_rules! notification_of {
 }
 pub(super) use {notification_of, payload_columns, stored_columns};
 
-// Each is looked up by itself: what the planner believes of the tables must not matter.
+// Both statements look up each key by itself, so that the plan does not depend on PostgreSQL's statistics.
 
 const LOAD: &str = concat!(
     "SELECT ",
@@ -69,8 +70,8 @@ const LOAD: &str = concat!(
      ) AS a ON TRUE"
 );
 
-/// In the order of the row numbers: all calls that lock several rows lock them in that order, so none waits
-/// for another in a circle.
+/// Locks the rows in the order of their numbers. All calls that lock several rows use this order, so that
+/// there are no deadlocks.
 const LOCK: &str = concat!(
     "WITH wanted AS MATERIALIZED (
         SELECT n.*
@@ -100,7 +101,7 @@ pub(super) async fn load(
     fetch(connection, LOAD, keys).await
 }
 
-/// The same, locked until the transaction ends.
+/// Finds the notifications of these keys, and locks their statuses until the transaction ends.
 pub(super) async fn lock(
     connection: &mut PgConnection,
     keys: &[&Key],

@@ -1,5 +1,5 @@
-//! What maintenance asks of the journal. Recent changes, rebuilds and duties are here; pruning, pages of pending
-//! notifications, checks and examinations are in files of their own.
+//! The calls that maintenance makes to the journal. Recent changes, rebuilds and duties are in this file; the
+//! other calls are in files of their own.
 
 use super::PostgresJournal;
 use super::change;
@@ -135,7 +135,7 @@ impl JournalMaintenance for PostgresJournal {
     async fn close(&self) {
         let resigning = ResignDuties(&self.holder);
         if let Err(error) = self.connections.write(&resigning).await {
-            tracing::debug!(%error, "duties are not given back; they run out by themselves");
+            tracing::debug!(%error, "this server could not give back its maintenance duties; they expire, and then other servers can take them");
         }
         self.connections.close().await;
         *self.held.lock().await = None;
@@ -232,7 +232,7 @@ impl PostgresCall for TakeDuty<'_> {
     }
 }
 
-/// Gives all duties of this holder back.
+/// Gives back all duties of a holder, so that other servers can take them at once.
 pub(super) struct ResignDuties<'call>(pub(super) &'call str);
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Small values under a name: where maintenance has got to.
+//! Small values that are stored under a name, such as the position that pruning has reached.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -32,7 +32,7 @@ impl PostgresCall for RememberValue<'_> {
     }
 }
 
-/// What is kept under a name.
+/// The value that is stored under a name.
 pub(super) async fn recall(
     connection: &mut PgConnection,
     name: &str,
@@ -44,7 +44,7 @@ pub(super) async fn recall(
     Ok(value)
 }
 
-/// Keeps a value under a name.
+/// Stores a value under a name.
 pub(super) async fn remember(
     connection: &mut PgConnection,
     name: &str,

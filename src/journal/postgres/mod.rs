@@ -1,12 +1,12 @@
 //! The journal in a PostgreSQL database: for production, and for several servers at once.
 //!
-//! A group of registrations is one statement and one round trip, and so is a group of recordings
-//! whose notifications still stand where their attempts began, which is nearly all of them. What was
-//! answered is on the server's disk. The database decides between instances: its unique index who
-//! registers a key, its row locks who moves a notification on.
+//! A batch of registrations is one statement and one round trip. A usual batch of recordings is too: nearly
+//! all notifications still have the progress that they had before the attempt. When a write is answered, it
+//! is on the server's disk. The database decides between instances: a unique index decides which instance
+//! registers a key, and row locks decide which instance changes a notification first.
 //!
-//! A call may be made twice when a connection breaks, which registering and recording are made for;
-//! a change by hand is not, once its commit was sent.
+//! When a connection breaks, a call may be made twice. Registering and recording can be repeated. A change by
+//! hand is not repeated after its commit was sent.
 
 mod advance;
 mod change;
@@ -40,9 +40,9 @@ use tokio::sync::Mutex;
 pub struct PostgresJournal {
     id: String,
     instance: Arc<str>,
-    /// Who takes on duties: this very value, since names of instances can be alike.
+    /// The name under which this value takes maintenance duties. It is unique; names of instances are not.
     holder: String,
     connections: Connections,
-    /// The session that says who is at work on it.
+    /// The session that has the lock of [`PostgresJournal::hold`], which shows that the journal is in use.
     held: Mutex<Option<PgConnection>>,
 }

@@ -1,4 +1,4 @@
-//! Opening the journal: reaching the server, and making sure that the schema is this version's.
+//! Opening the journal: connects to the server, and makes sure that the database has this version's schema.
 
 use super::PostgresJournal;
 use super::connections::Connections;
@@ -12,27 +12,27 @@ use tokio::sync::Mutex;
 use url::Host;
 use uuid::Uuid;
 
-/// What this program calls itself to the server, unless the URL says otherwise.
+/// The application name that the server sees, unless the URL gives another.
 const APPLICATION: &str = "ringback";
 
-/// With whom a server shares a journal.
+/// Whether several servers may use a journal at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sharing {
-    /// With other servers on the same schedule.
+    /// Other servers may use the journal too. They must have the same schedule.
     WithOthers,
-    /// With nobody: its schedule is its own.
+    /// Only this server may use the journal, because its schedule is in its own memory.
     WithNobody,
 }
 
 impl PostgresJournal {
-    /// Opens the journal in a database. `instance` is the name under which this process signs what
-    /// it writes; with `migrate`, a database that is empty or of an older version is brought up to
-    /// date first.
+    /// Opens the journal in a database. `instance` is the name of this process in the rows that it writes.
+    /// With `migrate`, the schema of a database that is empty or of an older version is first brought up to
+    /// date.
     ///
     /// # Errors
-    /// [`JournalError::Refused`] if the database holds something else, was written by a newer
-    /// version, or by an older one and `migrate` forbids to change that;
-    /// [`JournalError::Unavailable`] if it cannot be reached. Neither repeats the password.
+    /// [`JournalError::Refused`] if the database belongs to another program, was written by a newer
+    /// version, or by an older version while `migrate` is false; [`JournalError::Unavailable`] if the
+    /// database cannot be reached. The errors do not contain the password.
     pub async fn open(url: &str, instance: &str, migrate: bool) -> Result<Self, JournalError> {
         let options = parse(url)?;
         let at = |error| with_location(&options, error);
@@ -41,7 +41,8 @@ impl PostgresJournal {
             Schema::UpToDate => {}
             Schema::Older(_) if !migrate => {
                 return Err(at(JournalError::Refused(
-                    "its schema is not up to date: run `ringback migrate`, or serve with --migrate"
+                    "its schema is not up to date: run `ringback migrate`, or start the server with \
+                     --migrate"
                         .into(),
                 )));
             }
@@ -66,17 +67,18 @@ impl PostgresJournal {
         })
     }
 
-    /// Says that this server is at work on the journal, for as long as this value lives and the
-    /// database server runs on.
+    /// Takes a lock that shows other servers that the journal is in use. The lock is released when this value
+    /// is closed or dropped, or when the database server stops.
     ///
     /// # Errors
-    /// [`JournalError::Refused`] if another server is at work on it, and either of the two cannot
-    /// share it.
+    /// [`JournalError::Refused`] if another server uses the journal, and one of the two servers does not
+    /// share its journal.
     pub async fn hold(&self, sharing: Sharing) -> Result<(), JournalError> {
         let options = self.connections.options();
         let at = |error| with_location(options, error);
         let mut connection = connect(options).await.map_err(at)?;
-        // Waits a moment: the session of a server that was killed has to end first.
+        // Waits for the lock as long as `lock_timeout` allows: if a server was just killed, PostgreSQL ends
+        // its session a moment later.
         let lock = match sharing {
             Sharing::WithOthers => "SELECT pg_advisory_lock_shared(hashtextextended($1, 0))",
             Sharing::WithNobody => "SELECT pg_advisory_lock(hashtextextended($1, 0))",
@@ -88,7 +90,7 @@ impl PostgresJournal {
         held.map_err(|error| match code(&error).as_deref() {
             Some(LOCK_NOT_AVAILABLE) => at(JournalError::Refused(
                 "it is in use by another server, and one of the two has its schedule in memory; \
-                 servers that share a journal share a Redis too"
+                 servers that share a journal must share a Redis too"
                     .into(),
             )),
             _ => at(PostgresFailure::from(error).into()),
@@ -97,7 +99,7 @@ impl PostgresJournal {
         Ok(())
     }
 
-    /// Brings the schema of a database up to date and says which migrations that took.
+    /// Brings the schema of a database up to date. Returns the names of the migrations that were applied.
     ///
     /// # Errors
     /// As [`PostgresJournal::open`].
@@ -117,14 +119,15 @@ fn parse(url: &str) -> Result<PgConnectOptions, JournalError> {
         Some(_) => options,
         None => options.application_name(APPLICATION),
     };
-    // On the same machine TLS protects nothing and is slow: the records of one call are sent one by one,
-    // and each waits until the one before is acknowledged.
+    // On the same machine, TLS gives no protection and is slow: a call is sent as several TLS records, and
+    // each waits until the record before is acknowledged.
     let options = if is_local(options.get_host()) && !has_sslmode(url) {
         options.ssl_mode(PgSslMode::Disable)
     } else {
         options
     };
-    // There are no such numbers here, and connection poolers refuse what they do not know.
+    // `extra_float_digits` is not sent: the journal has no floating-point numbers, and connection poolers
+    // refuse parameters that they do not know.
     Ok(options.extra_float_digits(None).disable_statement_logging())
 }
 
@@ -146,7 +149,7 @@ fn is_local(host: &str) -> bool {
     }
 }
 
-/// Says which database it is about.
+/// Adds the address and the name of the database to an error.
 fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalError {
     let place = format!(
         "postgres://{}:{}/{}",
@@ -163,7 +166,7 @@ fn with_location(options: &PgConnectOptions, error: JournalError) -> JournalErro
     }
 }
 
-/// The journal's name, given to it once.
+/// Reads the journal's id. A new journal gets one first.
 async fn identify(connection: &mut PgConnection) -> Result<String, JournalError> {
     let read = "SELECT value FROM meta WHERE name = 'id'";
     let known = sqlx::query_scalar(read)

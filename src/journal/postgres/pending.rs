@@ -1,4 +1,4 @@
-//! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
+//! The pending notifications, in the order of their due times. A schedule is loaded with them.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -14,11 +14,11 @@ use sqlx::Row as _;
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use tokio::task::coop::consume_budget;
 
-/// A page ends once its bodies come to this much.
+/// A page ends when its bodies have this many bytes together.
 const PAGE_BYTES: i64 = 16 * 1024 * 1024;
 
-/// A range of one index, looked up row by row. A long body stands outside of its row, so it is not
-/// read before the page is cut.
+/// Reads a page: a range of one index, for which the other tables are looked up row by row. PostgreSQL
+/// stores a long body outside of its row. So the bodies of rows beyond the end of the page are not read.
 const PAGE: &str = concat!(
     "WITH weighed AS (
         SELECT
@@ -50,7 +50,7 @@ const PAGE: &str = concat!(
      ORDER BY s.next_due_ms, s.notification"
 );
 
-/// The same range without the bodies: PostgreSQL knows the length of a long one without reading it.
+/// Reads a page without the bodies. PostgreSQL knows the length of a long body without reading the body.
 const PAGE_WITHOUT_BODIES: &str = concat!(
     "SELECT ",
     stored_columns!(),
@@ -161,7 +161,7 @@ impl PostgresCall for FindPendingPage {
         let mut page = Vec::with_capacity(found.len());
         let mut cursor = None;
         for row in &found {
-            // There may be thousands, and this thread has more to do.
+            // There may be thousands of rows. Other tasks of this thread get their turn in between.
             consume_budget().await;
             let row_id: i64 = row.try_get(0)?;
             let at_ms: i64 = row.try_get("next_due_ms")?;
@@ -171,11 +171,11 @@ impl PostgresCall for FindPendingPage {
             }
             match Fields::of(row).pending(&mut ladders, self.bodies) {
                 Ok(pending) => page.push(pending),
-                // The others must not wait for it.
+                // A row that cannot be read must not delay the other notifications.
                 Err(error) => tracing::error!(
                     row_id,
                     %error,
-                    "a pending notification cannot be read and is left out; repair its row"
+                    "a pending notification in the journal cannot be read, so it is not loaded into the schedule; repair its row"
                 ),
             }
         }

@@ -1,4 +1,4 @@
-//! The statements that forget what is old.
+//! Pruning: the statements that find and delete old data.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -82,7 +82,7 @@ impl PruningStore for PgConnection {
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         for statement in [
             DELETE_PAYLOADS,
-            // A key that is registered again must not begin set aside.
+            // Without this, if the key were registered again, the new notification would be set aside.
             "DELETE FROM set_aside AS a USING notifications AS n
              WHERE n.row_id = ANY($1) AND a.topic = n.topic AND a.id = n.id",
             "DELETE FROM attempts WHERE notification = ANY($1)",

@@ -1,4 +1,4 @@
-//! Look-ups of single notifications.
+//! Look-ups of notifications by their keys. Lists are in a file of their own.
 
 use super::PostgresJournal;
 use super::connections::PostgresCall;
@@ -145,8 +145,8 @@ impl PostgresCall for FindTransitions<'_> {
     }
 }
 
-/// The lines of the history that have rows. The first and the last have none: `registered` and `delivered`
-/// follow from the notification and its attempts.
+/// The notification's own lines of the history, at most [`MOST_TRANSITIONS_SHOWN`]. Two lines have no row in
+/// `transitions`: `registered` follows from the notification, `delivered` from its attempts.
 async fn own_lines(
     reading: &mut PgConnection,
     key: &Key,
@@ -176,7 +176,7 @@ async fn own_lines(
     if stored.snapshot.state == State::Delivered
         && let Some(delivered) = delivered_line(reading, &stored).await?
     {
-        // Only notes can have come later.
+        // Only lines that were added without a change can be later than the delivery.
         let before = |line: &Transition| line.at_ms <= delivered.at_ms;
         let index = lines.iter().rposition(before).map_or(0, |last| last + 1);
         lines.insert(index.max(lines.len().min(1)), delivered);
@@ -185,7 +185,8 @@ async fn own_lines(
     Ok(lines.split_off(more))
 }
 
-/// The first acknowledgement in a series that has not ended ends it; there is no other.
+/// The line `delivered`. It follows from the first acknowledged attempt of the last series: this attempt
+/// ended the series.
 async fn delivered_line(
     reading: &mut PgConnection,
     stored: &StoredNotification,

@@ -1,12 +1,12 @@
-//! Keeping a batch of attempts and applying their decisions.
+//! Recording a batch of attempts and applying their decisions.
 //!
-//! Nearly every notification still stands where its attempt began. So the usual batch is one
-//! statement that takes that for granted (`advance.rs`): it moves what stands there, keeps the attempts
-//! of what it moved, and says what that was. For whatever it did not move, and for what does not move
-//! anything, the rows are locked and read, the decisions applied one by one, and the results written.
+//! Nearly every notification still has the progress that it had before its attempt. So the usual batch is
+//! one statement (`advance.rs`). It updates the notifications that have the expected progress, inserts
+//! their attempts, and returns their indexes. The other recordings are executed in a second transaction: it
+//! locks and reads the notifications, applies the decisions one by one, and writes the results.
 //!
-//! A batch may so be executed in two transactions. If the second one fails, the call fails
-//! although a part of it was kept; repeated, that part is found to be kept already.
+//! If the second transaction fails, the call fails although a part of the batch was kept. When the call is
+//! repeated, that part is found and is not written again.
 
 use super::advance::{ExpectedAdvance, advance};
 use super::connections::PostgresCall;
@@ -53,8 +53,8 @@ impl PostgresCall for RecordAttempts<'_> {
 }
 
 impl RecordAttempts<'_> {
-    /// Locks the notifications of these recordings and applies them one after the other, each to the
-    /// notification as it stands by then.
+    /// Locks the notifications of these recordings, and applies the recordings one after the other, each to
+    /// the result of those before it.
     async fn record_locked(
         &self,
         connection: &mut PgConnection,
@@ -81,7 +81,7 @@ impl RecordAttempts<'_> {
             advanced,
             mut history,
         } = recordings.into_writes();
-        // This line follows from the attempt.
+        // The line `delivered` needs no row: it follows from the attempt (`reads.rs`).
         history.retain(|row| row.line.kind != "delivered");
         insert_attempts(&mut transaction, &attempts, self.instance).await?;
         update_statuses(&mut transaction, &advanced).await?;

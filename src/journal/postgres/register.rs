@@ -1,12 +1,12 @@
-//! Keeping a batch of notifications: one statement, and a second one only for those that were here.
+//! Registering a batch of notifications: one statement, and a second one only if some keys exist already.
 //!
-//! If those that were here cannot be read, the call fails although the new ones are kept; registered
-//! again, they are found here.
+//! If the second statement fails, the call fails although the new notifications are kept. When the call is
+//! repeated, it finds them.
 //!
-//! A key that another instance takes between the look-up and the insertion violates the unique
-//! index; the whole statement is then made again and finds it. Rows go in by the order of their keys,
-//! so that two instances that register the same ones wait for each other and do not lock each other
-//! out.
+//! Another instance may insert the same key between the look-up and the insertion. The insertion then
+//! violates the unique index, and the whole statement is executed again and finds the key. Rows are
+//! inserted in the order of their keys. So two instances that register the same keys wait for each other,
+//! without a deadlock.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -23,12 +23,13 @@ use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// Bits of a row number below the instant of registration. Two rows get the same
-/// number only if two million notifications arrive within one millisecond.
+/// Number of the lower bits of a row number that contain the arrival number. The upper bits contain the
+/// instant of registration. Two rows get the same number only if two million notifications arrive within
+/// one millisecond.
 pub(super) const ARRIVAL_BITS: u32 = 21;
 
-/// One row per new notification in each of the three tables. Gives the indexes in the batch of those
-/// that were new.
+/// Inserts the new notifications of a batch, each as one row in each of three tables. Returns the indexes
+/// in the batch of the new notifications.
 const REGISTER: &str = "
     WITH fresh AS MATERIALIZED (
         SELECT
@@ -100,7 +101,8 @@ impl PostgresCall for RegisterNotifications<'_> {
     }
 }
 
-/// The usual case; anything else comes from a schedule that knows more than a restored journal.
+/// Whether a notification is at the start of its first series. It is further only if the journal lost it
+/// and now gets it again from the schedule.
 fn is_at_its_start(one: &Registering) -> bool {
     let Progress {
         series,
@@ -119,7 +121,7 @@ fn is_at_its_start(one: &Registering) -> bool {
 }
 
 impl RegisterNotifications<'_> {
-    /// Inserts a batch in which some are further than at their start, and sets how far they are.
+    /// Inserts a batch in which some notifications are not at their start, and then sets their progress.
     async fn insert_with_progress(
         &self,
         connection: &mut PgConnection,
@@ -142,7 +144,7 @@ impl RegisterNotifications<'_> {
         Ok(created)
     }
 
-    /// Gives the indexes of those that are new.
+    /// Inserts the new notifications. Returns their indexes in the batch.
     async fn insert(
         &self,
         connection: &mut PgConnection,
@@ -172,7 +174,7 @@ impl RegisterNotifications<'_> {
         Ok(indexes_from(created.unwrap_or_default()).collect())
     }
 
-    /// The replies when something of the batch was here before, or stands in it twice.
+    /// The replies to a batch in which some keys existed before, or occur twice.
     async fn look_up(
         &self,
         connection: &mut PgConnection,
@@ -198,9 +200,9 @@ impl RegisterNotifications<'_> {
             }
             match known.get(&one.notification.key) {
                 Some(snapshot) => Ok(RegisterResult::Existing(Box::new(snapshot.clone()))),
-                // It was pruned a moment ago: so it can be registered.
+                // The existing notification was pruned a moment ago. The next try registers the key.
                 None => Err(PostgresFailure::Conflict(format!(
-                    "{} has gone",
+                    "the notification {} was pruned meanwhile",
                     one.notification.key
                 ))),
             }

@@ -1,7 +1,7 @@
-//! The schema: which one the database has, and bringing it up to date.
+//! The schema of the database: comparing it with the schema of this version, and bringing it up to date.
 //!
-//! Migrations only add, so servers of the version before go on working while one of this version
-//! brings the schema up to date. Several that start at once take turns.
+//! Migrations only add to the schema. So servers of the version before can work while a server of this
+//! version brings the schema up to date. Several servers that start at once take turns.
 
 use super::error::{LOCK_NOT_AVAILABLE, PostgresFailure, code};
 use crate::journal::JournalError;
@@ -11,19 +11,20 @@ use sqlx::{Connection as _, Executor as _};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
-/// Every schema that a journal has had, oldest first. Applied ones never change. Which
-/// were applied is kept in a table of our own name: the database may belong to other programs too.
+/// All migrations, oldest first. A migration is never changed after its release. The applied ones are noted
+/// in a table with a name of our own, because other programs may use the same database.
 static MIGRATIONS: LazyLock<Migrator> = LazyLock::new(|| {
     let known: Migrator = sqlx::migrate!("migrations/postgres");
     let mut migrations = Migrator::with_migrations(known.iter().cloned().collect());
     migrations.dangerous_set_table_name(TABLE);
-    // We take a lock of our own, whose waiting has a limit.
+    // `migrate` takes a lock of its own: the wait for that lock has a limit.
     migrations.set_locking(false);
     migrations
 });
 const TABLE: &str = "ringback_migrations";
 
-/// A migration may take as long as it needs; waiting for others may not.
+/// The settings for migrations. A migration may take as long as it needs, but the wait for a lock has a
+/// limit.
 const SESSION: &str = "
     SET statement_timeout = 0;
     SET lock_timeout = 30000;
@@ -31,15 +32,15 @@ const SESSION: &str = "
     SET enable_sort = on;
     SET enable_hashjoin = on";
 
-/// How the database's schema stands to the one that this version knows.
+/// The schema of the database, compared with the schema of this version.
 pub(super) enum Schema {
-    /// It is the same.
+    /// Both are the same.
     UpToDate,
-    /// These migrations are missing.
+    /// The database lacks these migrations.
     Older(Vec<&'static Migration>),
 }
 
-/// Looks at the schema and changes nothing.
+/// Compares the schema of the database with that of this version. Changes nothing.
 pub(super) async fn look(connection: &mut PgConnection) -> Result<Schema, JournalError> {
     let known: BTreeSet<i64> = MIGRATIONS.iter().map(|one| one.version).collect();
     let applied = applied(connection).await?;
@@ -58,17 +59,18 @@ pub(super) async fn look(connection: &mut PgConnection) -> Result<Schema, Journa
     Ok(Schema::Older(missing))
 }
 
-/// Brings the schema up to date and says what that took. The connection is of no use afterwards.
+/// Brings the schema up to date, then closes the connection. Returns the names of the migrations that were
+/// applied.
 pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>, JournalError> {
     let db = &mut connection;
     db.execute(SESSION).await.map_err(PostgresFailure::from)?;
-    // It is given back when the connection ends, however it ends.
+    // PostgreSQL releases this lock when the connection ends.
     let locked = sqlx::query("SELECT pg_advisory_lock(hashtextextended('ringback migrate', 0))")
         .execute(&mut *db)
         .await;
     locked.map_err(|error| match code(&error).as_deref() {
         Some(LOCK_NOT_AVAILABLE) => JournalError::Refused(
-            "another server has been bringing its schema up to date for 30 s; try again".into(),
+            "another server is bringing its schema up to date and takes more than 30 s; try again later".into(),
         ),
         _ => PostgresFailure::from(error).into(),
     })?;
@@ -77,7 +79,7 @@ pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>,
         Schema::Older(missing) => missing,
     };
     if !missing.is_empty() {
-        // Not `run`: its type keeps the compiler from seeing that this future is `Send`.
+        // Not `run`: with it, the compiler cannot find out that this future is `Send`.
         MIGRATIONS
             .run_direct(None, db, false)
             .await
@@ -87,12 +89,12 @@ pub(super) async fn migrate(mut connection: PgConnection) -> Result<Vec<String>,
         .iter()
         .map(|one| format!("{:04} {}", one.version, one.description));
     let names = names.collect();
-    // It has done its work; whether it ends politely does not matter.
+    // The migrations are applied, so an error at closing does not matter.
     let _ = connection.close().await;
     Ok(names)
 }
 
-/// The versions that were applied.
+/// The versions of the migrations that were applied to the database.
 async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, JournalError> {
     let (ours, theirs): (bool, bool) =
         sqlx::query_as("SELECT to_regclass($1) IS NOT NULL, to_regclass($2) IS NOT NULL")
@@ -103,7 +105,7 @@ async fn applied(connection: &mut PgConnection) -> Result<BTreeSet<i64>, Journal
             .map_err(PostgresFailure::from)?;
     if !ours && theirs {
         return Err(JournalError::Refused(
-            "its tables belong to another program; give Ringback a database or a schema of its own"
+            "it has tables of another program; give Ringback a database or a schema of its own"
                 .into(),
         ));
     }

@@ -1,4 +1,4 @@
-//! A session with the server: opening its connection, and the settings that it is given.
+//! A session with the server: opening the connection, and the settings of the session.
 
 use super::error::PostgresFailure;
 use crate::journal::JournalError;
@@ -7,15 +7,18 @@ use sqlx::{ConnectOptions as _, Executor as _};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long opening a connection may take, sign-on included.
+/// How long opening a connection may take, including the sign-on.
 pub(super) const LONGEST_CONNECTING: Duration = Duration::from_secs(3);
 
-/// What every session is told.
+/// The settings of every session:
 ///
-/// The limits end statements on the server that this process no longer waits for. The planner is told to
-/// follow the indexes: its statistics are old when a table grows by millions an hour. For the same reason
-/// plans are made again every few seconds, but not for every call, which would cost more than some calls
-/// do. None is worth compiling. What is answered is on the server's disk, whatever its default.
+/// * The time limits end statements for which this process no longer waits.
+/// * The planner must use indexes, because its statistics are old when a table grows by millions of rows an
+///   hour.
+/// * A plan is used for several calls, because planning costs more than some calls. Because tables grow,
+///   `connections.rs` has plans made again after a few seconds.
+/// * Statements are not compiled (`jit`): no statement runs long enough for that.
+/// * A commit waits until it is on the server's disk, even if the server's default is not to wait.
 const SESSION: &str = "
     SET statement_timeout = 8000;
     SET lock_timeout = 3000;
@@ -38,10 +41,10 @@ const SESSION: &str = "
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
 
-/// Begins a transaction in which everything is seen as of the same instant.
+/// Begins a transaction that only reads, and in which all statements see the data of the same instant.
 pub(super) const AS_OF_NOW: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-/// Opens a connection and tells its session what all are told.
+/// Opens a connection and makes the settings of its session.
 pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, JournalError> {
     let connecting = async {
         let mut connection = options.connect().await?;
@@ -51,7 +54,7 @@ pub(super) async fn connect(options: &PgConnectOptions) -> Result<PgConnection, 
     match timeout(LONGEST_CONNECTING, connecting).await {
         Ok(connected) => connected.map_err(|error| PostgresFailure::from(error).into()),
         Err(_) => Err(JournalError::Unavailable(format!(
-            "no connection within {LONGEST_CONNECTING:?}"
+            "no connection to PostgreSQL within {LONGEST_CONNECTING:?}"
         ))),
     }
 }

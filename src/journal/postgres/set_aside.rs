@@ -1,4 +1,4 @@
-//! The notifications that are set aside: writing one down, releasing one, listing them.
+//! The notifications that are set aside: adding one, releasing one, listing them.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
-/// Those that are pending. What was set aside and has ended since is left out.
+/// Selects the notifications that are set aside and pending. Those that have ended since are left out.
 macro_rules! pending_set_aside {
     ($columns:literal, $rest:literal) => {
         concat!(
@@ -31,7 +31,8 @@ macro_rules! pending_set_aside {
     };
 }
 
-/// See [`crate::journal::JournalWrites::set_aside`]. Made twice, it does no more than once.
+/// See [`crate::journal::JournalWrites::set_aside`]. It may be executed twice: the second time changes
+/// nothing.
 pub(super) struct SetOneAside<'call> {
     pub(super) setting: &'call SettingAside,
     pub(super) instance: &'call Arc<str>,
@@ -58,7 +59,7 @@ impl PostgresCall for SetOneAside<'_> {
     }
 }
 
-/// Releases one; gives what was written down of it.
+/// Releases a notification. Returns the data of its row in `set_aside`; `None` if there was no row.
 pub(super) async fn release(
     connection: &mut PgConnection,
     key: &Key,

@@ -1,4 +1,4 @@
-//! The statements that write what was decided here, each over any number of rows.
+//! The statements that write attempts, statuses and histories, each for any number of rows.
 
 use super::error::PostgresFailure;
 use crate::domain::state::Cause;
@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Binds one value of each row as an array.
+/// Binds an array that has one value of each row.
 macro_rules! each {
     ($rows:expr, $row:ident => $value:expr) => {
         $rows.iter().map(|$row| $value).bind_iter()
@@ -18,7 +18,7 @@ macro_rules! each {
 }
 pub(super) use each;
 
-/// Which of these attempts are kept already.
+/// Which of these attempts the journal has already.
 pub(super) async fn kept_attempts(
     connection: &mut PgConnection,
     rows: &[AttemptRow<'_>],
@@ -86,7 +86,7 @@ pub(super) async fn insert_attempts(
     Ok(())
 }
 
-/// Writes down where notifications stand now.
+/// Writes the statuses of these notifications.
 pub(super) async fn update_statuses(
     connection: &mut PgConnection,
     rows: &[StoredNotification],
@@ -161,8 +161,9 @@ pub(super) async fn insert_history(
     Ok(())
 }
 
-/// A text as PostgreSQL takes it: no text there can hold the character zero, so that is written as an
-/// escape. Such a character in an error text must not make the recording of an attempt fail.
+/// A text in the form that PostgreSQL can store. PostgreSQL refuses texts with the character zero, so this
+/// character is replaced by `\0`. Otherwise such a character in an error text would make the recording of an
+/// attempt fail.
 pub(super) fn storable(text: &str) -> Cow<'_, str> {
     if text.contains('\0') {
         text.replace('\0', "\\0").into()
@@ -171,12 +172,12 @@ pub(super) fn storable(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A count as the tables keep it.
+/// A count in the integer type of the tables.
 pub(super) fn integer(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
-/// The indexes of rows as a statement gives them back.
+/// The indexes in a batch that a statement has returned.
 pub(super) fn indexes_from(given: Vec<i32>) -> impl Iterator<Item = usize> {
     let given = given.into_iter();
     given.filter_map(|index| usize::try_from(index).ok())

@@ -1,4 +1,4 @@
-//! Accepting, recording and changing, each by a file of its own.
+//! Registering, recording and changing notifications. The code of each call is in a file of its own.
 
 use super::PostgresJournal;
 use super::change;

@@ -1,27 +1,27 @@
 //! Statements over many rows.
 //!
-//! Handing a statement to the connection's thread costs more than SQLite takes for a row, so rows
-//! go together in one `VALUES` list. The lists come in a few fixed lengths, so that each statement
-//! is prepared once and kept.
+//! Passing a statement to the thread of a connection takes more time than SQLite needs for a row. So
+//! several rows go into one statement, in a `VALUES` list. The lists have a few fixed lengths, so that each
+//! statement is prepared once and used again.
 
 use super::error::SqliteFailure;
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{AssertSqlSafe, Sqlite, SqliteConnection};
 use std::sync::Arc;
 
-/// A statement to bind values to.
+/// A statement to which values are bound.
 pub(super) type Statement = sqlx::query::Query<'static, Sqlite, SqliteArguments>;
 
-/// Rows in one statement, longest first. 64 rows of 21 values are far below SQLite's bound of
-/// 32,766 values; longer lists gained nothing more. Every power of two, so that 63 rows take six
-/// statements: with 64, 8 and 1 alone they took 14, and a registration waits for each of them.
+/// The numbers of rows that a statement can have, largest first. 64 rows of 22 values are far below
+/// SQLite's limit of 32,766 values, and longer lists were not faster. With every power of two, 63 rows need
+/// six statements. With 64, 8 and 1 alone they needed 14, and a registration waits for each statement.
 const LENGTHS: [usize; 7] = [64, 32, 16, 8, 4, 2, 1];
 
-/// One statement in its lengths.
+/// The texts of one statement, one for each number of rows.
 pub(super) struct Bulk([(usize, Arc<str>); LENGTHS.len()]);
 
 impl Bulk {
-    /// A statement that reads `before VALUES (?, ?, ...), ... after`.
+    /// Makes the texts: `before VALUES (?, ?, ...), ... after`, with `columns` values in a row.
     pub(super) fn new(before: &str, columns: usize, after: &str) -> Self {
         let row = format!("({})", vec!["?"; columns].join(", "));
         Self(LENGTHS.map(|rows| {
@@ -30,7 +30,7 @@ impl Bulk {
         }))
     }
 
-    /// Runs it over all rows.
+    /// Executes the statement for all rows.
     pub(super) async fn execute<Row: Sync>(
         &self,
         connection: &mut SqliteConnection,
@@ -44,7 +44,7 @@ impl Bulk {
         Ok(())
     }
 
-    /// Runs it over all rows and gathers what it gives back, in no particular order.
+    /// Executes the statement for all rows. Returns the rows that it gives, in no particular order.
     pub(super) async fn fetch<Row: Sync>(
         &self,
         connection: &mut SqliteConnection,
@@ -73,7 +73,7 @@ impl Bulk {
     }
 }
 
-/// The text is put together from constants alone; what comes from outside is bound.
+/// Makes a statement of a text. The text consists of constants; values from outside are only bound.
 fn statement(sql: Arc<str>) -> Statement {
     sqlx::query(AssertSqlSafe(sql))
 }

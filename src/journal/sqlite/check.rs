@@ -1,4 +1,4 @@
-//! Whether the journal can be worked with: by registering and recording, and keeping neither.
+//! The check of a journal: registers a notification, records an attempt, and rolls both back.
 
 use super::error::SqliteFailure;
 use super::writer::Writer;
@@ -10,7 +10,8 @@ use std::sync::Arc;
 /// See [`crate::journal::JournalMaintenance::check`].
 pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), SqliteFailure> {
     let mut transaction = writer.begin().await?;
-    // What is rolled back does not reach the disk, so what needs room there is written beside it.
+    // Rows that are rolled back do not reach the disk. So the bytes that test whether the disk has room are
+    // in the row of `meta` below, which is committed.
     let padding = if transaction.is_after_failure() {
         PADDING_BYTES
     } else {
@@ -30,7 +31,7 @@ pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Sq
     sqlx::query("ROLLBACK TO sample")
         .execute(&mut *connection)
         .await?;
-    // A value that differs each time: SQLite leaves a page alone that would stay the same.
+    // The value differs each time, because SQLite does not write a page that has not changed.
     sqlx::query(
         "INSERT INTO meta (name, value) VALUES ('checks', '1' || ?1)
          ON CONFLICT (name) DO UPDATE SET value = (CAST(value AS INTEGER) + 1) || ?1",
@@ -38,6 +39,6 @@ pub(super) async fn check(writer: &Writer, instance: &Arc<str>) -> Result<(), Sq
     .bind(" ".repeat(padding))
     .execute(connection)
     .await?;
-    // Ends the savepoint too.
+    // The commit also ends the savepoint.
     transaction.commit().await
 }

@@ -1,21 +1,23 @@
-//! What SQLite's failures mean to a caller. Told apart by kind and result code, never by text.
+//! The meaning of SQLite's errors. They are told apart by kind and result code, never by text.
 //!
-//! A notification whose outcome is refused as [`JournalError::Corrupt`] is set aside. So that is returned only
-//! for a failure that may be this notification's alone. A missing table or a wrong file concerns all: that
-//! is [`JournalError::Unavailable`], and callers wait until it is repaired.
+//! If the recording of an outcome fails with [`JournalError::Corrupt`], the notification is set aside. So
+//! this error is only used for failures that may concern a single notification. A missing table or a wrong
+//! file concerns all notifications. It is [`JournalError::Unavailable`], and callers try again until it is
+//! repaired.
 
 use crate::journal::JournalError;
 use sqlx::error::DatabaseError;
 use thiserror::Error;
 
-/// Primary result codes, <https://www.sqlite.org/rescode.html>; the extended ones add upper bits.
+/// The bits of the primary result code (<https://www.sqlite.org/rescode.html>). An extended code has more
+/// bits above them.
 const PRIMARY: i64 = 0xff;
 const CORRUPT: i64 = 11;
 const CONSTRAINT: i64 = 19;
 const MISMATCH: i64 = 20;
 const NOT_A_DATABASE: i64 = 26;
 
-/// Why a call failed, as its caller is told. A type of its own, so that `?` translates what sqlx says.
+/// Why a call failed. This type exists so that `?` converts the errors of sqlx.
 #[derive(Debug, Error)]
 #[error(transparent)]
 pub(in crate::journal) struct SqliteFailure(#[from] JournalError);
@@ -32,14 +34,14 @@ impl From<SqliteFailure> for JournalError {
     }
 }
 
-/// Translates a failure of a statement or a connection.
+/// Translates an error of a statement or a connection.
 pub(super) fn failed(error: sqlx::Error) -> JournalError {
     match &error {
         sqlx::Error::Database(cause) => match code(cause.as_ref()) {
-            // A page is damaged, or a row is not what this version wrote.
+            // A page is damaged, or a value does not fit the table.
             Some(CORRUPT | CONSTRAINT | MISMATCH) => JournalError::Corrupt(cause.to_string()),
-            // Busy, full, read-only, out of memory, failing disk: may pass. A statement that does not
-            // fit the schema, or no database at all: may be repaired from outside.
+            // Busy, full, read-only, out of memory, a failing disk: these may pass. A statement that does not
+            // fit the schema, or a file that is no database: an administrator may repair these.
             _ => JournalError::Unavailable(cause.to_string()),
         },
         sqlx::Error::ColumnDecode { .. }
@@ -51,7 +53,7 @@ pub(super) fn failed(error: sqlx::Error) -> JournalError {
     }
 }
 
-/// Whether the file is something else than an SQLite database.
+/// Whether the error says that the file is not an SQLite database.
 pub(super) fn is_no_database(error: &sqlx::Error) -> bool {
     error
         .as_database_error()

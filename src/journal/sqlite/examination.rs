@@ -6,8 +6,8 @@ use crate::journal::sql_values::limit_of;
 use crate::journal::{Examined, Fault, JournalCounts, JournalError};
 use sqlx::{SqliteConnection, SqlitePool};
 
-/// Counts the rows and looks for faults, within one transaction and so as of one instant. Beside a
-/// server no other call waits for it, but the log grows for as long as it takes.
+/// Counts the rows and looks for faults. All is read in one transaction, so as of one instant. Other calls
+/// do not wait for it, but SQLite's write-ahead log grows until it ends.
 pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examined, SqliteFailure> {
     let mut reading = readers.begin().await?;
     let mut examined = Examined {
@@ -21,7 +21,7 @@ pub(super) async fn examine(readers: &SqlitePool, limit: usize) -> Result<Examin
     Ok(examined)
 }
 
-/// What finds each fault: the first few, each with how many there are.
+/// The statement that finds each fault: the first notifications that have it, each row with the total number.
 const FAULTS: [(Fault, &str); 2] = [
     (
         Fault::NoBody,
@@ -54,7 +54,7 @@ async fn look_for(
     limit: usize,
     examined: &mut Examined,
 ) -> Result<(), SqliteFailure> {
-    // One at least, since its row tells how many there are.
+    // At least one row is needed, since a row contains the total number.
     let found = sqlx::query(sql)
         .bind(limit_of(limit.max(1)))
         .fetch_all(connection)
@@ -62,7 +62,7 @@ async fn look_for(
     Ok(Fields::faults(&found, fault, limit, examined)?)
 }
 
-/// How many notifications are in which state, by the counters.
+/// The numbers of notifications by state, as the counters give them.
 pub(super) async fn counts(
     connection: &mut SqliteConnection,
 ) -> Result<JournalCounts, SqliteFailure> {
@@ -73,15 +73,20 @@ pub(super) async fn counts(
     for row in &found {
         let mut fields = Fields::of(row);
         let (name, many): (&str, i64) = (fields.take()?, fields.take()?);
-        let many =
-            u64::try_from(many).map_err(|_| JournalError::Corrupt(format!("a count of {many}")))?;
+        let many = u64::try_from(many).map_err(|_| {
+            JournalError::Corrupt(format!("a counter has the negative value {many}"))
+        })?;
         match name {
             "registered" => counts.registered = many,
             "scheduled" => counts.scheduled = many,
             "delivered" => counts.delivered = many,
             "dead" => counts.dead = many,
             "cancelled" => counts.cancelled = many,
-            _ => return Err(JournalError::Corrupt(format!("a count of `{name}`")).into()),
+            _ => {
+                return Err(
+                    JournalError::Corrupt(format!("there is an unknown counter `{name}`")).into(),
+                );
+            }
         }
     }
     Ok(counts)

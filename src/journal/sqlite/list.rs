@@ -1,9 +1,12 @@
-//! Lists: the page that an index gives.
+//! Lists: reads one page of a list.
 //!
-//! A page is a range of one index, from its newest end or the cursor on. No page sorts, skips or
-//! counts rows, so it costs the same at the end of a list as at its beginning. What the index does
-//! not tell is looked up row by row; a page ends after a bounded number of such rows, short but with
-//! a cursor, so that a filter which hardly anything passes cannot keep a reader busy.
+//! A page is a range of one index, which begins at the newest end or at the cursor. Rows before the page
+//! are not read, and no rows are sorted. So a page at the end of a list costs the same as one at its
+//! beginning.
+//!
+//! Conditions that the index does not cover are checked row by row. After a limited number of rows the page
+//! ends, even if it is short, and has a cursor. So a filter that few notifications pass cannot occupy a
+//! connection for long.
 
 use super::bulk::Statement;
 use super::error::SqliteFailure;
@@ -15,7 +18,7 @@ use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Filter, Order, SnapshotPage};
 use sqlx::{AssertSqlSafe, SqlitePool};
 
-/// Gives a page for which at most `most_scanned` rows are looked up.
+/// Reads a page. For a page, at most `most_scanned` rows are read.
 pub(super) async fn list(
     readers: &SqlitePool,
     filter: &Filter,
@@ -73,16 +76,16 @@ fn range_of(filter: &Filter, cursor: Option<Cursor>) -> ListRange {
     ListRange::of(filter, cursor, first, |cursor| (cursor.at_ms, cursor.row))
 }
 
-/// Whether the index covers the whole filter, so that every row of the range is an item.
+/// Whether the index covers the whole filter. Then every row of the range belongs to the list.
 fn is_exact(plan: &ListPlan<'_>) -> bool {
     conditions(plan, Parts::All) == conditions(plan, Parts::Covered) && plan.filter.cause.is_none()
 }
 
-/// Which parts of a filter are spelt out.
+/// Which conditions of a filter a statement contains.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Parts {
     All,
-    /// Those that the index covers.
+    /// Only those that the index covers.
     Covered,
 }
 
@@ -93,15 +96,15 @@ fn page_sql(plan: &ListPlan<'_>) -> String {
     sql(plan, stored_columns!(), &conditions, "LIMIT ?8")
 }
 
-/// Finds the last row that a page may look up, in the index alone.
+/// The statement that finds the last row that may be read for a page. It reads only the index.
 fn scan_end_sql(plan: &ListPlan<'_>) -> String {
     let conditions = conditions(plan, Parts::Covered);
     let columns = format!("n.{}, n.row_id", at_of(plan));
     sql(plan, &columns, &conditions, "LIMIT 1 OFFSET ?8")
 }
 
-/// Every index is named: SQLite's own choice may sort millions of rows, since it knows nothing
-/// of how many there are of each kind.
+/// Makes a statement over the range of a list. The statement names its index, because SQLite does not know
+/// how many notifications there are of each kind. SQLite's own choice might sort millions of rows.
 fn sql(plan: &ListPlan<'_>, columns: &str, conditions: &str, limit: &str) -> String {
     let (at, index) = (at_of(plan), index_of(plan));
     format!(
@@ -113,7 +116,7 @@ fn sql(plan: &ListPlan<'_>, columns: &str, conditions: &str, limit: &str) -> Str
 
 fn conditions(plan: &ListPlan<'_>, parts: Parts) -> String {
     let mut conditions = String::new();
-    // What an index leaves out is spelt out as in its definition, or SQLite would not use it.
+    // SQLite uses a partial index only if the statement repeats the condition of the index.
     if plan.index == ListIndex::Ended {
         conditions.push_str(" AND n.ended_ms IS NOT NULL");
     }
@@ -152,8 +155,8 @@ fn at_of(plan: &ListPlan<'_>) -> &'static str {
     }
 }
 
-/// The statement with the eight values that it may refer to. Its text is put together from constants
-/// alone; what comes from outside is bound.
+/// Binds the eight values that a statement may use. The text of the statement consists of constants; values
+/// from outside are only bound.
 fn query(sql: String, plan: &ListPlan<'_>, range: ListRange, rows: usize) -> Statement {
     sqlx::query(AssertSqlSafe(sql))
         .bind(plan.filter.lane.as_deref())

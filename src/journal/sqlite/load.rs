@@ -19,7 +19,7 @@ impl StoredRow for SqliteRow {
     }
 }
 
-/// What [`Fields::stored`] reads, of a table called `n`.
+/// The columns that [`Fields::stored`] reads, from `notifications` as `n`.
 macro_rules! stored_columns {
     () => {
         "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
@@ -27,8 +27,8 @@ macro_rules! stored_columns {
          n.deadline_ms, n.due_ms, n.retry_at_ms, n.clamped, n.ended_ms, n.fence"
     };
 }
-/// What [`Fields::pending`] reads besides, of a table called `p` too. SQLite knows the length of a
-/// body without reading it.
+/// The columns that [`Fields::pending`] reads in addition, from `notifications` as `n` and `payloads` as
+/// `p`. SQLite knows the length of a body without reading the body.
 macro_rules! payload_columns {
     () => {
         "n.ack, n.content_type, p.headers, p.body"
@@ -47,7 +47,7 @@ static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
             ") SELECT ",
             stored_columns!(),
             ", a.at_ms, a.reason",
-            // A cross join keeps its order in SQLite: one search of the index per wanted key.
+            // SQLite does not change the order of a cross join. So it searches the index once per key.
             " FROM wanted CROSS JOIN notifications AS n
               ON n.topic = wanted.topic AND n.id = wanted.id
               LEFT JOIN set_aside AS a ON a.topic = n.topic AND a.id = n.id"
@@ -66,7 +66,7 @@ static BODIES: LazyLock<Bulk> = LazyLock::new(|| {
     )
 });
 
-/// Finds the bodies of these keys, in order.
+/// Finds the bodies of these keys, in the order of the keys.
 pub(super) async fn bodies(
     connection: &mut SqliteConnection,
     keys: &[Key],

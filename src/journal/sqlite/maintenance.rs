@@ -1,5 +1,5 @@
-//! What maintenance asks of the journal. Recent changes, rebuilds are here; pruning, pages of pending
-//! notifications, checks and examinations are in files of their own.
+//! The calls that maintenance makes to the journal. Recent changes and rebuilds are in this file; the other
+//! calls are in files of their own.
 
 use super::check;
 use super::error::SqliteFailure;
@@ -73,7 +73,7 @@ impl JournalMaintenance for SqliteJournal {
         Ok(pruned)
     }
 
-    /// Nobody else has the file open, so every duty is this instance's.
+    /// Always `true`: no other instance writes to the file, so this one has all duties.
     async fn duty(&self, _name: &str, _ttl_ms: i64) -> Result<bool, JournalError> {
         Ok(true)
     }
@@ -103,21 +103,21 @@ impl JournalMaintenance for SqliteJournal {
     }
 
     async fn close(&self) {
-        // Readers first: the log is merged completely only if no connection reads from it.
+        // The readers are closed first: SQLite merges the whole log only if no connection reads from it.
         self.readers.close().await;
         let Some(Writing { writer, lock }) = &self.writing else {
             return;
         };
         if let Err(error) = writer.close().await {
-            // Nothing is lost: the log is read when the journal is opened next.
+            // No data is lost: SQLite reads the log when the journal is opened again.
             tracing::warn!(%error, "SQLite's write-ahead log was not merged into the journal file at closing; the next start does it");
         }
-        // Fails only if the system has let go of the lock already.
+        // This fails only if the operating system has released the lock already.
         let _ = lock.unlock();
     }
 }
 
-/// A page of changes by hand; short or empty, and without a cursor, at the end.
+/// See [`crate::journal::JournalMaintenance::changes`].
 pub(super) async fn changes(
     readers: &SqlitePool,
     from_ms: i64,
@@ -146,7 +146,7 @@ pub(super) async fn changes(
     Ok(Fields::changes(&found, limit)?)
 }
 
-/// Writes a rebuild down.
+/// Records a rebuild of the schedule.
 pub(super) async fn rebuilding(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,

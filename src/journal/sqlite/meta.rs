@@ -1,9 +1,9 @@
-//! Small values under a name: where maintenance has got to.
+//! Small values that are stored under a name, such as the position that pruning has reached.
 
 use super::error::SqliteFailure;
 use sqlx::SqliteConnection;
 
-/// What is kept under a name.
+/// The value that is stored under a name.
 pub(super) async fn recall(
     connection: &mut SqliteConnection,
     name: &str,
@@ -15,7 +15,7 @@ pub(super) async fn recall(
     Ok(value)
 }
 
-/// Keeps a value under a name.
+/// Stores a value under a name.
 pub(super) async fn remember(
     connection: &mut SqliteConnection,
     name: &str,

@@ -1,8 +1,9 @@
-//! The journal in an SQLite file: for one server, and without another process to look after.
+//! The journal in an SQLite file: for one server, without a database server.
 //!
-//! One connection writes, one transaction a batch, flushed to disk before it is answered; a few
-//! connections read beside it and never wait for it (write-ahead log). A lock file keeps a second
-//! server out for as long as this value lives. Beside a server, it can be opened for reading only.
+//! One connection writes, with one transaction per batch, which is flushed to disk before the batch is
+//! answered. A few other connections read, and never wait for the writer (write-ahead log). A lock file
+//! prevents a second server from opening the journal while this value exists. Other processes can open it
+//! for reading only.
 
 mod bulk;
 mod check;
@@ -32,14 +33,14 @@ pub struct SqliteJournal {
     id: String,
     instance: Arc<str>,
     readers: SqlitePool,
-    /// `None` where it is open to be read alone.
+    /// `None` if the journal is open for reading only.
     writing: Option<Writing>,
 }
 
-/// What only the server has.
+/// The parts that only a journal that is open for writing has.
 struct Writing {
     writer: Writer,
-    /// Locked while it is open.
+    /// The lock file, which is locked while the journal is open.
     lock: File,
 }
 
@@ -48,7 +49,7 @@ impl SqliteJournal {
         match &self.writing {
             Some(writing) => Ok(&writing.writer),
             None => Err(JournalError::Refused(
-                "the journal is open to be read alone".to_string(),
+                "the journal is open for reading only".to_string(),
             )),
         }
     }

@@ -1,4 +1,5 @@
-//! Opening the file: making sure that it is ours, ours alone, and in this version's form.
+//! Opening the journal file: makes sure that it is a journal, that no other server has it open, and that it
+//! has this version's schema.
 
 use super::error::{failed, is_no_database};
 use super::writer::Writer;
@@ -17,31 +18,31 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Every schema that a journal has had, oldest first. Applied ones never change.
+/// All migrations, oldest first. A migration is never changed after its release.
 static MIGRATIONS: Migrator = sqlx::migrate!("migrations/sqlite");
 /// Marks the file as a journal: `RNGB`, in the field that SQLite reserves for this.
 const APPLICATION_ID: i64 = 0x524e_4742;
-/// Reads the journal's name.
+/// Reads the journal's id.
 const IDENTITY: &str = "SELECT value FROM meta WHERE name = 'id'";
-/// How long a connection waits for a lock of another one.
+/// How long a connection waits for a lock of another connection.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum number of connections that read at a time.
 const READERS: u32 = 4;
-/// How long a reader waits for a connection.
+/// How long a call that reads waits for a free connection.
 const READER_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl SqliteJournal {
-    /// Opens the journal in a file, which is created with its directory if there is none. `instance`
-    /// is the name under which this process signs what it writes.
+    /// Opens the journal in a file. The file and its directory are created if they are missing. `instance`
+    /// is the name of this process in the rows that it writes.
     ///
     /// # Errors
-    /// [`JournalError::Refused`] if another server has it open, if the file is something else, was
+    /// [`JournalError::Refused`] if another server has the journal open, if the file is not a journal, was
     /// written by a newer version, or cannot be opened.
     pub async fn open(path: &Path, instance: &str) -> Result<Self, JournalError> {
         Ok(Self::open_and_migrate(path, instance).await?.0)
     }
 
-    /// Brings the schema of a file up to date and says which migrations that took.
+    /// Brings the schema of a file up to date. Returns the names of the migrations that were applied.
     ///
     /// # Errors
     /// As [`SqliteJournal::open`].
@@ -66,11 +67,11 @@ impl SqliteJournal {
         let readers = options.clone().read_only(true);
         let options = options
             .journal_mode(SqliteJournalMode::Wal)
-            // Flushes the log at every commit: what was answered survives a power cut.
+            // Flushes the log at every commit, so that an answered write survives a power cut.
             .synchronous(SqliteSynchronous::Full)
             .foreign_keys(true)
-            // 16 MiB of log before it is written back: hot pages are then written back once for
-            // many commits. After a burst the log is cut back to 64 MiB.
+            // The log is merged into the file after 16 MiB, so that a page that changes often is merged once
+            // for many commits. After many writes at once, the log file is cut to 64 MiB.
             .pragma("wal_autocheckpoint", "4096")
             .pragma("journal_size_limit", "67108864")
             .pragma("cache_size", "-32768")
@@ -82,8 +83,11 @@ impl SqliteJournal {
             .await
             .map_err(refuse)?;
         if mode != "wal" {
-            // SQLite stays in its old mode without an error, and readers would block the writer.
-            return Err(refused(&file, &"its file system allows no write-ahead log"));
+            // SQLite has kept its old mode, without an error. In that mode, readers would block the writer.
+            return Err(refused(
+                &file,
+                &"its file system does not support a write-ahead log",
+            ));
         }
         let applied = migrate(&mut connection, &file).await?;
         let id = identify(&mut connection).await.map_err(refuse)?;
@@ -100,12 +104,12 @@ impl SqliteJournal {
         Ok((journal, applied))
     }
 
-    /// Opens the journal in a file to be read alone, beside a server that may have it open. Nothing
-    /// is created or brought up to date; whatever would write is refused.
+    /// Opens the journal in a file for reading only. A server may have it open at the same time. Nothing is
+    /// created or migrated, and calls that write are refused.
     ///
     /// # Errors
-    /// [`JournalError::Refused`] if there is none, if the file is something else, or was written by
-    /// another version.
+    /// [`JournalError::Refused`] if there is no file, if the file is not a journal, or was written by another
+    /// version.
     pub async fn open_to_read(path: &Path) -> Result<Self, JournalError> {
         let file = fs::canonicalize(path).map_err(|error| refused(path, &error))?;
         let refuse = |error| refused(&file, &failed(error));
@@ -131,7 +135,7 @@ impl SqliteJournal {
     }
 }
 
-/// The connections that read.
+/// Opens the connections that read.
 async fn open_readers(options: SqliteConnectOptions) -> Result<SqlitePool, sqlx::Error> {
     SqlitePoolOptions::new()
         .max_connections(READERS)
@@ -149,7 +153,7 @@ async fn recognize(connection: &mut SqliteConnection, file: &Path) -> Result<(),
         .await
         .map_err(refuse)?;
     if mark != APPLICATION_ID {
-        return Err(refused(file, &"it is no journal of Ringback"));
+        return Err(refused(file, &"it is not a journal of Ringback"));
     }
     let applied: i64 = sqlx::query_scalar("SELECT max(version) FROM _sqlx_migrations")
         .fetch_one(connection)
@@ -160,16 +164,16 @@ async fn recognize(connection: &mut SqliteConnection, file: &Path) -> Result<(),
         None | Some(Ordering::Equal) => Ok(()),
         Some(Ordering::Less) => Err(refused(
             file,
-            &"it was written by an older version of Ringback; start this one's server on it first",
+            &"it was written by an older version of Ringback; start a server of this version on it first",
         )),
         Some(Ordering::Greater) => Err(newer(file, applied)),
     }
 }
 
-/// What it means that a file which may be anything cannot be read.
+/// Translates the error of reading a file that may not be a journal.
 fn unopened(file: &Path, error: sqlx::Error) -> JournalError {
     if is_no_database(&error) {
-        return refused(file, &"it is no SQLite database");
+        return refused(file, &"it is not an SQLite database");
     }
     refused(file, &failed(error))
 }
@@ -188,8 +192,8 @@ fn refused(path: &Path, reason: &dyn std::fmt::Display) -> JournalError {
     ))
 }
 
-/// Creates the file and its directory if they are missing, for this user's eyes alone: bodies are
-/// in there. SQLite gives the files it puts beside it the same mode.
+/// Creates the file and its directory if they are missing. Only this user can read them, because the journal
+/// contains bodies. SQLite gives the same rights to the files that it creates beside the journal.
 fn create(path: &Path) -> io::Result<()> {
     let directory = path
         .parent()
@@ -197,15 +201,15 @@ fn create(path: &Path) -> io::Result<()> {
         .unwrap_or(Path::new("."));
     private_directory().create(directory)?;
     match private_file().create_new(true).open(path) {
-        // The file's name must survive a power cut too.
+        // The directory is flushed too, so that the name of the file survives a power cut.
         Ok(_) => File::open(directory)?.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Keeps every other server out for as long as the lock file stays open. The system lets go of it
-/// when this process dies, however it dies.
+/// Locks a file beside the journal, so that no other server opens the journal while this file is open. The
+/// operating system releases the lock when this process ends, even if it is killed.
 fn lock(file: &Path) -> Result<File, JournalError> {
     let mut name = OsString::from(file);
     name.push(".lock");
@@ -221,14 +225,14 @@ fn lock(file: &Path) -> Result<File, JournalError> {
     }
 }
 
-/// Marks an empty file as a journal; refuses one that is something else, before anything in it is
-/// touched.
+/// Marks an empty file as a journal. Refuses a file of another program, before anything in it is changed.
 async fn mark_as_journal(file: &Path) -> Result<(), JournalError> {
     let refuse = |error| unopened(file, error);
     let mut connection = SqliteConnectOptions::new()
         .filename(file)
         .busy_timeout(BUSY_TIMEOUT)
-        // Only takes effect in an empty file. Lets pruning give space back later, piece by piece.
+        // This has an effect only in an empty file. Pruning can then give free pages back to the file system,
+        // a few at a time.
         .auto_vacuum(SqliteAutoVacuum::Incremental)
         .disable_statement_logging()
         .connect()
@@ -260,7 +264,7 @@ async fn mark_as_journal(file: &Path) -> Result<(), JournalError> {
     connection.close().await.map_err(refuse)
 }
 
-/// Brings the schema up to date and says what that took.
+/// Brings the schema up to date. Returns the names of the migrations that were applied.
 async fn migrate(
     connection: &mut SqliteConnection,
     file: &Path,
@@ -275,7 +279,7 @@ async fn migrate(
         .list_applied_migrations(table)
         .await
         .map_err(|error| refuse(error.to_string()))?;
-    // Not `run`: its type keeps the compiler from seeing that this future is `Send`.
+    // Not `run`: with it, the compiler cannot find out that this future is `Send`.
     MIGRATIONS
         .run_direct(None, connection, false)
         .await
@@ -293,7 +297,7 @@ async fn migrate(
         .collect())
 }
 
-/// The journal's name, given to it once.
+/// Reads the journal's id. A new journal gets one first.
 async fn identify(connection: &mut SqliteConnection) -> Result<String, sqlx::Error> {
     sqlx::query("INSERT INTO meta (name, value) VALUES ('id', ?) ON CONFLICT DO NOTHING")
         .bind(Uuid::now_v7().to_string())

@@ -1,4 +1,4 @@
-//! The pending notifications in the order in which they fall due: what a schedule is rebuilt from.
+//! The pending notifications, in the order of their due times. A schedule is loaded with them.
 
 use super::error::SqliteFailure;
 use super::load::{payload_columns, stored_columns};
@@ -10,13 +10,13 @@ use crate::journal::{Cursor, Pending};
 use sqlx::sqlite::SqliteRow;
 use sqlx::{Row as _, SqliteConnection, SqlitePool};
 
-/// How many pending notifications are read at a time. With [`PAGE_BYTES`] it bounds what a page takes up,
-/// whatever the size of the bodies.
+/// How many pending notifications are read at a time. This and [`PAGE_BYTES`] limit the memory that a page
+/// takes, even if the bodies are large.
 const READ_AT_A_TIME: usize = 64;
-/// A page of pending notifications ends once their bodies come to this much.
+/// A page ends when its bodies have this many bytes together.
 const PAGE_BYTES: usize = 16 * 1024 * 1024;
 
-/// One notification as the schedule needs it, if it is pending and not set aside.
+/// One notification with everything that a schedule needs. `None` if it is not pending, or is set aside.
 pub(super) async fn pending(
     readers: &SqlitePool,
     key: &Key,
@@ -39,7 +39,7 @@ pub(super) async fn pending(
     Ok(pending.transpose()?)
 }
 
-/// A page of pending notifications, soonest due first; shorter than `limit` if they are large.
+/// A page of pending notifications, soonest due first. It is shorter than `limit` if the bodies are large.
 pub(super) async fn pending_page(
     readers: &SqlitePool,
     mut cursor: Option<Cursor>,
@@ -58,7 +58,7 @@ pub(super) async fn pending_page(
                 at_ms: row.try_get("next_due_ms")?,
                 row: row.try_get("row_id")?,
             });
-            // Not even read: it may be what cannot be read.
+            // A notification that is set aside is skipped before its columns are read: they may be damaged.
             if row.try_get("set_aside")? {
                 continue;
             }
@@ -99,9 +99,10 @@ const DUE_WITH_WITHOUT_BODIES: &str =
     pending_where!("n.next_due_ms = ? AND n.row_id > ?", without_bodies);
 const DUE_AFTER_WITHOUT_BODIES: &str = pending_where!("n.next_due_ms > ?", without_bodies);
 
-/// Two searches: SQLite does not search an index by a pair whose second part is the row number, and
-/// would read through all that are due at the same instant again on every page. A million
-/// notifications may well be due at one midnight.
+/// Finds the next rows after a cursor, with two searches: one for the due time of the cursor, one for later
+/// due times. SQLite cannot search an index by a due time together with a row number. With one search, it
+/// would read all rows with the same due time again for every page, and a million notifications may be due
+/// at one midnight.
 async fn next_pending(
     connection: &mut SqliteConnection,
     cursor: Option<Cursor>,

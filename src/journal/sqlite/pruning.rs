@@ -1,4 +1,4 @@
-//! The statements that forget what is old.
+//! Pruning: the statements that find and delete old data.
 
 use super::error::SqliteFailure;
 use super::meta::{recall, remember};
@@ -8,7 +8,8 @@ use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-/// Gives at most 4 MiB of free pages back to the file system after a step of pruning.
+/// Gives at most 4 MiB of free pages back to the file system. Executed after each step that deleted
+/// something.
 const GIVE_PAGES_BACK: &str = "PRAGMA incremental_vacuum(1024)";
 
 /// See [`crate::journal::JournalMaintenance::prune`].
@@ -73,7 +74,7 @@ impl PruningStore for SqliteConnection {
     }
 
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
-        // Their payloads, attempts and transitions go with them.
+        // SQLite deletes their payloads, attempts and transitions too (`ON DELETE CASCADE`).
         delete(self, "DELETE FROM notifications WHERE row_id = ?", rows).await
     }
 }

@@ -1,4 +1,4 @@
-//! Look-ups of single notifications.
+//! Look-ups of notifications by their keys. Lists are in a file of their own.
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
@@ -56,7 +56,7 @@ impl JournalReads for SqliteJournal {
     }
 }
 
-/// One notification with its attempts, both as of the same instant.
+/// One notification with its attempts, all as of the same instant.
 pub(super) async fn find(
     readers: &SqlitePool,
     key: &Key,
@@ -84,7 +84,7 @@ pub(super) async fn find(
     }))
 }
 
-/// How these stand, in order.
+/// The notifications of these keys, in the order of the keys.
 pub(super) async fn snapshots(
     readers: &SqlitePool,
     keys: &[Key],
@@ -119,8 +119,8 @@ pub(super) async fn transitions(
     };
     let rebuilds = sqlx::query(
         "SELECT 'restored', at_ms, actor, instance, reason
-         FROM (SELECT * FROM rebuilds WHERE at_ms >= ? ORDER BY row_id DESC LIMIT ?)
-         ORDER BY row_id",
+         FROM (SELECT * FROM rebuilds WHERE at_ms >= ? ORDER BY at_ms DESC, row_id DESC LIMIT ?)
+         ORDER BY at_ms, row_id",
     )
     .bind(first.at_ms)
     .bind(limit_of(MOST_TRANSITIONS_SHOWN))

@@ -1,4 +1,4 @@
-//! The notifications that are set aside: writing one down, releasing one, listing them.
+//! The notifications that are set aside: adding one, releasing one, listing them.
 
 use super::error::SqliteFailure;
 use crate::domain::key::Key;
@@ -8,7 +8,7 @@ use crate::journal::{AllSetAside, SettingAside};
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;
 
-/// Those that are pending. What was set aside and has ended since is left out.
+/// Selects the notifications that are set aside and pending. Those that have ended since are left out.
 macro_rules! pending_set_aside {
     ($columns:literal, $rest:literal) => {
         concat!(
@@ -41,7 +41,7 @@ pub(super) async fn set_aside(
     Ok(())
 }
 
-/// Releases one; gives what was written down of it.
+/// Releases a notification. Returns the data of its row in `set_aside`; `None` if there was no row.
 pub(super) async fn release(
     connection: &mut SqliteConnection,
     key: &Key,

@@ -1,4 +1,4 @@
-//! The statements that write, and how values go into them.
+//! The statements that write, and the binding of their values.
 
 use super::bulk::{Bulk, Statement};
 use super::error::SqliteFailure;
@@ -67,7 +67,7 @@ pub(super) async fn insert_notifications(
         .await
 }
 
-/// Writes down where notifications stand now.
+/// Writes the status and the fence of these notifications.
 pub(super) async fn update_notifications(
     connection: &mut SqliteConnection,
     rows: &[StoredNotification],
@@ -87,7 +87,7 @@ pub(super) async fn insert_attempts(
     INSERT_ATTEMPTS.execute(connection, rows, bind).await
 }
 
-/// Whether this attempt is in the journal.
+/// Whether the journal has this attempt already.
 pub(super) async fn is_kept(
     connection: &mut SqliteConnection,
     row: &AttemptRow<'_>,
@@ -182,7 +182,7 @@ fn bind_moved(statement: Statement, stored: &StoredNotification) -> Statement {
         .bind(i64::try_from(snapshot.fence).unwrap_or(i64::MAX))
 }
 
-/// Binds `state` to `clamped`.
+/// Binds the columns from `state` to `clamped`, which are together in each statement.
 fn bind_status(statement: Statement, snapshot: &Snapshot) -> Statement {
     let progress = &snapshot.progress;
     statement

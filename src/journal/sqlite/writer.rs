@@ -1,9 +1,8 @@
 //! The one connection that writes.
 //!
-//! SQLite takes one writer at a time anyhow; with a single connection writers queue here, in order
-//! and without polling for locks. A transaction that is not carried to its end, because a statement
-//! failed or its caller went away, gives its connection up: closing rolls back whatever state it
-//! was left in, and the next transaction opens a new one.
+//! SQLite allows only one writer at a time. With a single connection, writers wait here, in order and
+//! without polling for locks. If a statement fails or the caller drops a transaction, its connection is
+//! closed. SQLite then rolls the transaction back, and the next transaction opens a new connection.
 
 use super::error::SqliteFailure;
 use crate::journal::JournalError;
@@ -12,22 +11,22 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// How long a write waits for those before it.
+/// How long a write waits for earlier writes.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// Gives out the connection to one write at a time.
+/// Gives the connection to one write at a time.
 pub(super) struct Writer {
     options: SqliteConnectOptions,
     slot: Mutex<WriteSlot>,
 }
 
-/// What one write at a time holds.
+/// The connection, for one write at a time.
 struct WriteSlot {
     connection: Option<SqliteConnection>,
     closed: bool,
 }
 
-/// The right to write, until it is committed, released or dropped.
+/// A transaction. Until it is committed, released or dropped, no other write begins.
 pub(super) struct Transaction<'writer> {
     slot: MutexGuard<'writer, WriteSlot>,
     connection: SqliteConnection,
@@ -49,9 +48,14 @@ impl Writer {
     pub(super) async fn begin(&self) -> Result<Transaction<'_>, SqliteFailure> {
         let mut slot = tokio::time::timeout(LONGEST_WAIT, self.slot.lock())
             .await
-            .map_err(|_| JournalError::Unavailable("writes take too long".to_string()))?;
+            .map_err(|_| {
+                JournalError::Unavailable("earlier writes to the journal take too long".to_string())
+            })?;
         if slot.closed {
-            return Err(JournalError::Unavailable("it is closed".to_string()).into());
+            return Err(JournalError::Unavailable(
+                "this server has closed the journal".to_string(),
+            )
+            .into());
         }
         let after_failure = slot.connection.is_none();
         let mut connection = match slot.connection.take() {
@@ -68,7 +72,7 @@ impl Writer {
         })
     }
 
-    /// Waits for what is in flight, writes the log back into the file and closes.
+    /// Waits for the transaction in flight, merges the log into the file and closes the connection.
     pub(super) async fn close(&self) -> Result<(), SqliteFailure> {
         let mut slot = self.slot.lock().await;
         slot.closed = true;
@@ -83,7 +87,7 @@ impl Writer {
 }
 
 impl Transaction<'_> {
-    /// Whether the transaction before was not carried to its end.
+    /// Whether the transaction before this one failed or was dropped.
     pub(super) fn is_after_failure(&self) -> bool {
         self.after_failure
     }
@@ -92,12 +96,12 @@ impl Transaction<'_> {
         &mut self.connection
     }
 
-    /// Once this has answered, what was written is on disk.
+    /// Commits the transaction. When this returns, its writes are on disk.
     pub(super) async fn commit(self) -> Result<(), SqliteFailure> {
         self.end("COMMIT").await
     }
 
-    /// Ends it without a write.
+    /// Rolls the transaction back.
     pub(super) async fn release(self) -> Result<(), SqliteFailure> {
         self.end("ROLLBACK").await
     }

@@ -1,4 +1,5 @@
-//! The writes: registering, recording, changing, fencing. Each runs within one transaction.
+//! Registering, recording and changing notifications, raising fences, and adding lines to histories. Each
+//! call is one transaction.
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
@@ -67,8 +68,8 @@ impl JournalWrites for SqliteJournal {
     }
 }
 
-/// Keeps a batch of notifications. Nobody else writes meanwhile, so what is not there when the
-/// batch is looked up is new.
+/// Registers a batch of notifications. No other connection writes meanwhile, so a key that the look-up does
+/// not find is new.
 pub(super) async fn register(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
@@ -122,7 +123,7 @@ pub(super) async fn register(
     Ok(replies)
 }
 
-/// Keeps a batch of attempts and applies their decisions, in order.
+/// Records a batch of attempts and applies their decisions, in the order of the batch.
 pub(super) async fn record(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,

@@ -139,7 +139,11 @@ impl Recovery {
                     let text = error.to_string();
                     // `health` logs that the store is unavailable. The same error is logged once.
                     if !matches!(error, ScheduleError::Unavailable(_)) && text != logged {
-                        tracing::error!(%error, "cannot use the schedule");
+                        tracing::error!(
+                            %error,
+                            "the schedule cannot be inspected for lost data; nothing is repaired until that \
+                             succeeds; trying again"
+                        );
                         logged = text;
                     }
                     tokio::time::sleep(back_off).await;
@@ -182,7 +186,7 @@ impl Recovery {
                 Ok(true) => back_off = BACK_OFF,
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
-                    tracing::debug!(%error, "loading the schedule failed; trying again");
+                    tracing::debug!(%error, "loading the schedule from the journal failed; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
                         () = recoverable.wait_for_loss() => return,
@@ -190,7 +194,10 @@ impl Recovery {
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
                 Err(error) => {
-                    tracing::error!(%error, "cannot load the schedule; trying again");
+                    tracing::error!(
+                        %error,
+                        "the schedule cannot be loaded from the journal; trying again"
+                    );
                     tokio::time::sleep(INSPECT_AGAIN).await;
                     return;
                 }
@@ -217,7 +224,13 @@ impl Recovery {
             removed,
         } = recovered;
         let seconds = started.elapsed().as_secs_f64();
-        tracing::info!(pending, put_in, removed, seconds, "the schedule is whole");
+        tracing::info!(
+            pending,
+            put_in,
+            removed,
+            seconds,
+            "the recovery of the schedule has finished; the schedule is complete"
+        );
     }
 
     async fn write_down(&self, journal: &dyn Journal, reason: LoadReason) {
@@ -230,7 +243,11 @@ impl Recovery {
             reason: reason.to_string(),
         };
         if let Err(error) = journal.rebuilding(&rebuild).await {
-            tracing::warn!(%error, "cannot note in the histories of the notifications that the schedule is rebuilt");
+            tracing::warn!(
+                %error,
+                "the rebuild of the schedule cannot be recorded in the histories of the notifications; the rebuild \
+                 continues"
+            );
         }
     }
 
@@ -332,21 +349,33 @@ fn announce(reason: LoadReason, has_journal: bool) {
         LoadReason::New => tracing::info!("the schedule is new; loading it from the journal"),
         LoadReason::Lost | LoadReason::Damaged if !has_journal => tracing::error!(
             "the schedule has lost notifications, and there is no journal to restore them from; callers \
-             should register theirs again"
+             must register their pending notifications again"
         ),
         LoadReason::Lost => {
             tracing::warn!("the schedule has lost data; loading it from the journal");
         }
         LoadReason::Damaged => {
-            tracing::warn!("something is missing in the schedule; comparing it with the journal");
+            tracing::warn!(
+                "the schedule has lost some entries or leases; comparing it with the journal"
+            );
         }
         LoadReason::Restarted if !has_journal => {
-            tracing::info!("Redis was restarted; checking what it holds");
+            tracing::info!(
+                "Redis was restarted and may have lost its last changes; checking the entries"
+            );
         }
         LoadReason::Restarted => tracing::info!(
             "Redis was restarted and may have lost its last changes; comparing it with the journal"
         ),
-        LoadReason::Unfinished => tracing::info!("continuing to load the schedule"),
-        LoadReason::Asked => tracing::info!("loading the schedule from the journal, as asked"),
+        LoadReason::Unfinished => {
+            tracing::info!(
+                "another server began to load the schedule and did not finish; loading the schedule from the journal"
+            );
+        }
+        LoadReason::Asked => {
+            tracing::info!(
+                "`ringback rebuild --clear` was run; loading the schedule from the journal"
+            );
+        }
     }
 }

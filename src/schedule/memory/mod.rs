@@ -31,9 +31,9 @@ use crate::schedule::memory_budget::{
 use crate::schedule::recoverable::Recoverable;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
-    Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError, ScheduleLeases,
-    ScheduleMaintenance, ScheduleReads, Settled, Settlement,
+    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
+    Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError,
+    ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use async_trait::async_trait;
 use bodies::HeldBodies;

@@ -197,9 +197,8 @@ impl MemoryState {
         }
         let is_due = |at_ms: i64| at_ms <= now_ms;
         let mut used_up = LaneClass::ALL.into_iter();
-        let is_limited = used_up.any(|class| {
-            quota.is_used_up(class) && self.lanes.next_ms(class).is_some_and(is_due)
-        });
+        let is_limited = used_up
+            .any(|class| quota.is_used_up(class) && self.lanes.next_ms(class).is_some_and(is_due));
         Claimed {
             leases,
             next_due_ms: self.next_ms_within(quota),
@@ -213,10 +212,7 @@ impl MemoryState {
             holder: Holder::Attempt,
             counted: true,
         };
-        Lease {
-            class,
-            ..self.give_lease(key, in_force)
-        }
+        self.give_lease(key, in_force).of_class(class)
     }
 
     pub(super) fn settle(&mut self, lease: &Lease, settlement: Settlement, now_ms: i64) -> Settled {

@@ -65,7 +65,10 @@ pub fn holding(
             in_flight,
         })),
         Err(error) => {
-            tracing::error!(%error, "the schedule holds a notification that cannot be read");
+            tracing::error!(
+                %error,
+                "a notification in the schedule cannot be read; it is left out of this reply"
+            );
             Ok(None)
         }
     }
@@ -100,7 +103,7 @@ pub async fn scan(
             (Ok(_), Ok(_), None) => {}
             (key, _, _) => tracing::error!(
                 notification = %text,
-                "the scan of the schedule skips an entry: its {} is not valid",
+                "an entry of the schedule has a {} that is not valid; the scan of the schedule leaves the entry out",
                 if key.is_err() { "key" } else { "lane" }
             ),
         }

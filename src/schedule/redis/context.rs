@@ -124,7 +124,10 @@ impl Context {
         self.add_now(&mut command);
         command
             .arg(&self.keys.prefix)
-            .arg(format!("{} {}", self.limits.lane_start, self.limits.lane_cap))
+            .arg(format!(
+                "{} {}",
+                self.limits.lane_start, self.limits.lane_cap
+            ))
             .arg(self.writes.instance())
             .arg(self.writes.seen());
         command

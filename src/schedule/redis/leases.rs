@@ -7,8 +7,8 @@ use crate::clock::Clock;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    ClaimQuota, Claimed, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation, ScheduleError,
-    ScheduleLeases, Settled, Settlement,
+    ClaimQuota, Claimed, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
+    ScheduleError, ScheduleLeases, Settled, Settlement,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -81,7 +81,10 @@ impl ScheduleLeases for RedisSchedule {
                 Err(error) if leases.is_empty() => return Err(error),
                 // The next claim meets the error again.
                 Err(error) => {
-                    tracing::debug!(%error, "a partition cannot be claimed from");
+                    tracing::debug!(
+                        %error,
+                        "claiming from a partition of the schedule failed; the next claim tries again"
+                    );
                     all_asked = false;
                     break;
                 }

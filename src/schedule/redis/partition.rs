@@ -19,8 +19,8 @@ use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest,
-    LeasedOne, PER_VISIT, Registered, ScheduleError, Settled,
+    CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
+    LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, Settled,
 };
 use bytes::Bytes;
 use redis::Value;
@@ -190,14 +190,14 @@ impl Partition {
                         && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
                     entry.raise_fence |= may_be_older;
-                    leases.push(Lease {
-                        class,
-                        ..Lease::granted(entry, expiry)
-                    });
+                    leases.push(Lease::granted(entry, expiry).of_class(class));
                 }
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
-                    tracing::error!(%error, "a notification cannot be read; it is tried again in a minute");
+                    tracing::error!(
+                        %error,
+                        "a notification in the schedule cannot be read, so it is not sent; trying again in a minute"
+                    );
                     unreadable.push(key);
                 }
             }
@@ -219,7 +219,11 @@ impl Partition {
             tokio::spawn(async move {
                 let deferred = settlements.call(Settling::Defer(key, expiry, again_ms));
                 if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
-                    tracing::debug!(%error, "the lease on an unreadable notification cannot be given back");
+                    tracing::debug!(
+                        %error,
+                        "the lease of an unreadable notification cannot be settled; it expires, and then the \
+                         notification is claimed again"
+                    );
                 }
             });
         }

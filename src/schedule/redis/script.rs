@@ -11,7 +11,10 @@ pub struct Script {
 impl Script {
     /// Prepares a script, with `common.lua` and `lanes.lua` in front of it.
     pub fn with_common(text: &str) -> Self {
-        let (common, lanes) = (include_str!("lua/common.lua"), include_str!("lua/lanes.lua"));
+        let (common, lanes) = (
+            include_str!("lua/common.lua"),
+            include_str!("lua/lanes.lua"),
+        );
         Self::new(&format!("{common}\n{lanes}\n{text}"))
     }
 

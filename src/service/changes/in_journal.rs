@@ -151,7 +151,11 @@ impl Service {
             ..Entry::scheduled(pending.notification, pending.progress)
         };
         if let Err(error) = with_timeout(self.schedule.restore(&[entry])).await {
-            tracing::debug!(notification = %key, %error, "cannot put a changed notification into the schedule");
+            tracing::debug!(
+                notification = %key,
+                %error,
+                "a changed notification cannot be put into the schedule now; the sweep does it later"
+            );
         }
     }
 

@@ -112,7 +112,9 @@ fn every_call_is_judged_by_its_signature() {
         now_s - 400,
         body,
         body,
-        &format!("bad signature (the timestamp is more than 300 s off)  {shown}"),
+        &format!(
+            "bad signature (the timestamp differs by more than 300 s from the receiver's clock)  {shown}"
+        ),
     );
     check(&[], now_s, body, body, &format!("unverified  {shown}"));
 }
@@ -128,7 +130,7 @@ fn a_call_without_signature_or_with_too_large_a_body_is_told_apart() {
     merchant.post(&[], &vec![b'x'; 1024 * 1024 + 1]);
     let line = merchant.line();
     assert!(
-        line.ends_with("  unverified  body not read whole  -> 413 ``"),
+        line.ends_with("  unverified  body not read completely  -> 413 ``"),
         "{line}"
     );
     merchant.post(&[], &vec![b'x'; 1024 * 1024]);
@@ -219,8 +221,8 @@ fn a_signal_ends_it_with_status_0() {
         let merchant = Merchant::open(&[]);
         let finished = merchant.running.stop(signal);
         assert_eq!((finished.status, finished.stdout.as_str()), (0, ""));
-        let expected = "ringback: no signing secret given, so nothing can be verified; use --secret \
-                        or --data-dir\n";
+        let expected = "ringback: no signing secret is known, so no signature can be verified; use \
+                        --secret or --data-dir\n";
         assert_eq!(finished.stderr, expected);
     }
 }

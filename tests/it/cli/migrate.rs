@@ -54,7 +54,11 @@ fn what_cannot_be_migrated_is_said_in_one_line() {
         assert!(!finished.stderr.contains("hunter2"), "{}", finished.stderr);
     };
     check(&["--journal", "none"], 2, "there is no journal");
-    check(&["--journal", "mysql://u:hunter2@h/d"], 2, "a journal is");
+    check(
+        &["--journal", "mysql://u:hunter2@h/d"],
+        2,
+        "a journal must be",
+    );
     let nowhere = "postgres://me:hunter2@127.0.0.1:1/orders?sslmode=disable";
     check(&["--journal", nowhere], 1, "postgres://127.0.0.1:1/orders");
 }

@@ -264,7 +264,7 @@ async fn a_body_that_was_forgotten_is_not_sent_as_an_empty_one() {
     assert_eq!((finished.status, finished.stdout.as_str()), (2, ""));
     assert_eq!(
         finished.stderr,
-        "ringback: no body is given: give BODY or --body-file FILE, and an empty one as ''\n"
+        "ringback: no body is given; use BODY or --body-file FILE, and '' for an empty body\n"
     );
 }
 
@@ -339,7 +339,7 @@ async fn an_answer_that_is_not_ours_is_said_so() {
     let server = StandIn::open((StatusCode::OK, headers, "<html>".to_string())).await;
     let finished = server.run(&["show", "t", "1"], &[]).await;
     assert_eq!((finished.status, finished.stdout.as_str()), (1, ""));
-    let expected = "ringback: the answer is not one of a Ringback server: ";
+    let expected = "ringback: the answer does not come from a Ringback server: ";
     assert!(finished.stderr.starts_with(expected), "{}", finished.stderr);
     assert_eq!(finished.stderr.lines().count(), 1);
 }

@@ -126,7 +126,7 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
 async fn the_demonstration_shows_every_attempt_and_ends_by_itself() {
     let shown = printed(&["demo"]).await;
     for wanted in [
-        "order-2  attempt 3: the merchant said `success`",
+        "order-2  attempt 3: the merchant answered `success`",
         "order-3  dead (ladder_exhausted)",
         "order-3  replayed by hand",
         "order-4  cancelled",

@@ -124,7 +124,7 @@ async fn what_merchants_do_is_told_apart(stores: Stores) {
             Reaction::RawThenClose(b"SSH-2.0-x\r\n".to_vec()),
             "protocol",
             json!(null),
-            "no HTTP",
+            "not HTTP",
         ),
         (
             "half",
@@ -145,7 +145,7 @@ async fn what_merchants_do_is_told_apart(stores: Stores) {
             Reaction::RawThenClose(not_chunked),
             "protocol",
             json!(200),
-            "no HTTP",
+            "not HTTP",
         ),
     ];
     for (id, reaction, outcome, status, reason) in cases {

@@ -20,7 +20,7 @@ fn hints() -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_part_of_an_answer_is_bounded() {
     const HEAD: &str = "longer than 64 KiB or has more than 100 headers";
-    const BYTES: &str = "more bytes than an answer may take";
+    const BYTES: &str = "the receiver sent too many bytes";
     let many = "X: y\r\n".repeat(101);
     let many = format!("{OK}{many}Content-Length: 7\r\n\r\nsuccess");
     let cases: Vec<(&str, Reaction, &str, Value, &str)> = vec![
@@ -73,7 +73,7 @@ async fn every_part_of_an_answer_is_bounded() {
             flood(&format!("{CHUNKED}1;"), "x"),
             "protocol",
             json!(200),
-            "no HTTP",
+            "not HTTP",
         ),
         ("size", flood(CHUNKED, "0"), "protocol", json!(200), BYTES),
         (
@@ -81,7 +81,7 @@ async fn every_part_of_an_answer_is_bounded() {
             flood(&format!("{CHUNKED}0\r\n"), "X: y\r\n"),
             "protocol",
             json!(200),
-            "no HTTP",
+            "not HTTP",
         ),
         (
             "body",

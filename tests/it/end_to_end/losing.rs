@@ -13,7 +13,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
 use ringback::maintenance::recovery::load::load;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{Limits, Schedule};
+use ringback::schedule::{ClaimQuota, Limits, Schedule};
 use ringback::service::{Service, ServiceError};
 use std::sync::Arc;
 
@@ -130,6 +130,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
         url: url.clone(),
         partitions: 1,
         limits: Limits {
+            lane_start: 16,
             lane_cap: 16,
             lease_ms: 15_000,
             remember_ms: None,
@@ -153,7 +154,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
         let actor = Actor("test".into());
         service.register(asked, actor).await.expect("registered");
     }
-    let claimed = schedule.claim(1).await.expect("claimed");
+    let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
     assert_eq!(claimed.leases.len(), 1, "an attempt is in flight");
     clock.advance(1_000);
     let mut redis = connect(&url).await;

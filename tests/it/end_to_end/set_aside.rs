@@ -163,7 +163,7 @@ async fn what_cannot_be_recorded_is_sent_once_until_it_is_released(stores: Store
         (&json!("scheduled"), &json!(0))
     );
     let reason = view["set_aside"]["reason"].as_str().expect("a text");
-    let beginning = "attempt 1 ended as acknowledged with 200, and that cannot be recorded: ";
+    let beginning = "attempt 1 ended as acknowledged with 200, but the journal cannot record it: ";
     assert!(
         reason.starts_with(beginning) && reason.contains("damage"),
         "{reason}"
@@ -332,7 +332,7 @@ async fn what_has_no_body_left_is_set_aside_unsent() {
     server.clock().advance(HOUR_MS);
     assert_eq!(merchant.call().await.body, b"id=beside");
     let view = until_set_aside(&server).await;
-    let reason = "the journal does not have its body";
+    let reason = "the journal has no body for this notification";
     assert_eq!(view["set_aside"]["reason"], reason);
     // For longer than its lease would last.
     server.clock().advance(HOUR_MS);

@@ -67,7 +67,7 @@ async fn a_file_that_is_no_database_is_refused_and_left_alone() {
     let store = SqliteStore::new();
     let text = "these are the accounts of 2025\n".repeat(100);
     fs::write(store.path(), &text).expect("written");
-    check_refused(&store.path(), "no SQLite database").await;
+    check_refused(&store.path(), "not an SQLite database").await;
     assert_eq!(fs::read_to_string(store.path()).expect("read"), text);
     check_refused(store.directory.path(), "cannot open").await;
 }

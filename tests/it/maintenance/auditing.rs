@@ -114,13 +114,13 @@ async fn a_schedule_that_says_nothing_of_its_owner_is_told() {
         (
             &["{rb:0}:epoch", "{rb:0}:meta"],
             2,
-            Some("  nothing in it says whose it is; "),
+            Some("  Redis does not say which journal its data belongs to; "),
             false,
         ),
         (
             &["{rb:0}:epoch", "{rb:0}:meta"],
             0,
-            Some("  it holds nothing of this journal; "),
+            Some("  Redis has no data of this journal; "),
             true,
         ),
     ] {
@@ -134,8 +134,8 @@ async fn a_schedule_that_says_nothing_of_its_owner_is_told() {
         let text = stage.audit(&[]).stdout;
         assert!(text.contains("no difference\n"), "{text}");
         for told in [
-            "nothing in it says whose it is; ",
-            "it holds nothing of this journal; ",
+            "Redis does not say which journal its data belongs to; ",
+            "Redis has no data of this journal; ",
         ] {
             let expected = holds.is_some_and(|holds| holds.contains(told));
             assert_eq!(text.contains(told), expected, "{text}");
@@ -164,9 +164,9 @@ async fn what_is_set_aside_is_named_with_the_reason() {
         assert_eq!(report["journal"]["set_aside"], expected);
         let finished = stage.audit(&[]);
         assert_eq!(finished.status, 1);
-        let shown = "  set aside 1: the journal refuses them, so they are not sent; \
+        let shown = "  set aside 1: the journal refused to record their outcomes, so they are not sent; \
                      `ringback retry` releases one\n\
-                     notification             set aside                 because\n\
+                     notification             set aside                 reason\n\
                      payment.succeeded/aside  2026-11-20T08:30:00.000Z  a constraint\\nis violated\n";
         assert!(finished.stdout.contains(shown), "{}", finished.stdout);
         assert!(
@@ -226,8 +226,8 @@ async fn check_that_every_difference_is_named(stage: Stage) {
     let shown = stage.audit(&[]).stdout;
     for wanted in [
         "4 differences",
-        "payment.succeeded/missing    would not be delivered  scheduled, series 1, 0 made, due 2026-11-20T08:30:00.000Z  not held",
-        "ended, but held         cancelled, series 1, 0 made",
+        "payment.succeeded/missing    would not be delivered  scheduled, series 1, 0 made, due 2026-11-20T08:30:00.000Z  no entry",
+        "ended, but scheduled    cancelled, series 1, 0 made",
         "at another step         scheduled, series 1, 1 made",
         "not in the journal      unknown",
         "not everything is accounted for",
@@ -373,12 +373,12 @@ async fn what_cannot_be_audited_is_said_in_a_line_and_nothing_is_made() {
     check(
         &["--journal", "none"],
         2,
-        "--journal none needs --redis: without either nothing would keep a notification",
+        "--journal none needs --redis: without both, a restart would lose all notifications",
     );
     check(
         &["--listen", "x"],
         2,
-        "unexpected argument '--listen' found; --help shows what there is",
+        "unexpected argument '--listen' found; see --help",
     );
 
     let stage = Stage::redis().await;
@@ -403,7 +403,7 @@ async fn what_cannot_be_audited_is_said_in_a_line_and_nothing_is_made() {
         &[],
     );
     assert!(
-        empty.stdout.contains("it holds nothing of this journal"),
+        empty.stdout.contains("Redis has no data of this journal"),
         "{}",
         empty.stdout
     );

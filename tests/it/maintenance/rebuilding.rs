@@ -13,7 +13,8 @@ use ringback::journal::SettingAside;
 use ringback::schedule::recoverable::{Inspection, ScheduleStatus};
 use std::path::Path;
 
-const SILENT: &str = "the histories do not show it: this journal is a server's own to write to\n";
+const SILENT: &str =
+    "the histories do not show this, because only its server may write to this journal\n";
 
 impl Stage {
     fn rebuild(&self, further: &[&str]) -> Finished {
@@ -99,8 +100,8 @@ async fn what_is_missing_or_elsewhere_is_brought_to_where_the_journal_stands() {
     apply(stage.journal.as_ref(), recording).await;
     assert_eq!(
         stage.rebuilt(&[]),
-        "3 pending in the journal: 1 were missing in Redis and are back, 1 were at another step and \
-         are where the journal has them\n"
+        "3 pending in the journal: 1 were missing in Redis and were put back, 1 were at another step \
+         and were corrected\n"
     );
     assert_eq!(stage.held("elsewhere").await.expect("held").progress, next);
     assert_eq!(stage.pending().await, 3);
@@ -175,7 +176,7 @@ async fn redis_is_emptied_and_filled_on_demand_and_whenever_it_lost_something() 
 
     stage.redis_command(&["FLUSHDB"]).await;
     let why =
-        "Redis holds nothing of this journal; `ringback rebuild` without anything else loads it";
+        "Redis has no data of this journal; `ringback rebuild` for all notifications loads it";
     stage.refused(&["--not-due"], 1, why);
     stage.refused(&["payment.succeeded", "1"], 1, why);
     assert!(
@@ -226,7 +227,7 @@ async fn where_several_may_write_the_histories_show_it() {
 async fn what_makes_no_sense_is_a_wrong_usage() {
     let stage = Stage::redis().await;
     let check = |further: &[&str], why: &str| {
-        let why = format!("{why}; --help shows what there is");
+        let why = format!("{why}; see --help");
         stage.refused(further, 2, &why);
     };
     check(
@@ -241,7 +242,8 @@ async fn what_makes_no_sense_is_a_wrong_usage() {
         &["a", "b", "--not-due"],
         "the argument '[ID]' cannot be used with '--not-due'",
     );
-    stage.refused(&["a", ".."], 2, "`.` and `..` cannot be addressed in a URL");
+    let dots = "`.` and `..` are not accepted, because they cannot be part of a URL's path";
+    stage.refused(&["a", ".."], 2, dots);
     stage.refused(
         &["--journal", "none"],
         2,

@@ -37,10 +37,18 @@ impl Comparing {
                 match directory.compare(&partitions, STEP_REST).await {
                     Ok(()) => {}
                     Err(error @ ScheduleError::Unavailable(_)) => {
-                        tracing::debug!(%error, "the directory of keys cannot be compared");
+                        tracing::debug!(
+                            %error,
+                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                             entries now; trying again in a minute"
+                        );
                     }
                     Err(error) => {
-                        tracing::error!(%error, "the directory of keys cannot be compared");
+                        tracing::error!(
+                            %error,
+                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                             entries; trying again in a minute"
+                        );
                     }
                 }
             }

@@ -171,7 +171,11 @@ impl Recoverable for RedisSchedule {
                 .run_script(&self.scripts.deregister, &command)
                 .await;
             if let Err(error) = left {
-                tracing::debug!(%error, "cannot write down that this instance has stopped");
+                tracing::debug!(
+                    %error,
+                    "Redis cannot record that this instance has stopped; the instance counts as running until its \
+                     last heartbeat is old"
+                );
             }
         }
     }

@@ -41,6 +41,7 @@ pub fn holds(open: impl AsyncFn(Limits) -> Fixture, cases: u32) {
     let result = TestRunner::new(config).run(&sequences, |(remembering, steps)| {
         runtime.block_on(async {
             let limits = Limits {
+                lane_start: CAP,
                 lane_cap: CAP,
                 lease_ms: SHORT_LEASE_MS,
                 remember_ms: remembering.then_some(SHORT_MEMORY_MS),
