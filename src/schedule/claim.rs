@@ -80,8 +80,8 @@ impl ClaimQuota {
 pub struct Claimed {
     /// The leases, in the order in which they should be worked on.
     pub leases: Vec<Lease>,
-    /// When there is next something to claim, if that is known: in the past if more is due now. Lanes for which
-    /// the quota was used up while others had some left do not count.
+    /// When there is next something to claim, if that is known: in the past if more is due now. Due lanes of a
+    /// class whose part was used up while there were leases left for others do not count.
     pub next_due_ms: Option<i64>,
     /// Whether such a lane is due: the caller should claim again when its quota has grown.
     pub is_limited: bool,

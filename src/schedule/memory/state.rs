@@ -201,7 +201,7 @@ impl MemoryState {
             .any(|class| quota.is_used_up(class) && self.lanes.next_ms(class).is_some_and(is_due));
         Claimed {
             leases,
-            next_due_ms: self.next_ms_within(quota),
+            next_due_ms: self.next_ms_within(quota, now_ms),
             is_limited,
         }
     }
@@ -286,14 +286,16 @@ impl MemoryState {
 
     /// When there is next something to claim: a lane's turn, or the expiry of a lease.
     pub(super) fn next_ms(&self) -> Option<i64> {
-        self.next_ms_within(ClaimQuota::of(1))
+        self.next_ms_within(ClaimQuota::of(1), i64::MIN)
     }
 
-    /// Likewise, without the lanes for which the quota is used up.
-    fn next_ms_within(&self, quota: ClaimQuota) -> Option<i64> {
-        let classes = LaneClass::ALL.into_iter();
-        let lanes = classes.filter(|class| !quota.is_used_up(*class));
-        let due_ms = lanes.filter_map(|class| self.lanes.next_ms(class)).min();
+    /// Likewise, without the lanes that are due while the quota for their class is used up.
+    fn next_ms_within(&self, quota: ClaimQuota, now_ms: i64) -> Option<i64> {
+        let turns = LaneClass::ALL.into_iter().filter_map(|class| {
+            let turn_ms = self.lanes.next_ms(class)?;
+            (turn_ms > now_ms || !quota.is_used_up(class)).then_some(turn_ms)
+        });
+        let due_ms = turns.min();
         let expires_ms = self.leases.first().map(|lease| lease.at_ms);
         let reserved_ms = self.reservation_expiries.first().map(|(at_ms, _)| *at_ms);
         [due_ms, expires_ms, reserved_ms]

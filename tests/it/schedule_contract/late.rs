@@ -97,8 +97,8 @@ async fn asked(schedule: &RedisSchedule) {
     assert_eq!(found, Inspection::ToLoad(LoadReason::Asked));
 }
 
-const FIXED: [&str; 9] = [
-    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "rebuild",
+const FIXED: [&str; 10] = [
+    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "rebuild",
 ];
 
 #[tokio::test]

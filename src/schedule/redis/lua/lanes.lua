@@ -180,11 +180,13 @@ local function return_lease(key, expiry, lease_ms)
   return #envelope
 end
 
--- When the turn of the first lane comes, in ms, or nil. Lanes of the classes in `without` do not count.
-local function earliest(without)
+-- When the turn of the first lane comes, in ms, or nil. Lanes of the classes in `used_up` that are due now do
+-- not count.
+local function earliest(used_up)
   local at
   for class = IDLE, PROBING do
-    local first = not (without and without[class]) and first_turn(class)
+    local first = first_turn(class)
+    if first and first < NEXT_US and used_up and used_up[class] then first = nil end
     if first and not (at and at <= first) then at = first end
   end
   return at and ms_of(at)
@@ -199,9 +201,9 @@ local function publish_if_earlier(before, channel)
 end
 
 -- When there is next something to claim, in ms: a lane's turn, or a lease that expires. -1 for never. Lanes of
--- the classes in `without` do not count.
-local function next_claim(without)
-  local at = earliest(without)
+-- the classes in `used_up` that are due now do not count.
+local function next_claim(used_up)
+  local at = earliest(used_up)
   local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
   local expires = lease[2] and ms_of(tonumber(lease[2]))
   if expires and not (at and at <= expires) then at = expires end
