@@ -19,9 +19,6 @@ use std::time::Duration;
 /// and to settle the lease.
 const LEASE_MARGIN: Duration = Duration::from_secs(5);
 
-/// How many calls a lane may have in flight before its destination has answered.
-const LANE_START: usize = 2;
-
 /// The stores of a running server.
 pub(super) struct ServerStores {
     pub(super) journal: Option<Arc<dyn Journal>>,
@@ -197,7 +194,7 @@ pub fn open_redis(
 #[must_use]
 pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
     Limits {
-        lane_start: LANE_START,
+        lane_start: config.schedule.lane_start,
         lane_cap: config.schedule.lane_concurrency,
         lease_ms: millis(config.timeout + LEASE_MARGIN),
         remember_ms: (!has_journal).then(|| millis(config.schedule.keep_ended)),

@@ -342,7 +342,7 @@ impl Worker {
         } else {
             settlement
         };
-        Some((newest.with_result(lost.result), instead))
+        Some((newest.with_report(lost.report), instead))
     }
 
     /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease

@@ -20,7 +20,7 @@ use super::in_flight::InFlight;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::decision::{Decision, decide, is_recovery};
-use crate::domain::lane_health::CallResult;
+use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -166,7 +166,7 @@ impl Worker {
             duration_ms: millis(measured.elapsed()),
             answer,
         };
-        lease.result = CallResult::of(attempt.answer.outcome, attempt.duration_ms);
+        lease.report = LaneReport::of(attempt.answer.outcome, attempt.duration_ms);
         log(&notification, &attempt, &decision);
         let Some(settlement) = self.record(&mut lease, attempt, decision).await else {
             return;

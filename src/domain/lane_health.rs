@@ -25,16 +25,18 @@ pub const QUICK_MS: i64 = 500;
 /// For how long the state of a lane is kept without a call to it, in milliseconds.
 pub const KEPT_MS: i64 = 3_600_000;
 
-/// What one call says about its destination.
+/// What is reported about a lane when a lease on one of its entries is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CallResult {
-    /// An HTTP answer came after so many milliseconds.
+pub enum LaneReport {
+    /// A call was answered by HTTP after so many milliseconds.
     Answered(i64),
-    /// None came: the connection, TLS, DNS or the time limit failed.
+    /// A call was not answered: the connection, TLS, DNS or the time limit failed.
     Unanswered,
+    /// Somebody asks for a call now, so the next probe need not wait.
+    CallNow,
 }
 
-impl CallResult {
+impl LaneReport {
     /// What a call with this outcome says; `None` if nothing, because we did not make it or broke it off.
     #[must_use]
     pub fn of(outcome: Outcome, took_ms: i64) -> Option<Self> {
@@ -134,19 +136,21 @@ impl LaneHealth {
         }
     }
 
-    /// Takes in the result of a call whose lease was given at `leased_ms` and ends now. `start` and `cap` are
+    /// Takes in the report of a lease that was given at `leased_ms` and ends now. `start` and `cap` are
     /// the smallest and largest number of calls that may be in flight.
     pub fn observe(
         &mut self,
-        result: CallResult,
+        report: LaneReport,
         leased_ms: i64,
         now_ms: i64,
         start: usize,
         cap: usize,
     ) {
-        self.used_ms = now_ms;
-        match result {
-            CallResult::Answered(took_ms) => {
+        if report != LaneReport::CallNow {
+            self.used_ms = now_ms;
+        }
+        match report {
+            LaneReport::Answered(took_ms) => {
                 let took_ms = if took_ms < QUICK_MS { 0 } else { took_ms };
                 self.allowed = if self.is_probing() {
                     start
@@ -164,7 +168,7 @@ impl LaneHealth {
                 self.probe_wait_ms = 0;
                 self.probe_at_ms = 0;
             }
-            CallResult::Unanswered => {
+            LaneReport::Unanswered => {
                 if self.failures == 0 {
                     self.failing_since_ms = now_ms;
                 }
@@ -182,6 +186,11 @@ impl LaneHealth {
                     self.probe_at_ms = now_ms + self.probe_wait_ms;
                 }
             }
+            LaneReport::CallNow => {
+                if self.is_probing() {
+                    self.probe_at_ms = now_ms;
+                }
+            }
         }
     }
 }
@@ -189,13 +198,13 @@ impl LaneHealth {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use CallResult::{Answered, Unanswered};
+    use LaneReport::{Answered, Unanswered};
 
     const START: usize = 2;
     const CAP: usize = 16;
 
     /// The state after these results, each a second after the one before, of leases that were given at once.
-    fn after(results: &[CallResult]) -> LaneHealth {
+    fn after(results: &[LaneReport]) -> LaneHealth {
         let mut health = LaneHealth::unknown(START);
         for (second, result) in (1..).zip(results) {
             let now_ms = second * 1_000;
@@ -206,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_number_of_calls_grows_with_answers_and_is_halved_by_failures() {
-        fn check(results: &[CallResult], limit: usize, class: LaneClass) {
+        fn check(results: &[LaneReport], limit: usize, class: LaneClass) {
             let health = after(results);
             assert_eq!(
                 (health.limit(), health.class(0)),
@@ -278,6 +287,18 @@ mod tests {
         health.observe(Unanswered, health.probe_at_ms - 1, 20_000, START, CAP);
         let (wait_ms, at_ms) = (health.probe_wait_ms, health.probe_at_ms);
         assert_eq!((wait_ms, at_ms), (before.probe_wait_ms, before.probe_at_ms));
+    }
+
+    #[test]
+    fn a_probe_can_be_asked_for() {
+        let mut health = after(&[Unanswered; 3]);
+        health.observe(LaneReport::CallNow, 3_100, 3_200, START, CAP);
+        assert_eq!((health.probe_at_ms, health.probe_wait_ms), (3_200, 1_000));
+        health.observe(Unanswered, 3_200, 13_200, START, CAP);
+        assert_eq!((health.probe_at_ms, health.probe_wait_ms), (15_200, 2_000));
+        let mut open = after(&[Answered(5)]);
+        open.observe(LaneReport::CallNow, 1_000, 2_000, START, CAP);
+        assert_eq!(open, after(&[Answered(5)]));
     }
 
     #[test]

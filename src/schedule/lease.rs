@@ -2,7 +2,7 @@
 
 use super::entry::Entry;
 use crate::domain::lane::KeyInLane;
-use crate::domain::lane_health::{CallResult, LaneClass};
+use crate::domain::lane_health::{LaneClass, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -17,9 +17,8 @@ pub struct Lease {
     pub entry: Entry,
     /// The class of its lane when it was claimed: against which part of a quota it counts.
     pub class: LaneClass,
-    /// What the call under this lease says about its destination; `None` if none was made. Set before the
-    /// lease is settled.
-    pub result: Option<CallResult>,
+    /// What is reported about its lane when this lease is settled; `None` if there is nothing to say.
+    pub report: Option<LaneReport>,
     expiry: Expiry,
 }
 
@@ -30,7 +29,7 @@ impl Lease {
         Self {
             entry,
             class: LaneClass::Doubtful,
-            result: None,
+            report: None,
             expiry,
         }
     }
@@ -41,10 +40,10 @@ impl Lease {
         Self { class, ..self }
     }
 
-    /// The same lease, after a call with this result.
+    /// The same lease with this report.
     #[must_use]
-    pub fn with_result(self, result: Option<CallResult>) -> Self {
-        Self { result, ..self }
+    pub fn with_report(self, report: Option<LaneReport>) -> Self {
+        Self { report, ..self }
     }
 
     /// When the lease ends. It also identifies the lease.

@@ -11,7 +11,7 @@ use super::resting::RestingLanes;
 use super::timed::Timed;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::domain::lane_health::{CallResult, LaneClass, LaneHealth};
+use crate::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -101,22 +101,19 @@ impl Lanes {
         self.remove_waiting(lane, key, due_ms, now_ms);
     }
 
-    /// Ends a lease of this lane that was given at `leased_ms`, and takes in what its call says about the
-    /// destination.
-    pub(super) fn end_lease(
-        &mut self,
-        lane: &Lane,
-        result: Option<CallResult>,
-        leased_ms: i64,
-        now_ms: i64,
-    ) {
-        let (start, cap) = (self.start, self.cap);
-        let queue = self.queue(lane);
-        queue.leases -= 1;
-        if let Some(result) = result {
-            queue.health.observe(result, leased_ms, now_ms, start, cap);
-        }
+    /// Ends a lease of this lane.
+    pub(super) fn end_lease(&mut self, lane: &Lane, now_ms: i64) {
+        self.queue(lane).leases -= 1;
         self.reorder(lane, now_ms, LaneEvent::Changed);
+    }
+
+    /// Takes in a report of a lease that was given at `leased_ms`, if the lane has entries or leases.
+    pub(super) fn observe(&mut self, lane: &Lane, report: LaneReport, leased_ms: i64, now_ms: i64) {
+        let (start, cap) = (self.start, self.cap);
+        if let Some(queue) = self.lanes.get_mut(lane) {
+            queue.health.observe(report, leased_ms, now_ms, start, cap);
+            self.reorder(lane, now_ms, LaneEvent::Changed);
+        }
     }
 
     /// Serves the lane of this class whose turn is first: removes at most `most` of its due entries for leases,
@@ -235,7 +232,7 @@ mod tests {
         assert_eq!(lanes.visit(class, 9, 4), None);
         assert_eq!(lanes.visit(class, 9, 5).map(|taken| taken.len()), Some(1));
         assert_eq!((lanes.leases(&shop), lanes.lanes.len()), (1, 1));
-        lanes.end_lease(&shop, None, 5, 5);
+        lanes.end_lease(&shop, 5);
         assert!(lanes.lanes.is_empty() && lanes.order.iter().all(BTreeMap::is_empty));
         assert_eq!(lanes.next_ms(class), None);
     }

@@ -45,7 +45,7 @@ impl RestingLanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::lane_health::CallResult;
+    use crate::domain::lane_health::LaneReport;
 
     fn lane(name: &str) -> Lane {
         Lane::from_name(name)
@@ -53,7 +53,7 @@ mod tests {
 
     fn used(used_ms: i64) -> LaneHealth {
         let mut health = LaneHealth::unknown(1);
-        health.observe(CallResult::Answered(1), used_ms, used_ms, 1, 1);
+        health.observe(LaneReport::Answered(1), used_ms, used_ms, 1, 1);
         health
     }
 

@@ -230,6 +230,12 @@ impl MemoryState {
             at_ms: lease.expires_ms(),
             key: notification.key.clone(),
         });
+        // Before the lease ends, since a lane without entries and leases is not kept.
+        if let Some(report) = lease.report {
+            let leased_ms = in_force.expiry.at_ms - self.limits.lease_ms;
+            let lane = &notification.lane;
+            self.lanes.observe(lane, report, leased_ms, now_ms);
+        }
         match settlement {
             Settlement::Again(progress) => {
                 let mut lighter = notification.clone();
@@ -259,9 +265,7 @@ impl MemoryState {
             } => self.end(key, end, progress, ended_ms),
         }
         if in_force.counted {
-            let leased_ms = in_force.expiry.at_ms - self.limits.lease_ms;
-            self.lanes
-                .end_lease(&notification.lane, lease.result, leased_ms, now_ms);
+            self.lanes.end_lease(&notification.lane, now_ms);
         }
         Settled::Done
     }
@@ -408,9 +412,7 @@ impl MemoryState {
         self.leases.remove(&Timed { at_ms, key });
         self.return_entry(&entry, now_ms);
         if in_force.counted {
-            let leased_ms = at_ms - self.limits.lease_ms;
-            self.lanes
-                .end_lease(&entry.notification.lane, None, leased_ms, now_ms);
+            self.lanes.end_lease(&entry.notification.lane, now_ms);
         }
     }
 

@@ -8,7 +8,7 @@ use super::context::{Context, add_entries};
 use super::reply::Item;
 use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
-use crate::domain::lane_health::CallResult;
+use crate::domain::lane_health::LaneReport;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
@@ -181,9 +181,10 @@ async fn settle_once(
                     .arg(lease.entry.notification.lane.as_str())
                     .arg(lease.expiry().to_string());
                 push_verb(&mut command, remembers, &lease.entry, settlement);
-                match lease.result {
-                    Some(CallResult::Answered(took_ms)) => command.arg(took_ms.max(0)),
-                    Some(CallResult::Unanswered) => command.arg("none"),
+                match lease.report {
+                    Some(LaneReport::Answered(took_ms)) => command.arg(took_ms.max(0)),
+                    Some(LaneReport::Unanswered) => command.arg("none"),
+                    Some(LaneReport::CallNow) => command.arg("now"),
                     None => command.arg(""),
                 };
             }

@@ -316,8 +316,8 @@ async fn a_merchant_that_hangs_holds_nobody_else_up() {
             .register(registration(&format!("hang-{number}"), &hanging))
             .await;
     }
-    // Its lane is full: as many calls as the cap allows, and no more.
-    for _ in 0..server.config().schedule.lane_concurrency {
+    // Its lane is full: as many calls as a lane may have that has not answered yet.
+    for _ in 0..server.config().schedule.lane_start {
         hanging.call().await;
     }
     for number in 0..20 {

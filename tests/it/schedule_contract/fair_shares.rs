@@ -3,14 +3,14 @@
 use super::fixture::*;
 use ringback::clock::Clock as _;
 use ringback::domain::lane_health::{
-    CallResult, FIRST_PROBE_MS, KEPT_MS, LONGEST_PROBE_MS, LaneClass, SLOW_MS,
+    FIRST_PROBE_MS, KEPT_MS, LONGEST_PROBE_MS, LaneClass, LaneReport, SLOW_MS,
 };
 use ringback::domain::state::State;
 use ringback::schedule::{ClaimQuota, Lease, Limits, Settlement};
 
 const START: usize = 2;
-const ANSWERED: Option<CallResult> = Some(CallResult::Answered(5));
-const UNANSWERED: Option<CallResult> = Some(CallResult::Unanswered);
+const ANSWERED: Option<LaneReport> = Some(LaneReport::Answered(5));
+const UNANSWERED: Option<LaneReport> = Some(LaneReport::Unanswered);
 
 /// As a server has it: a lane starts with two calls and may have up to sixteen.
 const GROWING: Limits = Limits {
@@ -21,15 +21,15 @@ const GROWING: Limits = Limits {
 
 impl Fixture {
     /// Ends a lease whose call had this result.
-    async fn called(&self, lease: &Lease, result: Option<CallResult>) {
-        let lease = lease.clone().with_result(result);
+    async fn called(&self, lease: &Lease, result: Option<LaneReport>) {
+        let lease = lease.clone().with_report(result);
         let now_ms = self.clock.now_ms() - START_MS;
         self.done(&lease, end(&lease, State::Delivered, now_ms))
             .await;
     }
 
     /// Claims one entry of the only lane that is due, and ends its call with this result.
-    async fn call(&self, result: Option<CallResult>) {
+    async fn call(&self, result: Option<LaneReport>) {
         let lease = self.claim_one().await;
         self.called(&lease, result).await;
     }
@@ -138,6 +138,20 @@ pub async fn what_is_registered_behind_a_probe_waits_for_it(open: impl AsyncFn(L
     assert_eq!(fixture.claim_ids(40).await, ["late"]);
 }
 
+pub async fn a_call_that_is_asked_for_does_not_wait_for_the_next_probe(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(GROWING).await;
+    fixture.fail("shop").await;
+    fixture.put("shop", "1", 50_000).await;
+    fixture.turn_to(10);
+    let lease = fixture.lease_by_hand("1").await;
+    let lease = lease.with_report(Some(LaneReport::CallNow));
+    let progress = lease.entry.progress.retry(START_MS + 10);
+    fixture.done(&lease, Settlement::Again(progress)).await;
+    assert_eq!(fixture.claim_ids(40).await, ["1"]);
+}
+
 pub async fn the_state_of_a_lane_is_known_to_every_instance(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(GROWING).await;
     for _ in 0..5 {
@@ -183,7 +197,7 @@ pub async fn destinations_that_answer_come_first(open: impl AsyncFn(Limits) -> F
         fixture.prove(lane).await;
     }
     fixture.put("slow", "s", 0).await;
-    fixture.call(Some(CallResult::Answered(SLOW_MS + 1))).await;
+    fixture.call(Some(LaneReport::Answered(SLOW_MS + 1))).await;
     fixture.fail("probing").await;
     fixture.put("busy", "busy-1", 0).await;
     fixture.claim_one().await;

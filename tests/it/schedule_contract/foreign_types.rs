@@ -3,7 +3,7 @@
 
 use super::damage::{Scene, by_id, lane_key, scene};
 use super::fixture::*;
-use ringback::domain::lane_health::{CallResult, LaneClass};
+use ringback::domain::lane_health::{LaneClass, LaneReport};
 use ringback::domain::state::State;
 use ringback::schedule::{LeaseRequest, Registered, Settled};
 
@@ -129,7 +129,7 @@ async fn states_of_lanes_of_a_foreign_type_are_begun_anew() {
         let lease = fixture.claim_one().await;
         scene.command(&["DEL", "{rb:0}:health"]).await;
         scene.command(foreign).await;
-        let lease = lease.with_result(Some(CallResult::Answered(5)));
+        let lease = lease.with_report(Some(LaneReport::Answered(5)));
         fixture.done(&lease, end(&lease, State::Delivered, 0)).await;
         let kind: String = scene.ask(&["TYPE", "{rb:0}:health"]).await;
         assert_eq!(kind, "hash", "{foreign:?}");

@@ -3,7 +3,7 @@
 //! Times are short and few, so that they often fall on the same instant or on a boundary.
 
 use proptest::prelude::*;
-use ringback::domain::lane_health::{CallResult, QUICK_MS};
+use ringback::domain::lane_health::{LaneReport, QUICK_MS};
 use ringback::domain::state::State;
 use ringback::schedule::{CHANGE_LEASE_MS, ClaimQuota};
 
@@ -47,9 +47,9 @@ pub enum Step {
     Turn(i64),
     Claim(ClaimQuota),
     /// Settles one of the leases in force, with what its call says if it is that of an attempt.
-    Settle(usize, How, Option<CallResult>),
+    Settle(usize, How, Option<LaneReport>),
     /// Settles one of all leases there ever were.
-    SettleAny(usize, How, Option<CallResult>),
+    SettleAny(usize, How, Option<LaneReport>),
     /// Renews the lease of an attempt that is in force.
     Renew(usize),
     /// Asks for a lease by hand.
@@ -83,12 +83,13 @@ fn quota() -> impl Strategy<Value = ClaimQuota> {
 }
 
 /// What calls say about their destination.
-fn result() -> impl Strategy<Value = Option<CallResult>> {
+fn result() -> impl Strategy<Value = Option<LaneReport>> {
     prop_oneof![
         1 => Just(None),
-        3 => Just(Some(CallResult::Unanswered)),
-        2 => Just(Some(CallResult::Answered(QUICK_MS - 1))),
-        1 => (0..12_000_i64).prop_map(|took_ms| Some(CallResult::Answered(took_ms))),
+        1 => Just(Some(LaneReport::CallNow)),
+        3 => Just(Some(LaneReport::Unanswered)),
+        2 => Just(Some(LaneReport::Answered(QUICK_MS - 1))),
+        1 => (0..12_000_i64).prop_map(|took_ms| Some(LaneReport::Answered(took_ms))),
     ]
 }
 

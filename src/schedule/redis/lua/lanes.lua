@@ -57,9 +57,13 @@ local function class_of(health, lease_count)
   return lease_count > 0 and BUSY or IDLE
 end
 
--- Takes in the result of a call whose lease was given at `leased_ms`: how long its answer took in ms, or nil
--- if there was none.
-local function observe(health, took, leased_ms)
+-- Takes in the report (as settle.lua gets it) of a lease that was given at `leased_ms`.
+local function observe(health, report, leased_ms)
+  if report == 'now' then
+    if health.wait > 0 then health.at = NOW end
+    return
+  end
+  local took = tonumber(report)
   if took then
     if took < QUICK then took = 0 end
     health.allowed = health.wait > 0 and START or math.min(health.allowed + 1, CAP)

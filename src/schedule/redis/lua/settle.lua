@@ -4,8 +4,8 @@
 -- ARGV   6 channel that wakes the other instances
 --        7 how long the lease of an attempt lasts, ms
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
---        instant, bytes, what its call says about the destination: how long the answer took in ms | 'none' if
---        there was none | '' if there was no call
+--        instant, bytes, what is reported about the lane: how long an answer took in ms | 'none': a call brought
+--        no answer | 'now': a call is asked for now | '': nothing
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
 --        release   back to where it was before it was leased
@@ -29,7 +29,7 @@ if lost then return lost end
 local before = earliest()
 local reply, settled_by_lane = { NOW, WRITES, 0 }, {}
 local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
-local lease_ms, results = tonumber(ARGV[7]), {}
+local lease_ms, reports = tonumber(ARGV[7]), {}
 
 local asked = {}
 for i = 8, #ARGV, 7 do asked[#asked + 1] = ARGV[i] end
@@ -97,9 +97,9 @@ for n = 1, #asked do
         keys[#keys + 1] = key
         settled_by_lane[lane] = keys
         if ARGV[i + 6] ~= '' then
-          local of_lane = results[lane] or {}
-          of_lane[#of_lane + 1] = { took = tonumber(ARGV[i + 6]), leased_ms = ms_of(expiry) - lease_ms }
-          results[lane] = of_lane
+          local of_lane = reports[lane] or {}
+          of_lane[#of_lane + 1] = { text = ARGV[i + 6], leased_ms = ms_of(expiry) - lease_ms }
+          reports[lane] = of_lane
         end
       end
     end
@@ -122,8 +122,8 @@ local fields = lanes[1] and health_fields(lanes)
 local changed = {}
 for n, lane in ipairs(lanes) do
   local health = health_from(fields[n])
-  if results[lane] then
-    for _, result in ipairs(results[lane]) do observe(health, result.took, result.leased_ms) end
+  if reports[lane] then
+    for _, report in ipairs(reports[lane]) do observe(health, report.text, report.leased_ms) end
     if health.used + USED_STEP <= NOW or health_field(health) ~= fields[n] then
       health.used = NOW
       changed[#changed + 1] = lane

@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ringback::domain::lane::KeyInLane;
-use ringback::domain::lane_health::{CallResult, LONGEST_PROBE_MS, LaneClass};
+use ringback::domain::lane_health::{LONGEST_PROBE_MS, LaneClass, LaneReport};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
@@ -317,9 +317,9 @@ impl Model {
         Ok(())
     }
 
-    async fn settle(&mut self, lease: Lease, how: How, result: Option<CallResult>) -> Checked {
+    async fn settle(&mut self, lease: Lease, how: How, result: Option<LaneReport>) -> Checked {
         let result = result.filter(|_| self.predicted.is_attempt(&lease));
-        let lease = lease.with_result(result);
+        let lease = lease.with_report(result);
         let settlement = self.predicted.settlement(&lease, how);
         let settled = self.fixture.settle(&lease, settlement).await;
         prop_assert_eq!(settled, self.predicted.settle(&lease, how));

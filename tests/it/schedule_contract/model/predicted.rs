@@ -6,7 +6,7 @@
 use super::super::fixture::*;
 use super::super::steps::{Ending, How, KEYS, SHORT_LEASE_MS};
 use ringback::domain::key::Key;
-use ringback::domain::lane_health::{CallResult, LaneClass, LaneHealth};
+use ringback::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
@@ -229,8 +229,8 @@ impl Predicted {
         if !self.in_force(lease) {
             return Settled::Lost;
         }
-        if let Some(result) = lease.result {
-            self.observe(lease, result);
+        if let Some(report) = lease.report {
+            self.observe(lease, report);
         }
         let now_ms = self.now_ms - START_MS;
         let number = number_of(&lease.entry.notification.key);
@@ -259,7 +259,7 @@ impl Predicted {
         Settled::Done
     }
 
-    fn observe(&mut self, lease: &Lease, result: CallResult) {
+    fn observe(&mut self, lease: &Lease, report: LaneReport) {
         let Limits {
             lane_start,
             lane_cap,
@@ -268,7 +268,7 @@ impl Predicted {
         } = self.limits;
         let health = &mut self.health[lane(number_of(&lease.entry.notification.key))];
         let leased_ms = lease.expires_ms() - lease_ms;
-        health.observe(result, leased_ms, self.now_ms, lane_start, lane_cap);
+        health.observe(report, leased_ms, self.now_ms, lane_start, lane_cap);
     }
 
     /// The class of a lane.
