@@ -26,7 +26,7 @@ pub trait Clock: Send + Sync + 'static {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 
-/// Longest single sleep. If the wall clock is set during a sleep, the change is noticed after this time.
+/// Longest single sleep. If the wall clock is set during a sleep, the change is noticed within this time.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
 impl Clock for SystemClock {

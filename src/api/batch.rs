@@ -199,7 +199,8 @@ fn keep(
         Some(Err(error)) => {
             tracing::error!(
                 %error,
-                "a registration in a batch panicked, which is a bug; its caller got an error 500 for it"
+                "a registration in a batch (POST /v1/notifications/batch) panicked, which is a bug; its result in the \
+                 answer is an error 500"
             );
             None
         }

@@ -1,7 +1,7 @@
-//! Limits the number of requests in flight, and runs each request to its end.
+//! Limits the number of requests under `/v1` in flight, and runs each of them to its end.
 //!
-//! Every request runs in its own task, which holds a permit until the request has ended. So if a client
-//! closes its connection, its change is not interrupted between the journal and the schedule, and its
+//! Each of these requests runs in its own task, which holds a permit until the request has ended. So if a
+//! client closes its connection, its request is not interrupted between the journal and the schedule, and the
 //! permit is not given to another request too early. If a request panics, its client still gets an answer.
 
 use crate::api::problem::Problem;
@@ -34,6 +34,7 @@ pub async fn pass(
     let Ok(permit) = concurrency_limit.0.try_acquire_owned() else {
         return Problem::busy().into_response();
     };
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let executed = tokio::spawn(async move {
         let response = next.run(request).await;
         drop(permit);
@@ -42,7 +43,12 @@ pub async fn pass(
     match executed.await {
         Ok(response) => response,
         Err(error) => {
-            tracing::error!(%error, "a request panicked, which is a bug; the caller got an error 500");
+            tracing::error!(
+                %method,
+                path = uri.path(),
+                %error,
+                "a request panicked, which is a bug; the caller gets an error 500"
+            );
             Problem::internal().into_response()
         }
     }

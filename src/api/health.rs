@@ -107,7 +107,7 @@ fn reasons(report: &HealthReport) -> Vec<String> {
                     failing(&report.failing)
                 )),
                 StoreState::Rebuilding => Some(format!(
-                    "the {store} has lost its data and is being rebuilt"
+                    "the {store} has lost data or is being emptied, and this server has not inspected it yet"
                 )),
             }
         })
@@ -157,7 +157,9 @@ mod tests {
             StoreState::Rebuilding,
             &[Work::Claim],
             None,
-            &["the schedule has lost its data and is being rebuilt"],
+            &[
+                "the schedule has lost data or is being emptied, and this server has not inspected it yet",
+            ],
         );
         check(
             StoreState::Up,

@@ -1,7 +1,7 @@
 //! The route `/metrics`: all metrics in the text format of Prometheus.
 //!
-//! The route needs no API key, because monitoring systems have none and the answer contains only numbers.
-//! Topics, destinations and addresses are not used as labels.
+//! The route needs no API key, so that a monitoring system needs none. The answer contains only numbers: topics,
+//! destinations and addresses are not used as labels.
 
 use crate::api::Api;
 use crate::telemetry::metrics::CONTENT_TYPE;
@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, header};
 use std::sync::Arc;
 
-/// Answers with all metrics. If a store is away, its values are left out, and the answer is not delayed.
+/// Answers with all metrics. If a store does not answer within a time limit, its values are left out.
 pub async fn show(State(api): State<Arc<Api>>) -> Response {
     let text = api.service.measure().await;
     let content_type = HeaderValue::from_static(CONTENT_TYPE);

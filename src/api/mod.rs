@@ -49,7 +49,8 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 const BESIDE_BODY_BYTES: usize = 64 * 1024;
 /// Maximum characters that JSON needs for one byte of a string (`\u0000`).
 const LONGEST_ESCAPE: usize = 6;
-/// Maximum length of a batch request, in bytes. If a single registration may be longer, its limit counts.
+/// Maximum length of a batch request, in bytes. If a single registration may be longer than this, a batch may
+/// be as long as a single registration.
 const LARGEST_BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of batch requests that run at once. Others wait.
 const MOST_BATCHES: usize = 16;

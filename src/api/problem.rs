@@ -185,7 +185,7 @@ impl Problem {
         tracing::debug!(
             store,
             reason,
-            "a request failed, because the {store} is out of reach; the caller got an error 503"
+            "a request or an item of a batch failed, because the {store} is unavailable; its answer is an error 503"
         );
         Self::out_of_reach(store)
     }
@@ -195,8 +195,8 @@ impl Problem {
         tracing::error!(
             store,
             reason,
-            "a request failed, because the {store} refuses it or must not be used by this server; the caller got \
-             an error 503"
+            "a request or an item of a batch failed, because the {store} refuses it or must not be used by this \
+             server; its answer is an error 503"
         );
         Self::out_of_reach(store)
     }
@@ -214,7 +214,8 @@ impl Problem {
         tracing::error!(
             store,
             reason,
-            "a request failed, because data in the {store} cannot be read; the caller got an error 500"
+            "a request or an item of a batch failed, because its data cannot be read from the {store} or stored in it; \
+             its answer is an error 500"
         );
         Self::internal()
     }

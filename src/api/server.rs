@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
 /// Wait after a connection could not be accepted. The usual cause is that the process has no free file
 /// descriptor.
 const ACCEPT_BACK_OFF: Duration = Duration::from_millis(100);
+/// Shortest time between two log lines about connections that could not be accepted.
+const ACCEPT_LOG_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a stopping server waits for the requests in flight.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -43,11 +45,18 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
         let permit = permit.expect("invariant: the permits are never closed");
         (permit, listener.accept().await)
     };
+    let mut logged: Option<Instant> = None;
     while let Some((permit, accepted)) = stop.run_until_cancelled(accept()).await {
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                tracing::warn!(%error, "the API cannot accept a connection now; trying again");
+                if logged.is_none_or(|logged| logged.elapsed() >= ACCEPT_LOG_INTERVAL) {
+                    logged = Some(Instant::now());
+                    tracing::warn!(
+                        %error,
+                        "the API cannot accept a connection now; callers wait, and it tries again"
+                    );
+                }
                 tokio::time::sleep(ACCEPT_BACK_OFF).await;
                 continue;
             }

@@ -193,7 +193,10 @@ pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
             (status, [(header::CONTENT_TYPE, content_type)], text).into_response()
         }
         Err(error) => {
-            tracing::error!(%error, "an answer could not be written as JSON; the caller got an error 500");
+            tracing::error!(
+                %error,
+                "an answer could not be written as JSON, which is a bug; the caller gets an error 500"
+            );
             Problem::internal().into_response()
         }
     }

@@ -109,7 +109,7 @@ impl App {
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
-        tracing::info!(%address, instance, "the server is ready");
+        tracing::info!(%address, instance, "the server has started and is ready for requests");
         Ok(Self {
             address,
             service,
@@ -143,13 +143,14 @@ impl App {
         let limit = self.stop_within;
         let mut part = "";
         let ended = tokio::time::timeout(limit, self.end(&mut part)).await;
-        if ended.is_err() {
-            tracing::warn!(
+        match ended {
+            Ok(()) => tracing::info!("the server has stopped"),
+            Err(_) => tracing::warn!(
                 part,
-                "the server part `{part}` takes too long to stop; the process ends without waiting for it"
-            );
+                "the server part `{part}` takes too long to stop; the process ends without waiting for it, and \
+                 what is unfinished is left as after a crash"
+            ),
         }
-        tracing::info!("the server has stopped");
     }
 
     /// Waits for the tasks, then closes the journal. Sets `part` to the name of the part that it waits for.

@@ -120,12 +120,12 @@ async fn open_memory(
     if let Some(memory) = schedule.memory()
         && memory.taken >= memory.limit
     {
-        let (taken, limit) = (memory.taken, memory.limit);
+        let (taken_bytes, limit_bytes) = (memory.taken, memory.limit);
         tracing::warn!(
-            taken,
-            limit,
-            "the pending notifications take more memory than schedule-memory allows; \
-             new registrations are refused until enough of them are delivered"
+            taken_bytes,
+            limit_bytes,
+            "the pending notifications take all of the memory that schedule-memory allows, or more; \
+             new registrations are refused until enough of them have ended"
         );
     }
     Ok(schedule)

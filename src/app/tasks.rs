@@ -53,7 +53,7 @@ impl Tasks {
                 tracing::error!(
                     %error,
                     part,
-                    "the server part `{part}` panicked, which is a bug; the server ends and must be started again"
+                    "the server part `{part}` panicked, which is a bug; the server cannot work without it, so it ends"
                 );
             }
             if ended.is_err() || !stop.is_cancelled() {
@@ -77,7 +77,12 @@ impl Tasks {
         for (name, task) in self.running {
             *part = name;
             if let Err(error) = task.await {
-                tracing::error!(%error, part, "the server part `{part}` panicked, which is a bug");
+                tracing::error!(
+                    %error,
+                    part,
+                    "the server part `{part}` had panicked before the server stopped, which is a bug; the server \
+                     continued without it"
+                );
             }
         }
     }

@@ -152,7 +152,7 @@ impl TimelineRow {
         let mut facts = vec![attempt.outcome.clone()];
         facts.extend(attempt.status.map(|status| status.to_string()));
         match attempt.duration_ms {
-            // The server that made the attempt has ended, so the duration is not known.
+            // No outcome was recorded, so the duration is not known.
             0 if attempt.outcome == "interrupted" => {}
             0 => facts.push("in <1ms".to_string()),
             took_ms => facts.push(format!("in {}", duration::display_ms(took_ms))),

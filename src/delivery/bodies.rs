@@ -134,7 +134,7 @@ impl BodyReader {
                     tracing::debug!(
                         notification = %key,
                         %error,
-                        "the body cannot be read from the journal now; trying again"
+                        "the body of a notification cannot be read from the journal now; trying again"
                     );
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
                     if waiting.await.is_none() || self.clock.now_ms() >= latest_start_ms {

@@ -1,8 +1,9 @@
 //! The loop that claims due notifications and starts a worker for each lease.
 //!
-//! The loop sleeps until the next due time, or until something earlier is registered. It claims at
-//! least once a second, in case a wake-up message was lost. A permit is taken before a claim and released when the
-//! worker has ended. So the attempts in flight are bounded, and every claimed lease gets a worker at once.
+//! The loop sleeps until the next due time, or until something earlier is registered. Unless all permits are
+//! taken, it claims at least once a second, in case a wake-up message was lost. A permit is taken before a claim
+//! and released when the worker has ended. So the attempts in flight are bounded, and every claimed lease gets
+//! a worker at once.
 
 use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
@@ -225,8 +226,8 @@ impl Dispatcher {
         }
         tracing::warn!(
             in_flight = self.tasks.len(),
-            "stopping: interrupting the attempts that did not end within the drain time-out; they are made \
-             again after the next start, or by another server"
+            "stopping: some attempts did not end within the drain time-out; the calls among them that are in flight \
+             are interrupted, and are made again after the next start or by another server"
         );
         self.worker.interrupt.cancel();
         if tokio::time::timeout(LAST_GRACE, self.tasks.wait())
@@ -236,8 +237,8 @@ impl Dispatcher {
             // Their leases expire. The journal is asked before these notifications are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
-                "stopping although a store does not answer: the outcomes of the attempts in flight are not \
-                 recorded, and these attempts are made again once their leases have expired"
+                "stopping although a store does not answer or answers slowly: the outcomes of the attempts in flight \
+                 may not be recorded; an attempt without a recorded outcome is made again once its lease has expired"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;

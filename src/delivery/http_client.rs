@@ -81,8 +81,8 @@ impl HttpClient {
     }
 
     /// Makes one delivery attempt with this body. `number` is the number of the attempt, and `now_ms` the
-    /// time that is signed. `until` is when the lease expires. Returns `None` if no byte was written before
-    /// `until`: then nothing was sent.
+    /// time that is signed. `until` is when the lease expires. Returns `None` if it expired before the
+    /// first byte was written: then nothing was sent.
     pub async fn deliver(
         &self,
         notification: &Notification,

@@ -54,8 +54,8 @@ impl InFlight {
 }
 
 impl InFlightEntry<'_> {
-    /// Ends the worker, unless a newer lease still waits for it. Then the notification was settled and
-    /// claimed again, and the worker has to work on the returned lease.
+    /// Ends the worker, unless a newer lease still waits for it. If one waits, the notification was claimed
+    /// again, and the worker has to work on the returned lease.
     pub fn leave(&mut self) -> Option<Lease> {
         let mut waiting = self.among.waiting();
         let newer = waiting.get_mut(&self.key).and_then(Option::take);

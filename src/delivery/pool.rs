@@ -169,7 +169,7 @@ impl OriginConnections {
         }
     }
 
-    /// Takes the connection that was used last, if it may be used.
+    /// Of the connections that may be used, takes the one that was used last.
     fn take(&mut self, now: Instant) -> Option<ReceiverConnection> {
         self.look(now);
         for place in (0..self.idle.len()).rev() {

@@ -86,8 +86,9 @@ impl Worker {
         if registering.notification.body.here().is_none() {
             tracing::error!(
                 notification = %key,
-                "the journal has lost a notification and its body, and the schedule has no copy of the body: the \
-                 notification cannot be sent; register it again"
+                "the journal has lost a notification and its body, and the schedule has no copy of the body, so \
+                 the notification cannot be registered in the journal again; register it again unless its \
+                 merchant has accepted it"
             );
             return Some(false);
         }
@@ -100,8 +101,8 @@ impl Worker {
                 Ok(_) => {
                     tracing::error!(
                         notification = %key,
-                        "the journal had lost a notification that the schedule holds; the notification was \
-                         registered in the journal again and will be sent"
+                        "the journal had lost a notification that the schedule holds; the notification is \
+                         registered in the journal again, and its delivery goes on"
                     );
                     return Some(true);
                 }
@@ -110,7 +111,8 @@ impl Worker {
                     tracing::error!(
                         notification = %key,
                         %error,
-                        "the journal has lost a notification and refuses to register it again; repair the journal"
+                        "the journal has lost a notification and refuses to register it again, so no attempt at it \
+                         can be recorded there; repair the journal"
                     );
                     return Some(false);
                 }
@@ -118,7 +120,7 @@ impl Worker {
                     tracing::debug!(
                         notification = %key,
                         %error,
-                        "a lost notification cannot be registered in the journal again now; trying again"
+                        "a notification that the journal has lost cannot be registered in it again now; trying again"
                     );
                 }
             }
@@ -144,7 +146,8 @@ impl Worker {
                 }
                 // Another worker has the notification. The journal decides which outcome counts.
                 Ok(None) => return work.await,
-                // The schedule is out of reach, so no other server can claim the notification either.
+                // The renewal failed and is tried again. If the lease expires before that succeeds, another server
+                // may make the attempt again.
                 Err(_) => tokio::select! {
                     biased;
                     done = &mut work => return done,
@@ -219,8 +222,8 @@ impl Worker {
                     tracing::error!(
                         notification = %key,
                         reason,
-                        "a notification is set aside, because the journal cannot read it or record its outcome; \
-                         it is not sent until it is released by hand"
+                        "a notification is set aside, because the journal cannot read it, has lost its body or \
+                         refuses its outcome; it is not sent until it is released by hand"
                     );
                     return Some(());
                 }
@@ -231,8 +234,9 @@ impl Worker {
                         notification = %key,
                         reason,
                         %error,
-                        "the journal cannot read a notification or record its outcome, and refuses to set it \
-                         aside; the notification is not sent while this server runs; repair the journal"
+                        "the journal cannot read a notification, has lost its body or refuses its outcome, and \
+                         refuses to set the notification aside; this server renews its lease, so that it is not sent, \
+                         and tries again; repair the journal"
                     );
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
@@ -252,7 +256,8 @@ impl Worker {
             tracing::error!(
                 notification = %key,
                 reason = why,
-                "a notification cannot be sent; trying again when its lease has expired"
+                "a notification cannot be sent by a server without a journal; it is claimed again when its lease has \
+                 expired; start the server with the journal that has its body"
             );
             return;
         };
@@ -267,8 +272,9 @@ impl Worker {
     /// identifies the lease.
     ///
     /// If the lease was lost and this process has claimed the notification again, the newer lease is settled
-    /// instead. If no worker has a lease, this function leases the notification and applies the outcome in the
-    /// journal. This happens if Redis was restored from a copy that is older than the lost lease.
+    /// instead. If no worker has a lease, for example because Redis was set back to a copy that is older than
+    /// the lost lease, an outcome must still reach the schedule. So this function leases the notification and
+    /// settles it to the state in the journal.
     pub(super) async fn settle(&self, mut lease: Lease, mut settlement: Settlement) {
         let key = lease.entry.notification.key.clone();
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
@@ -298,8 +304,8 @@ impl Worker {
                     tracing::error!(
                         notification = %key,
                         %error,
-                        "the lease of a notification cannot be settled; it expires, and then the notification is \
-                         claimed again"
+                        "settling the lease of a notification failed; a lease that is not settled expires, and \
+                         then the notification is claimed again"
                     );
                     return;
                 }
@@ -316,7 +322,11 @@ impl Worker {
     ) -> Option<(Lease, Settlement)> {
         let key = &lost.entry.notification.key;
         // This is normal if the reply to an earlier try was lost: that call had settled the lease.
-        tracing::debug!(notification = %key, "the lease of a notification had ended before it was settled");
+        tracing::debug!(
+            notification = %key,
+            "the lease of a notification is no longer in force: it has expired or was lost, or an earlier try has \
+             settled it already"
+        );
         let Some(newest) = self.in_flight.newer(key) else {
             if is_outcome(&settlement)
                 && let Some(recorder) = &self.recorder
@@ -336,8 +346,8 @@ impl Worker {
         } else if !matches!(settlement, Settlement::End { .. })
             && (here.attempts != there.attempts || newest.entry.raise_fence)
         {
-            // Another worker has changed the number of attempts, or may still write a change under an expired
-            // lease. So the journal is asked.
+            // Another worker has recorded an attempt, or a change by hand may still be written under an
+            // expired lease. So the journal is asked.
             Settlement::Recheck
         } else {
             settlement
@@ -360,7 +370,8 @@ impl Worker {
             tracing::debug!(
                 notification = %key,
                 %error,
-                "the lease that replaced a lost lease cannot be settled; it expires, and then the journal is asked"
+                "settling the lease that replaced a lost lease failed; if it is not settled, it expires, and then the \
+                 journal is asked"
             );
         }
     }

@@ -160,7 +160,7 @@ mod tests {
         assert!(reuse.allows(start + ms(100), start + ms(100)));
         reuse.seen_closed(start + ms(100), start + ms(149));
         assert!(!reuse.allows(start + ms(149), start + ms(149)));
-        // A connection that was idle before the trial began counts only from its beginning.
+        // A connection that was idle before the trial began counts only from the beginning of the trial.
         reuse.seen_open(start, start + ms(198));
         assert!(!reuse.allows(start + ms(198), start + ms(198)));
         reuse.seen_open(start, start + ms(199));

@@ -131,8 +131,9 @@ impl Socket {
         (socket, meter)
     }
 
-    /// Fails if it is too late to write the first byte, or if a kept connection has been closed. It asks the
-    /// kernel whether the connection is open, because the runtime may not have noticed yet that it is closed.
+    /// Fails if it is too late to write the first byte, because the lease has expired, or if a kept connection
+    /// has been closed. It asks the kernel whether the connection is open, because the runtime may not have
+    /// noticed yet that it is closed.
     fn check(&self) -> io::Result<()> {
         if self.meter.is_too_late() {
             return Err(io::Error::new(io::ErrorKind::TimedOut, LeaseOver));

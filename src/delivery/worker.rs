@@ -100,8 +100,8 @@ impl Worker {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
                 notification = %lease.entry.notification.key,
-                "a notification was not sent, because its lease expired before the request began; it is \
-                 sent under the next lease"
+                "a notification was not sent, because its lease expired before the request began; after that, any \
+                 server can claim it again"
             );
             self.release(lease).await;
             return;
@@ -182,7 +182,7 @@ impl Worker {
 
     /// Asks the journal whether the notification must still be sent, if its entry has the flag `verify`. If an
     /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
-    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing must be sent.
+    /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.
     async fn confirm(&self, lease: Lease) -> Option<Lease> {
         let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
             return Some(lease);
@@ -200,8 +200,9 @@ impl Worker {
         if snapshot.lane != lease.entry.notification.lane {
             tracing::error!(
                 notification = %snapshot.key,
-                "the schedule and the journal have different destinations for a notification; the entry is \
-                 removed from the schedule and not sent; if it is pending in the journal, maintenance schedules it again"
+                "the schedule and the journal have different destinations for a notification; its entry in the \
+                 schedule is not sent but removed; if it is pending in the journal, maintenance puts it into the \
+                 schedule again"
             );
             let settlement = Settlement::forget(snapshot.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;
@@ -212,8 +213,8 @@ impl Worker {
         let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
             && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
-            // The journal has a newer state, or the notification is set aside. An earlier settlement was lost,
-            // so the lease is settled to the state in the journal.
+            // The journal has a newer state that did not reach the schedule, or the notification is set aside.
+            // So the lease is settled to the state in the journal.
             let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;
@@ -312,17 +313,17 @@ fn log(notification: &Notification, attempt: &Attempt, decision: &Decision) {
     match decision.state {
         State::Delivered => tracing::debug!(
             notification = %key, %lane, attempt = number, duration_ms, status,
-            "a notification was delivered"
+            "a delivery attempt succeeded; the notification is to be recorded as delivered"
         ),
         State::Scheduled | State::Cancelled => tracing::info!(
             notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
-            "a delivery attempt failed; another attempt follows"
+            "a delivery attempt did not succeed; another attempt is to follow"
         ),
         State::Dead => tracing::info!(
             notification = %key, %lane, attempt = number, duration_ms, %outcome, status, reason,
             cause = decision.cause.map(|cause| cause.as_str()),
-            "a delivery attempt failed; the notification is now a dead letter, and is not sent again until it \
-             is replayed"
+            "a delivery attempt failed, and no other is to follow; the notification is to be recorded as a dead \
+             letter, which is sent again only if it is replayed"
         ),
     }
 }

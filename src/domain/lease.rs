@@ -11,12 +11,12 @@ use std::fmt;
 /// When a lease ends. The value also identifies the lease among all leases on the same notification.
 ///
 /// It is written as `1795163400123042`: milliseconds since 1970 by the schedule's clock, and a number of
-/// three digits. Two leases that end in the same millisecond have different numbers.
+/// three digits. Two leases on the same notification that end in the same millisecond have different numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Expiry {
     /// When the lease ends, in milliseconds since 1970 by the schedule's clock.
     pub at_ms: i64,
-    /// From 0 to 999. It differs between leases that end in the same millisecond.
+    /// From 0 to 999. It differs between leases on the same notification that end in the same millisecond.
     pub number: u16,
 }
 

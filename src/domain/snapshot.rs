@@ -11,13 +11,13 @@ use crate::domain::state::{Cause, State};
 use crate::domain::timetable::Timetable;
 use crate::domain::webhook_id::WebhookId;
 
-/// Says since when and why a notification is set aside. The journal refused to record the outcome of its
-/// attempt, so it is not sent until a change by hand releases it.
+/// Says since when and why a notification is set aside. The journal cannot read it, or cannot record the
+/// outcome of its attempt. So it is not sent until a change by hand releases it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
     /// When it was set aside, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why the outcome could not be recorded.
+    /// Why: what the journal cannot read or record.
     pub reason: String,
 }
 
@@ -36,10 +36,10 @@ pub struct Snapshot {
     pub ladder: Ladder,
     /// The fingerprint of the registration.
     pub fingerprint: Fingerprint,
-    /// The stored state. Every pending notification is `Scheduled`. While an attempt is in flight, the
-    /// field `in_flight` is true, and the API shows `in_flight`.
+    /// The stored state. Every pending notification is `Scheduled`. While the field `in_flight` is true, the
+    /// API shows `in_flight` instead.
     pub state: State,
-    /// Whether an attempt is in flight.
+    /// Whether the notification is leased: for an attempt or, for a moment, for a change by hand or a repair.
     pub in_flight: bool,
     /// Why the notification is dead, if it is.
     pub cause: Option<Cause>,
@@ -49,9 +49,10 @@ pub struct Snapshot {
     pub registered_ms: i64,
     /// When the notification ended, in milliseconds since 1970; `None` if it is pending.
     pub ended_ms: Option<i64>,
-    /// A counter in the journal. A server with a new lease raises it, so that late changes under older
-    /// leases are refused: a change by hand is written only if the fence is still the one that was read
-    /// before. 0 without a journal.
+    /// A counter in the journal. Every applied change by hand raises it. If an earlier lease has expired, the
+    /// next worker raises it before it sends anything. A change by hand is written only if the counter still
+    /// has the value that was read before its lease was requested. So a late change under an expired lease is
+    /// refused. 0 without a journal.
     pub fence: u64,
     /// Set if the notification is pending and set aside. Always `None` in lists.
     pub set_aside: Option<SetAside>,
@@ -91,7 +92,7 @@ impl Snapshot {
         }
     }
 
-    /// The name of the state in the API: `in_flight` while an attempt is in flight.
+    /// The name of the state in the API: `in_flight` if the notification is pending and leased.
     #[must_use]
     pub fn state_name(&self) -> &'static str {
         match self.state {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The stored states. The API shows [`State::Scheduled`] as `in_flight` while the entry is leased for an
-/// attempt.
+/// The stored states. The API shows [`State::Scheduled`] as `in_flight` while the notification is leased: for
+/// an attempt or, for a moment, for a change by hand or a repair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {

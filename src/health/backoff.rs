@@ -1,12 +1,11 @@
 //! Makes workers wait for a store that fails, so that they do not all retry at once.
 //!
-//! Hundreds of workers may wait for the same store. While the store fails, one worker at a time has the
-//! turn: it waits a little and tries. The first call that is answered wakes all other workers.
+//! Hundreds of workers may wait for the same store. While the store fails, one worker at a time waits a
+//! little, gets the turn and tries. The first success of a kind of work that failed wakes all workers.
 //!
-//! A turn is over when a call has ended that began after the turn was given. Any result and any caller
-//! count, because the store is in the same state for all callers. The worker with the turn need not return
-//! the turn itself, as it may be busy for long after its call. If its call hangs, the other workers try
-//! after [`POLL_INTERVAL`].
+//! A turn ends as soon as any call has ended that began after the turn was given. It does not matter who made
+//! the call, or whether it failed. So a worker does not keep the turn while it does other things after its
+//! call. If no call ends, each other worker tries when it has waited for [`POLL_INTERVAL`].
 
 use super::{Health, Store, StoreWatch, lock};
 use std::sync::{Arc, Mutex};

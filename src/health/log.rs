@@ -21,14 +21,15 @@ pub(super) fn write(store: Store, event: HealthEvent) {
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} refuses work ({failing}): {cause}; trying again until it accepts the work"
+                    "the {store} does not do some kinds of work ({failing}): {cause}; trying again until it does"
                 ),
                 StoreState::Rebuilding => tracing::warn!(
                     target: TARGET,
                     store = store_name,
                     failing,
                     cause,
-                    "the {store} has lost data and is being rebuilt; its work waits until that is done"
+                    "the {store} has lost data or is being emptied; calls to it are refused until this server has \
+                     inspected what it holds"
                 ),
                 StoreState::Up | StoreState::Away => tracing::error!(
                     target: TARGET,
@@ -58,7 +59,7 @@ pub(super) fn write(store: Store, event: HealthEvent) {
             store = store.as_str(),
             failed_calls,
             cause,
-            "calls to the {store} failed ({failed_calls}), too few to count as an outage: {cause}"
+            "{failed_calls} calls to the {store} failed outside the outages in this log; the last cause: {cause}"
         ),
     }
 }

@@ -1,13 +1,14 @@
 //! Decides whether each store works, and logs its outages. No other module does that.
 //!
 //! `journal::watched` and `schedule::watched` wrap the stores and report the result of every call.
-//! `maintenance::probe` checks a store that has failed, and every request for `/readyz` makes a check too.
-//! From these results, `store_health` decides what is an outage. Other modules rely on this:
+//! `maintenance::probe` checks a store that has failed. A request for `/readyz` makes a check too, unless one
+//! ended a moment ago. From these results, `store_health` decides what is an outage. Other modules rely on
+//! this:
 //!
-//! * The log has one line when an outage begins, and one when it is over. A caller handles a failed
+//! * The log has at most one line when an outage begins, and one when it is over. A caller handles a failed
 //!   call and does not log the outage again.
 //! * Workers that wait for a store do not all retry at once ([`Backoff`]). One worker at a time tries, and
-//!   its first success wakes the others.
+//!   the first success of a kind of work that failed wakes all.
 //! * [`Health::report`] says whether registrations can be accepted and due notifications delivered.
 //!
 //! This module does not know the stores, their requests or their answers.
@@ -17,13 +18,13 @@
 //! | constant | without this constant |
 //! |---|---|
 //! | `store_health::CONFIRM` | one broken connection would count as an outage, and one success would end an outage |
-//! | `store_health::LONG` | calls that hang would never count as an outage, or one slow call would |
+//! | `store_health::LONG` | calls that hang would never count as an outage, or a single slow call would count as one |
 //! | `store_health::OUTAGE_LOG_INTERVAL` | a store that fails and recovers every second would fill the log |
 //! | `store_health::BRIEF_LOG_INTERVAL` | single failures, which are no outage, would fill the log |
 //! | `CHECK_TIMEOUT` | a request for `/readyz` would wait until the store answers |
 //! | `CHECK_SHARED_FOR` | every request for `/readyz` would make its own check |
 //! | `backoff::SHORTEST_WAIT` | a call that fails while all others succeed would be repeated in a busy loop |
-//! | `backoff::LONGEST_WAIT` | waits double, so work would continue late after the store has recovered |
+//! | `backoff::LONGEST_WAIT` | the waits would double without end, and work would continue long after the store has recovered |
 //! | `backoff::POLL_INTERVAL` | one worker whose call hangs would keep all others waiting |
 //! | `cause::LONGEST` | `/readyz` would show causes of any length |
 //! | `cause::LONGEST_NUMBER` | `/readyz` would show keys and passwords that begin with a digit |
@@ -166,7 +167,7 @@ impl Health {
                     let stalled_ms = millis(stalled);
                     tracing::error!(
                         stalled_ms,
-                        "this server has not claimed due notifications for too long although both stores work: its \
+                        "this server has not claimed due notifications for too long although its stores work; its \
                          attempts may be stuck; restart this server if /readyz keeps failing"
                     );
                 }

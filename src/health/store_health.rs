@@ -108,7 +108,8 @@ impl Failing {
 }
 
 impl WorkTally {
-    /// Whether no calls are made for this kind of work, so that only a check can find out whether it works.
+    /// Whether no call of this kind is in flight and none has failed for [`LONG`], so that only a check can find
+    /// out whether this kind of work succeeds.
     fn is_idle(&self, now: Instant) -> bool {
         let last = self.failing.as_ref().and_then(|failing| failing.last);
         self.in_flight == 0 && has_passed(LONG, last, now)
@@ -178,8 +179,8 @@ impl StoreHealth {
     }
 
     /// Notes the result of a check, `None` if no answer came in time. A busy store may be slow to answer a
-    /// check. So a check without an answer is ignored if any needed call was answered since it began, and a
-    /// failed check is ignored if a registration or a change by hand was.
+    /// check. So a check without an answer is ignored if any needed call was answered since the check began. A
+    /// failed check is ignored if a registration or a change by hand was answered since then.
     pub(super) fn checked(
         &mut self,
         begun: Instant,

@@ -11,9 +11,9 @@ pub struct Changing {
     /// The lease on the notification. While the lease is in force, no other server attempts or changes the
     /// notification.
     pub lease: LeaseToken,
-    /// [`Snapshot::fence`], read before the lease was requested. If the fence were read later, and the lease
-    /// was lost before that, another server could have raised the fence already. Then the journal would apply
-    /// a change whose lease is lost.
+    /// [`Snapshot::fence`], read before the lease is requested. If it were read under the lease, this could
+    /// happen: the lease is lost, another server raises the fence, and we read the raised fence. The journal
+    /// would then accept our change.
     pub fence: u64,
     /// The change to apply.
     pub change: Change,
@@ -32,8 +32,8 @@ pub enum ChangeResult {
     Done(Box<Snapshot>),
     /// The state of the notification does not allow the change. Nothing was changed.
     Refused(Box<Snapshot>),
-    /// The fence of the notification differs from [`Changing::fence`]: another server has leased or changed
-    /// the notification since that fence was read. Nothing was changed.
+    /// The fence of the notification differs from [`Changing::fence`]: a worker has raised it, or another change
+    /// was applied, since that fence was read. Nothing was changed.
     Fenced(Box<Snapshot>),
     /// The journal has no such notification.
     Missing,

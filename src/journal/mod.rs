@@ -23,7 +23,7 @@
 //!   of a notification with the same series, number, start and outcome are the same attempt.
 //! * A batch is answered when all of it is kept. If the call fails, a part may have been kept. The call can
 //!   be repeated safely: that part is not written a second time.
-//! * If the journal refuses to record the outcome of a notification, the notification is set aside: it
+//! * If the journal cannot read a notification or record its outcome, the notification is set aside: it
 //!   stays pending, but no schedule is loaded with it. The mark is in a table of its own, so it can be
 //!   written even if the journal refuses writes to the notification's other rows. A change by hand releases
 //!   the notification in the same transaction, and adds to its history that it was set aside.

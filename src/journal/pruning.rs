@@ -105,7 +105,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
 
 /// The row numbers of the next notifications that were delivered or cancelled before `before_ms`, and
 /// whether there may be more of them. Continues after the position that is stored under `name`, so no row
-/// is read twice. A notification that ends later is behind that position, so none is missed. This is also
+/// is read twice. A notification that ends later comes after that position, so none is missed. This is also
 /// true for a dead letter that is discarded later, since discarding sets its end again.
 async fn ended<S: PruningStore + ?Sized>(
     store: &mut S,

@@ -13,9 +13,9 @@ pub struct Recording {
     pub key: Key,
     /// The attempt, with the receiver's answer.
     pub attempt: Attempt,
-    /// The progress of the notification before the attempt. The decision is applied only if the notification
-    /// still has this progress. A delivery is applied if the notification is still pending in the same
-    /// series.
+    /// The progress of the notification before the attempt. The decision after a failure is applied only if the
+    /// notification still has this progress. A delivery is applied if the notification is still pending in the
+    /// same series.
     pub before: Progress,
     /// The state and the progress that follow. An interrupted attempt changes neither.
     pub decision: Decision,

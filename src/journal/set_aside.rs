@@ -1,16 +1,17 @@
-//! Setting a notification aside: its outcome cannot be recorded, so it is not sent again.
+//! Setting a notification aside: the journal cannot read it, or cannot record its outcome. So it is not sent
+//! until a change by hand releases it.
 
 use crate::domain::key::Key;
 use crate::domain::snapshot::SetAside;
 
-/// A notification to be set aside, because its outcome cannot be recorded.
+/// A notification to be set aside.
 #[derive(Debug, Clone)]
 pub struct SettingAside {
     /// The notification.
     pub key: Key,
     /// When it is set aside, in milliseconds since 1970.
     pub at_ms: i64,
-    /// Why the outcome cannot be recorded.
+    /// Why: what the journal cannot read or record.
     pub reason: String,
 }
 

@@ -19,8 +19,8 @@ pub trait JournalWrites: Send + Sync + 'static {
 
     /// Raises the fence of a notification if it is pending. From now on, changes that a server prepared
     /// under an earlier lease are refused. Returns the notification without its attempts, `None` if the
-    /// journal does not have it. A server that leases a notification whose earlier lease has expired makes
-    /// this call before everything else.
+    /// journal does not have it. A worker makes this call before it sends a notification whose earlier lease has
+    /// expired.
     async fn fence(&self, key: &Key) -> Result<Option<Snapshot>, JournalError>;
 
     /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].

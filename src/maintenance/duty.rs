@@ -3,9 +3,9 @@
 //! A duty runs again and again, each run in steps of bounded size. A step that fails is repeated, so an
 //! outage does not end a duty.
 //!
-//! Every instance asks the journal for each duty again and again. One gets it, and keeps it while it asks
-//! again in time. If that instance dies, another takes over `DUTY_MS` later. The waits are jittered, so that
-//! instances that were started together do not ask at the same time.
+//! Every instance asks the journal for each duty again and again. One instance gets the duty, and keeps it as
+//! long as it asks again before `DUTY_MS` have passed. If it dies, another instance gets the duty after that
+//! time. The waits are jittered, so that instances that were started together do not ask at the same time.
 
 use super::error::MaintenanceError;
 use crate::clock::Clock;
@@ -136,22 +136,23 @@ impl HeldDuty {
         Ok(ours)
     }
 
-    /// Logs that the duty could not run. An error that does not pass is logged once, until a step succeeds.
+    /// Logs that the duty could not run. An error that does not pass is logged once, until a run
+    /// ends or another instance has the duty.
     fn note_failure(&mut self, error: &MaintenanceError) {
         let duty = self.name;
         match (self.logged, error.may_pass()) {
             // `health` logs the outages of the stores.
             (false, true) | (true, _) => {
-                tracing::debug!(%error, duty, "the maintenance duty `{duty}` failed; trying again")
+                tracing::debug!(%error, duty, "the maintenance duty `{duty}` failed; it is tried again in a few seconds")
             }
             (false, false) => {
-                tracing::error!(%error, duty, "the maintenance duty `{duty}` failed; trying again")
+                tracing::error!(%error, duty, "the maintenance duty `{duty}` failed; it is tried again in a few seconds")
             }
         }
         self.logged |= !error.may_pass();
     }
 
-    /// Notes that a step succeeded.
+    /// Notes that a run has ended, or that another instance has the duty. The next error is logged again.
     fn note_success(&mut self) {
         self.logged = false;
     }

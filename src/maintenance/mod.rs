@@ -44,8 +44,8 @@ use sweep::Sweep;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// For how long after it was accepted a registration may be on its way from the journal to the schedule,
-/// in milliseconds: longer than the timeouts of its calls to both. Younger notifications are not compared.
+/// For how long after it was accepted a registration may be on its way from the journal to the schedule, in
+/// milliseconds: longer than the timeouts of its calls to both stores. Younger notifications are not compared.
 pub const REGISTRATION_MS: i64 = 12_000;
 
 /// A duty's name, and the future that runs it until the server stops.

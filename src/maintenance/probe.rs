@@ -2,7 +2,7 @@
 //!
 //! Normally the results of real calls show the health of a store. A server that is not ready gets no
 //! requests, so its calls stop. Then these checks find that the store works again. A healthy store is not
-//! checked.
+//! checked here.
 
 use crate::health::{CallResult, Health, Store};
 use crate::journal::{self, JournalMaintenance};

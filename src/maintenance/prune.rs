@@ -1,8 +1,8 @@
 //! Forgetting old notifications, so that the journal does not grow for ever.
 //!
-//! It works in small steps with rests between them: each step is one transaction, and registrations and
-//! recordings wait for it. A pending notification is never forgotten. A dead letter is forgotten only if
-//! that is configured: it waits for a replay or a discard.
+//! It works in small steps with rests between them: each step is one transaction, and in SQLite registrations
+//! and recordings wait for that transaction. A pending notification is never forgotten. A dead letter waits for
+//! a replay or a discard, so it is forgotten only if that is configured.
 
 use super::duty::{Duty, Step};
 use super::error::MaintenanceError;
@@ -49,7 +49,7 @@ pub struct Pruner {
 }
 
 impl Pruner {
-    /// Forgets notifications of this journal that are older than this.
+    /// A duty that forgets the notifications of this journal that are older than `retention` allows.
     #[must_use]
     pub fn new(journal: Arc<dyn JournalMaintenance>, retention: Retention) -> Self {
         Self {

@@ -3,8 +3,8 @@
 //! Both are written one after the other, the journal first. A server that dies in between leaves a
 //! notification that is missing in the schedule, or a change by hand that the schedule does not have. So
 //! every few seconds this duty reads what was registered or changed since its last window, and compares:
-//! a pending notification must be in the schedule, with the progress that it has in the journal; a
-//! cancelled one must not be. Everything else that happens to a notification happens under a lease. If
+//! a pending notification must be in the schedule, with the progress that it has in the journal; one that has
+//! ended must not be. Everything else that happens to a notification happens under a lease. If
 //! the server dies then, the lease expires, and the journal is asked before the notification is sent.
 //!
 //! Its cost depends on what happened since the last window, not on the size of the journal: a window of
@@ -34,8 +34,8 @@ use std::time::Duration;
 const PLACE: &str = "reconciled_ms";
 /// By how much windows overlap, in milliseconds.
 const OVERLAP_MS: i64 = 30_000;
-/// How often that is stored, in milliseconds. After a crash, at most this much is compared again, and an
-/// idle server writes no more often.
+/// How often the end of the last window is stored, in milliseconds. It is not stored after every window, so
+/// that an idle server rarely writes. So after a crash, about this much is compared again.
 const REMEMBER_MS: i64 = 60_000;
 /// Notifications compared in one step, and the rest between two steps.
 const PAGE: usize = 500;
@@ -48,7 +48,7 @@ const WINDOW_REST: Duration = Duration::from_secs(8);
 pub struct Reconciler {
     journal: Arc<dyn Journal>,
     schedule: Arc<dyn Schedule>,
-    /// Until when everything is reconciled, and the last stored value of that.
+    /// Until when everything is reconciled. `written_ms` is the value that was last stored.
     place_ms: Option<i64>,
     written_ms: i64,
     window: Option<Window>,

@@ -10,8 +10,8 @@
 //!   dies in between, the lease expires, and the journal is asked before the entry is sent.
 //! * A notification that the journal does not know is registered there, from the schedule's entry. It was
 //!   accepted once, or it would not be in the schedule; the journal was set back to an older copy. If it
-//!   were removed, it would be lost. If it were left alone, it would be lost too: the server that claims it
-//!   finds no record of it.
+//!   were removed, it would be lost. If it were left alone, callers would not find it before its next attempt,
+//!   and a loss of the schedule would lose it.
 
 use super::difference::{Difference, DifferenceKind};
 use super::error::MaintenanceError;
@@ -32,7 +32,8 @@ pub struct Repaired {
     pub restored: u64,
     /// Entries that got the progress in the journal.
     pub moved: u64,
-    /// Entries that were removed from the schedule because they have ended or are set aside.
+    /// Entries that were removed from the schedule because they have ended, are set aside or are in a wrong
+    /// lane.
     pub removed: u64,
     /// Notifications that were registered in the journal because it did not know them.
     pub registered_again: u64,
@@ -83,7 +84,8 @@ impl AddAssign for Repaired {
     }
 }
 
-/// Repairs differences, and writes the repairs into the histories.
+/// Repairs differences. Notes in its history that a notification was put back into the schedule, got the
+/// progress in the journal, or was registered in the journal again.
 ///
 /// # Errors
 /// If a store fails; what was repaired by then stays repaired.
@@ -125,8 +127,8 @@ pub async fn repair(
                 tracing::error!(
                     notification = %key,
                     %error,
-                    "a notification cannot be read from the journal, so its entry in the schedule is not repaired; \
-                     repair the journal"
+                    "the journal cannot read or store a notification on which it differs from the schedule, so the \
+                     difference is not repaired; repair the journal"
                 );
             }
             Err(error) => {
@@ -203,7 +205,8 @@ fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     if is_pending && lease.entry.notification.lane != snapshot.lane {
         return Settlement::forget(snapshot.progress, now_ms);
     }
-    // Replayed meanwhile. If an earlier lease expired, the journal still has to be asked and fenced.
+    // The notification was replayed meanwhile. If an earlier lease expired, a worker still has to ask the
+    // journal and raise the fence.
     if is_pending && (lease.entry.raise_fence || lease.entry.interrupted_ms.is_some()) {
         return Settlement::Recheck;
     }
@@ -226,8 +229,9 @@ async fn register_in_journal(
         // logs that as well.
         tracing::error!(
             notification = %key,
-            "the journal has lost a notification and its body, and the schedule has no copy of the body: the \
-             notification cannot be sent; register it again"
+            "the journal has lost a notification and its body, and the schedule has no copy of the body, so the \
+             notification cannot be registered in the journal again; register it again unless its merchant has \
+             accepted it"
         );
         schedule.settle(lease, Settlement::Recheck).await?;
         return Ok(Done::default());

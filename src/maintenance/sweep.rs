@@ -69,7 +69,8 @@ impl Sweep {
             ..Pick::default()
         };
         let page = match compare(journal, schedule, &position, &pick, PAGE).await {
-            // The stored position is of the other kind of schedule (memory or Redis): its scan starts again.
+            // The stored position is of the other kind of schedule (memory or Redis): the scan of the schedule
+            // starts again.
             Err(MaintenanceError::Schedule(ScheduleError::BadCursor)) => {
                 self.position = Some(ScanPosition::Held(None));
                 return Ok(Step::More);

@@ -24,8 +24,9 @@ pub struct Entry {
     /// Set if its lease expired, so an attempt may have been made that is not recorded: when that
     /// lease was given, in milliseconds since 1970.
     pub interrupted_ms: Option<i64>,
-    /// A lease for a change by hand expired, or it is not known whether the change was written. Before
-    /// anything is sent, the fence must be raised, so that the journal refuses the change.
+    /// A change by hand may still be written late: its lease expired or may be lost, or it is not known whether
+    /// the change was written. Before anything is sent, the fence must be raised, so that the journal refuses
+    /// the late change.
     pub raise_fence: bool,
 }
 

@@ -9,12 +9,12 @@ pub enum ScheduleError {
     /// executed nevertheless.
     #[error("the schedule is unavailable: {0}")]
     Unavailable(String),
-    /// It has lost data, and nothing was done. It is being loaded from the journal, and executes calls
-    /// again as soon as that has begun; trying again may help.
-    #[error("the schedule has lost data and is being rebuilt from the journal")]
+    /// It has lost data or is being emptied, and nothing was done. It executes calls again as soon as this
+    /// instance has inspected the data; trying again may help.
+    #[error("the schedule has lost data or is being emptied, so nothing was done")]
     Rebuilding,
     /// It holds something that this version cannot read.
-    #[error("the schedule holds data that cannot be read: {0}")]
+    #[error("data or a reply of the schedule cannot be read: {0}")]
     Corrupt(String),
     /// Another registration of the same key, for another lane, may still be on its way; nothing was done. Worth
     /// trying again.

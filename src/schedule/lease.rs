@@ -87,8 +87,8 @@ pub enum Settlement {
     },
     /// Back to where it was before: no attempt was made, or it will be made again.
     Release,
-    /// As [`Settlement::Release`], but it may have ended, or a change of it may still be written: the
-    /// journal must be asked, and fenced, before it is sent ([`Entry::raise_fence`]).
+    /// As [`Settlement::Release`], but the notification may have ended, or a change of it may still be written.
+    /// So before it is sent, the journal is asked and the fence is raised ([`Entry::raise_fence`]).
     Recheck,
 }
 
@@ -136,9 +136,9 @@ pub enum Reservation {
     Put(Box<Entry>),
     /// Nothing is put in; an entry that arrived meanwhile is removed.
     Forget,
-    /// It is not known whether the change was written. An entry that arrived meanwhile goes to its lane,
-    /// and the journal must be asked, and fenced, before it is sent. If none arrived, the same is done for
-    /// the entry that is put in next.
+    /// It is not known whether the change was written. An entry that arrived meanwhile goes to its lane. Before
+    /// it is sent, the journal is asked and the fence is raised. If no entry arrived, this is done for the entry
+    /// that is put in next.
     Recheck,
 }
 
@@ -160,7 +160,7 @@ pub struct KnownToJournal {
     pub due_ms: Option<i64>,
 }
 
-/// Asks for a lease on one notification, for a change by hand.
+/// Asks for a lease on one notification, for a change by hand or a repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// The notification.
@@ -222,7 +222,8 @@ pub enum LeasedOne {
     /// An attempt of it may be in flight: data was lost less than the time of a lease ago, and its lease
     /// may be part of that.
     MayBeInFlight,
-    /// It was accepted within the last [`super::HAND_LEASE_WAIT_MS`], so its registration may still be on its way here.
+    /// It was accepted within the last [`super::HAND_LEASE_WAIT_MS`], so its registration may still be on its
+    /// way here.
     Expected,
     /// It has no entry here. To lease it nevertheless, the request must say what the journal knows of it.
     Missing,

@@ -1,9 +1,9 @@
 //! How much memory the entries of a schedule in memory take, and the bound on it.
 //!
-//! Memory for an entry is reserved before anything of it is written down
-//! ([`ScheduleLeases::reserve_memory`]), so a registration that is refused has written nothing. What the
-//! journal holds is put in even if that exceeds the bound: without bodies it takes little, and to leave it
-//! out would be to lose it.
+//! Memory for an entry is reserved before its registration is written into the journal
+//! ([`ScheduleLeases::reserve_memory`]). So a registration that is refused has written nothing. A notification
+//! that is already in the journal (at a start, or found missing) is put into the schedule even beyond the
+//! bound. Without its body it takes little memory, and without an entry it would not be sent.
 //!
 //! Sizes are estimates: the content of an entry, and the measured overhead of the maps and the allocator.
 //!

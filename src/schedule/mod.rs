@@ -8,8 +8,9 @@
 //! (`tests/it/schedule_contract`) runs against both:
 //!
 //! * An entry is registered once. Registering it again changes nothing and returns the existing entry.
-//! * A claimed entry belongs to one lease until it is settled or the lease expires. After an expiry, the
-//!   next claim returns it to its lane and sets [`Entry::interrupted_ms`].
+//! * A leased entry belongs to one lease until it is settled or the lease expires. After an expiry, the
+//!   next claim returns it to its lane and sets [`Entry::interrupted_ms`], or [`Entry::raise_fence`] if the
+//!   lease was for a change by hand.
 //! * The expiry identifies a lease: a settlement whose lease is not the one in force changes nothing.
 //! * A claim never gives a lane more leases than its cap, nor more than its state allows
 //!   ([`crate::domain::lane_health`]). It serves the classes of lanes one after the other, the due lanes of a
@@ -53,22 +54,23 @@ use wake::Wake;
 /// even by small claims, and a backlog of one lane delays another by at most this many entries.
 pub const PER_VISIT: usize = 4;
 
-/// If an entry is registered later than this after it was accepted, the journal is asked before it is
-/// sent, in milliseconds: it may have been changed or attempted meanwhile.
+/// If an entry arrives in the schedule later than this after it was accepted, the journal is asked before the
+/// entry is sent, because the notification may have been changed or attempted meanwhile. In milliseconds.
 pub const PROMPT_MS: i64 = 2_000;
 
-/// For how long after it was accepted a notification that has no entry here cannot be leased by hand, in
-/// milliseconds. It is longer than [`PROMPT_MS`]: an entry that arrives after that is verified
-/// against the journal, so no change by hand is missed. The extra second allows for clocks that are set
-/// back a little.
+/// A notification without an entry in the schedule cannot be leased by hand for this long after it was
+/// accepted, because its registration may still be on its way. In milliseconds. An entry that arrives later
+/// than [`PROMPT_MS`] is verified against the journal before it is sent, so it cannot miss a change by hand.
+/// The second between the two allows for a clock that is set back a little.
 pub const HAND_LEASE_WAIT_MS: i64 = 3_000;
 
 /// How long a lease for a change by hand lasts, in milliseconds.
 pub const CHANGE_LEASE_MS: i64 = 8_000;
 
-/// For how long an unknown change of a key without an entry is remembered, in milliseconds: a change by
-/// hand of which it is not known whether the journal has it. No call to a journal lasts nearly as long, so a
-/// change that is not written by then never is, unless its server is suspended for that time.
+/// For how long an unknown change of a key without an entry is remembered, in milliseconds. An unknown change
+/// is a change by hand of which it is not known whether it was written into the journal. No call to a journal
+/// lasts nearly as long. So a change that is not written by then is never written, unless its server is
+/// suspended for that time.
 pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 
 /// What a registration found.
@@ -167,14 +169,14 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     /// Ends a lease as the settlement says.
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;
 
-    /// Extends a lease that is in force by its full time, and returns its new expiry; `None` if it is lost.
-    /// For a server that made an attempt and cannot record its outcome yet, so that no other server makes
-    /// the attempt again.
+    /// Renews a lease that is in force, so that it lasts for its full time from now. Returns the new expiry;
+    /// `None` if the lease is lost. For a server that made an attempt and cannot record its outcome yet, so
+    /// that no other server makes the attempt again.
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError>;
 
-    /// Leases one notification for a change by hand for [`CHANGE_LEASE_MS`], even if it is not due or its
-    /// lane is full. A request that is repeated because its reply was lost gets its lease again, with a new
-    /// expiry.
+    /// Leases one notification for a change by hand or a repair, for [`CHANGE_LEASE_MS`], even if it is not due
+    /// or its lane is full. A request that is repeated because its reply was lost gets its lease again, with a
+    /// new expiry.
     async fn lease_one(&self, request: &LeaseRequest) -> Result<LeasedOne, ScheduleError>;
 
     /// Ends a lease on a key that had no entry here.

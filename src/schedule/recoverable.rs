@@ -2,8 +2,8 @@
 //!
 //! A loss is detected in three ways:
 //!
-//! * Each instance knows how many of its changes were answered, and sends that number with every call. If
-//!   the store has counted fewer, its data was flushed, replaced or set back to an older copy: the call is
+//! * Each instance knows how many of its changes were answered, and sends that number with every change. If
+//!   the store has counted fewer, its data was flushed, replaced or set back to an older copy: the change is
 //!   refused with [`ScheduleError::Rebuilding`] until this instance has inspected the data.
 //! * The store was restarted after the data was last compared with the journal. It may have lost its last
 //!   changes, and the instance that made them may have ended.
@@ -134,7 +134,7 @@ pub trait Recoverable: Send + Sync {
     fn restore_write_counts(&self, write_counts: &str);
 
     /// Reports that this instance is alive. To be called every few seconds: without it, an instance that
-    /// claims nothing, because all its attempts are in flight, would count as dead.
+    /// claims nothing, because it has as many attempts in flight as it may have, would count as dead.
     ///
     /// # Errors
     /// [`ScheduleError::Unavailable`].

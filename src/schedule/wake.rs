@@ -1,7 +1,7 @@
 //! Waking the dispatcher without polling.
 //!
-//! A [`Wake`] holds the earliest instant at which there may be something to claim. A call that adds an
-//! earlier one brings it forward and wakes the dispatcher, which sleeps until that instant.
+//! A [`Wake`] holds the earliest instant at which there may be something to claim. The dispatcher sleeps until
+//! then. A call that brings an earlier instant wakes the dispatcher.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::sync::Notify;

@@ -44,11 +44,15 @@ impl ChangeStep {
 }
 
 impl Service {
-    /// Cancels a scheduled notification. After this has answered, no attempt begins. That rests on four
-    /// places: no claim gives what is leased (`lease_one.lua`, `memory/state/by_hand.rs`); a lease that
-    /// expired has the journal asked, and fenced, before anything is sent (`Worker::confirm`); a call whose
-    /// lease is over sends no first byte (`delivery/socket.rs`); and after a loss of data, what may be in
-    /// flight is refused ([`crate::schedule::LeasedOne::MayBeInFlight`]).
+    /// Cancels a scheduled notification. After this has succeeded, no attempt begins. Four places ensure this:
+    ///
+    /// * While the notification is leased for the change, no claim returns it (`lease_one.lua`,
+    ///   `memory/state/by_hand.rs`).
+    /// * If that lease expires, a worker asks the journal and raises the fence before it sends
+    ///   (`Worker::confirm`).
+    /// * A call whose lease has expired sends no first byte (`delivery/socket.rs`).
+    /// * After a loss of data, the change is refused while an attempt may be in flight
+    ///   ([`crate::schedule::LeasedOne::MayBeInFlight`]).
     ///
     /// # Errors
     /// [`ServiceError::Refused`] if it has ended otherwise, or an attempt is or may be in flight: that
@@ -61,7 +65,7 @@ impl Service {
         self.change(key, Change::Cancel, actor, "").await
     }
 
-    /// Makes an attempt of a scheduled notification now; its ladder continues afterwards. Does nothing if
+    /// Makes an attempt of a scheduled notification due now; its ladder continues afterwards. Does nothing if
     /// an attempt is in flight already.
     ///
     /// # Errors
@@ -188,7 +192,8 @@ impl Service {
     }
 }
 
-/// The answer to a refused change: success if the same change was made before.
+/// The answer to a refused change: success for a cancellation or a discard if the notification is cancelled
+/// already.
 fn repeated(change: Change, snapshot: Snapshot) -> Result<Snapshot, ServiceError> {
     match (change, snapshot.state) {
         (Change::Cancel | Change::Discard, State::Cancelled) => Ok(snapshot),

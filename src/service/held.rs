@@ -2,16 +2,17 @@
 //!
 //! A server leases a notification before it changes it. Then no server sends or changes it meanwhile, and an
 //! entry that another server puts into the schedule now waits for the lease. The journal accepts a change
-//! only with the lease's token, and only if no other request has leased the notification since.
+//! only with the lease's token, and only if the notification's fence was not raised meanwhile.
 //!
-//! To check that, the fence is read *before* the lease is requested. A server that leases the notification
-//! after this lease has expired raises the fence, so the journal refuses the late change. If the fence were
-//! read under the lease, it might be read after the lease has expired and another server has raised it, and
-//! the journal would accept the late change.
+//! For this, the fence is read *before* the lease is requested. A server that leases the notification
+//! after this lease has expired raises the fence, before it sends the notification or by its own change. So the
+//! journal refuses the late change. If the fence were read under the lease, this could happen: the lease
+//! expires, another server raises the fence, and we read the raised fence. The journal would then accept the
+//! late change.
 //!
-//! If the process dies, its lease expires after a few seconds. The server that gets the notification next
-//! raises the fence, so that the journal refuses the change that the dead process may have sent, and reads
-//! the state in the journal.
+//! If the process dies, its lease expires after a few seconds. The worker that gets the notification next
+//! raises the fence and reads the state in the journal. So the journal refuses a change of the dead process
+//! that arrives later.
 
 use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
@@ -113,7 +114,8 @@ impl Service {
                 }
                 Ok(LeasedOne::Missing) => break Ok(Leasing::Missing),
                 Ok(LeasedOne::MayBeInFlight) => break Ok(Leasing::InFlight),
-                // It has ended in the journal: the lease of its last attempt is about to be settled.
+                // The notification has ended in the journal: the lease of its last attempt is about to be
+                // settled.
                 Ok(LeasedOne::InFlight) if before.state != State::Scheduled && may_wait => {}
                 Ok(LeasedOne::InFlight) => break Ok(Leasing::InFlight),
                 Ok(LeasedOne::Changing | LeasedOne::Expected) if may_wait => {}
@@ -194,7 +196,8 @@ impl Service {
         self.end_held(held, Settlement::Release).await;
     }
 
-    /// Gives back the lease on a notification of which it is not known whether it was changed.
+    /// Gives back the lease on a notification whose change may be written already, or may still be written.
+    /// Before anything is sent, the journal is asked and the fence is raised.
     pub(super) async fn recheck(&self, held: HeldLease) {
         self.end_held(held, Settlement::Recheck).await;
     }
@@ -204,7 +207,8 @@ impl Service {
         let settled = match held {
             HeldLease::Entry(lease) => with_timeout(self.schedule.settle(*lease, settlement)).await,
             HeldLease::Key(token) => {
-                // Always checked again: an entry may have arrived under the lease. Rare.
+                // A lease on a key is never just released: an entry may have arrived under the lease, and the
+                // journal is asked before that entry is sent.
                 with_timeout(self.schedule.end_reservation(token, Reservation::Recheck)).await
             }
         };
@@ -213,7 +217,7 @@ impl Service {
             tracing::debug!(
                 notification = %key,
                 %error,
-                "the lease for a change by hand cannot be released; it expires in a few seconds"
+                "the lease for a change by hand could not be ended; it expires in a few seconds"
             );
         }
     }
@@ -253,13 +257,14 @@ impl Service {
 
 /// What a request for a lease says of the notification, in case the schedule has no entry.
 fn known(recorded: &Snapshot) -> KnownToJournal {
-    // If an attempt was made, the registration has arrived. A notification that is set aside had an attempt.
+    // If an attempt was made, the registration has arrived. A notification that is set aside was claimed before,
+    // so its registration has arrived too.
     let arrived = recorded.progress.attempts > 0
         || recorded.state != State::Scheduled
         || recorded.set_aside.is_some();
     KnownToJournal {
         registered_ms: if arrived { 0 } else { recorded.registered_ms },
-        // If it is set aside, its attempt has ended, so none is in flight.
+        // If it is set aside, no attempt was made, or its attempt has ended. So none is in flight.
         due_ms: recorded
             .next_due_ms()
             .filter(|_| recorded.set_aside.is_none()),

@@ -9,7 +9,8 @@ use crate::domain::state::State;
 use crate::journal::{Cursor, Filter, Order, Transition};
 use crate::schedule::{FoundEntry, ScheduleError};
 
-/// Maximum number of remembered dead entries read for one page without a journal, which would filter them.
+/// Maximum number of remembered dead entries read for one page. They are read only without a journal, and this
+/// process filters them.
 const MOST_SCANNED: usize = 10_000;
 /// Dead entries read from the schedule at a time.
 const SCAN_PAGE: usize = 200;
@@ -30,7 +31,7 @@ pub struct ListRequest {
 /// Whether it is known which scheduled notifications have an attempt in flight. Only the schedule knows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Flights {
-    /// The schedule was asked, or no notification of the answer is scheduled.
+    /// The schedule answered, or no notification of the answer is scheduled.
     #[default]
     Known,
     /// The schedule did not answer. The record is shown nevertheless, and the answer says so.
@@ -123,7 +124,7 @@ impl Service {
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {
-            // Without the schedule's answer the page would be empty, as if there were none.
+            // Without the schedule's answer no item would count as in flight, so the page would be wrong.
             marked?;
             items.retain(|item| item.in_flight == in_flight);
         }

@@ -1,8 +1,9 @@
 //! The operations that callers and support staff request, over both stores.
 //!
 //! Owns the order of the writes: the journal first, then the schedule. After a crash in between, only the
-//! journal has the change, and repeating the request completes it: every request here can be repeated.
-//! Knows nothing of HTTP; `api` translates.
+//! journal has the registration or the change, until reconciling puts it into the schedule. A repeated
+//! registration does that too. Every request here can be repeated safely. Knows nothing of HTTP; `api`
+//! translates.
 //!
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
@@ -111,7 +112,7 @@ impl Service {
         }
     }
 
-    /// Uses this health, to which other parts report as well, and not only its own checks.
+    /// Uses this health instead of its own. Other parts report to it too.
     #[must_use]
     pub fn with_health(self, health: Arc<Health>) -> Self {
         Self { health, ..self }
@@ -175,7 +176,8 @@ impl Service {
             return Ok(holding.in_flight);
         }
         if let Some(pending) = with_timeout(journal.pending(&recorded.key)).await? {
-            // It may end after it was read and before it is written here, so it is verified when claimed.
+            // The notification may end after it was read and before its entry is put in. So the entry is
+            // verified when it is claimed.
             let entry = Entry {
                 verify: true,
                 ..Entry::scheduled(pending.notification, pending.progress)

@@ -74,7 +74,7 @@ impl Service {
     }
 
     /// Puts a new entry into the schedule. A schedule that has lost its data accepts entries again as soon as
-    /// its rebuild has begun, so this waits for that for a short time.
+    /// this server has inspected it. So this function waits for that for a short time.
     async fn schedule_new(&self, entry: Entry) -> Result<Registered, ScheduleError> {
         match (
             with_timeout(self.schedule.register(entry.clone())).await,

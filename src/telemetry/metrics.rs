@@ -4,8 +4,8 @@
 //! a fixed amount of memory, even if it is never read. No label comes from callers: the number of
 //! destinations and topics has no limit.
 //!
-//! The contents of the stores are not counted here. They are read from the stores at each request for the
-//! metrics: [`store_readings`](super::store_readings).
+//! The contents of the stores are not counted here. They are read from the stores when the metrics are
+//! requested, at most once a second: [`store_readings`](super::store_readings).
 
 use super::store_readings::{StoreCollector, StoreReadings};
 use crate::domain::attempt::{Attempt, Outcome};

@@ -118,7 +118,7 @@ fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::R
     )?;
     samples.gauge(
         "set_aside",
-        "Pending notifications that are not sent until they are released by hand, because the journal refused an update",
+        "Pending notifications that are not sent until they are released by hand, because the journal cannot read them, has lost their bodies or refuses their outcomes",
         None,
         journal.set_aside,
     )

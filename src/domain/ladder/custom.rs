@@ -22,7 +22,7 @@ const LARGEST_JITTER: f64 = 0.5;
 pub struct CustomLadder {
     /// The waits between attempts, as durations. If the list is empty, there is one attempt.
     pub intervals: Vec<String>,
-    /// How long after the first attempt other attempts may start. The default is the sum of the intervals.
+    /// How long after the first due time other attempts may be due. The default is the sum of the intervals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
     /// Whether the last interval repeats until the window closes.

@@ -7,7 +7,7 @@
 //!   So a slow receiver does not delay later attempts.
 //! * If an attempt starts more than [`LATE_MS`] late (the dispatcher was down), the next interval counts
 //!   from its real start. So late attempts are not made in quick succession.
-//! * An attempt may start until the window closes, the last millisecond included. If the next attempt
+//! * An attempt may be due until the window closes, the last millisecond included. If the next attempt
 //!   would be due after the deadline, one last attempt is made at the deadline instead.
 //! * If the dispatcher was down until after the deadline, one more attempt is made: the recovery attempt.
 //! * No attempt follows after the last interval. The cause is then `LadderExhausted`, or `WindowClosed` if
@@ -101,7 +101,7 @@ impl Ladder {
         self.0.repeat_last
     }
 
-    /// How long after the first attempt other attempts may start, in milliseconds.
+    /// How long after the first due time other attempts may be due, in milliseconds.
     #[must_use]
     pub fn window_ms(&self) -> i64 {
         self.0.window_ms
@@ -126,8 +126,8 @@ impl Ladder {
         };
         let due_ms = anchor_ms + self.spread_ms(interval_ms, draw);
         if due_ms <= failed.deadline_ms {
-            // If the failed attempt started up to `LATE_MS` late, `due_ms` may be in the past. The attempt
-            // is made nevertheless.
+            // `due_ms` may be in the past: the failed attempt may have begun up to `LATE_MS` late, or taken
+            // longer than the interval. The next attempt is made nevertheless.
             return Next::Attempt {
                 due_ms,
                 clamped: false,

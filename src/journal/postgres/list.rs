@@ -57,7 +57,12 @@ impl PostgresCall for FindListPage<'_> {
             match Fields::of(row).stored(&mut ladders) {
                 Ok(StoredNotification { snapshot, .. }) => items.push(snapshot),
                 Err(error) => {
-                    tracing::error!(row_id, %error, "a notification in the journal cannot be read, so lists leave it out; repair its row");
+                    tracing::error!(
+                        row_id,
+                        %error,
+                        "a notification in the journal cannot be read, so lists and comparisons with the schedule \
+                         leave it out; repair its row"
+                    );
                 }
             }
         }

@@ -135,7 +135,11 @@ impl JournalMaintenance for PostgresJournal {
     async fn close(&self) {
         let resigning = ResignDuties(&self.holder);
         if let Err(error) = self.connections.write(&resigning).await {
-            tracing::debug!(%error, "this server could not give back its maintenance duties; they expire, and then other servers can take them");
+            tracing::debug!(
+                %error,
+                "this process could not give back its maintenance duties; duties that it has expire, and then \
+                 other servers can take them"
+            );
         }
         self.connections.close().await;
         *self.held.lock().await = None;

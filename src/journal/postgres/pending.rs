@@ -175,7 +175,8 @@ impl PostgresCall for FindPendingPage {
                 Err(error) => tracing::error!(
                     row_id,
                     %error,
-                    "a pending notification in the journal cannot be read, so it is not loaded into the schedule; repair its row"
+                    "a pending notification in the journal cannot be read, so loading the schedule leaves it out; \
+                     repair its row"
                 ),
             }
         }

@@ -1,12 +1,13 @@
-//! Registering a batch of notifications: one statement, and a second one only if some keys exist already.
+//! Registering a batch of notifications: one statement. A second statement looks keys up that exist already or
+//! occur twice in the batch. If some notifications are not at their start ([`is_at_its_start`]), a transaction
+//! inserts the batch and sets their progress.
 //!
-//! If the second statement fails, the call fails although the new notifications are kept. When the call is
-//! repeated, it finds them.
+//! If the look-up fails, the call fails although the new notifications are kept. When the call is repeated,
+//! it finds them.
 //!
-//! Another instance may insert the same key between the look-up and the insertion. The insertion then
-//! violates the unique index, and the whole statement is executed again and finds the key. Rows are
-//! inserted in the order of their keys. So two instances that register the same keys wait for each other,
-//! without a deadlock.
+//! Another instance may insert the same key while the statement runs. The insertion then violates the unique
+//! index, and the whole call is made again and finds the key. Rows are inserted in the order of their keys. So
+//! of two instances that register the same keys, one waits for the other, and there is no deadlock.
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;

@@ -110,7 +110,11 @@ impl JournalMaintenance for SqliteJournal {
         };
         if let Err(error) = writer.close().await {
             // No data is lost: SQLite reads the log when the journal is opened again.
-            tracing::warn!(%error, "SQLite's write-ahead log was not merged into the journal file at closing; the next start does it");
+            tracing::warn!(
+                %error,
+                "closing the journal file failed, so SQLite's write-ahead log may not be merged into it; no data is \
+                 lost, because SQLite reads the log at the next start"
+            );
         }
         // This fails only if the operating system has released the lock already.
         let _ = lock.unlock();

@@ -196,8 +196,8 @@ async fn read(
     })
 }
 
-/// Puts every pending notification into a schedule that is not yet in use. If the schedule is in memory,
-/// the bodies stay in the journal: together they may be larger than the memory.
+/// Puts the pending notifications that are not set aside into a schedule that is not yet in use. If the schedule
+/// is in memory, the bodies stay in the journal: together they may be larger than the memory.
 ///
 /// # Errors
 /// [`MaintenanceError`] if a store fails; the schedule is then incomplete.

@@ -1,6 +1,6 @@
 //! What happens when Redis loses data: noticing the loss, and repairing the schedule from the journal.
 //!
-//! **How a loss is noticed** (`schedule::redis::recovery`). The first server whose call meets it notices it:
+//! **How a loss is noticed** (`schedule::redis::recovery`), by the calls of any server:
 //!
 //! * Redis has counted fewer writes of an instance than were answered to it: it was flushed, replaced
 //!   or set back to an older copy (`write_counters`). The call is refused.
@@ -18,14 +18,14 @@
 //! journal ([`resync`]). Redis is emptied first only if a user requests it.
 //!
 //! **What the others do meanwhile**: the calls of a server whose writes were lost are refused until it has
-//! inspected the data once, which takes a moment. After that they use the schedule. Before a notification is sent that was accepted
-//! before the loss, the journal is asked, until the comparison is done and attempts whose lease was lost
-//! have ended. An attempt that was in flight when its lease was lost may be made again by another server.
-//! A registration waits a short time for the inspection. A change by hand is refused (409) while an attempt
-//! whose lease was lost may be in flight.
+//! inspected the data once, which takes a moment. After that it uses the schedule. Until the comparison is done
+//! and the time of a lease has passed, a server asks the journal before it sends a notification that was
+//! accepted before the loss. An attempt that was in flight when its lease was lost may be made again by another
+//! server. A registration waits a short time for the inspection. A change by hand is refused (409) while an
+//! attempt whose lease was lost may be in flight.
 //!
 //! **Without a journal** nothing can be loaded: Redis keeps what is left, and the log asks callers to
-//! register theirs again.
+//! register their pending notifications again.
 
 pub mod load;
 pub mod resync;
@@ -42,7 +42,8 @@ use tokio_util::sync::CancellationToken;
 
 /// The name under which the journal stores how many changes of this schedule were answered.
 const WRITE_COUNTS: &str = "schedule_write_counts";
-/// How often that is stored. With it, a server that starts notices an older copy of Redis.
+/// How often these counts are stored. With them, a server that starts notices that Redis was set back to an
+/// older copy.
 const REMEMBER: Duration = Duration::from_secs(5);
 /// Wait before the next inspection while another instance empties the schedule.
 const INSPECT_SOON: Duration = Duration::from_millis(100);
@@ -126,13 +127,14 @@ impl Recovery {
         let mut inspected: Result<Inspection, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
         let mut logged = String::new();
+        let mut failed = None;
         loop {
             match inspected {
                 Ok(found) => {
                     back_off = BACK_OFF;
                     logged.clear();
                     self.whole.send_replace(is_whole(found));
-                    self.act_on(recoverable, found).await;
+                    failed = self.act_on(recoverable, found, failed).await;
                     self.whole.send_replace(false);
                 }
                 Err(error) => {
@@ -141,7 +143,7 @@ impl Recovery {
                     if !matches!(error, ScheduleError::Unavailable(_)) && text != logged {
                         tracing::error!(
                             %error,
-                            "the schedule cannot be inspected for lost data; nothing is repaired until that \
+                            "the schedule cannot be inspected for lost data; nothing in it is repaired until that \
                              succeeds; trying again"
                         );
                         logged = text;
@@ -155,9 +157,18 @@ impl Recovery {
     }
 
     /// Does what the result of an inspection requires; returns when it is time for the next inspection.
-    async fn act_on(&self, recoverable: &dyn Recoverable, found: Inspection) {
+    /// `failed` is as for [`Recovery::rebuild`].
+    async fn act_on(
+        &self,
+        recoverable: &dyn Recoverable,
+        found: Inspection,
+        failed: Option<String>,
+    ) -> Option<String> {
         match found {
-            Inspection::Whole => recoverable.wait_for_loss().await,
+            Inspection::Whole => {
+                recoverable.wait_for_loss().await;
+                return None;
+            }
             Inspection::Clearing | Inspection::Unowned => tokio::time::sleep(INSPECT_SOON).await,
             Inspection::Loading => {
                 tokio::select! {
@@ -165,15 +176,25 @@ impl Recovery {
                     () = recoverable.wait_for_loss() => {}
                 }
             }
-            Inspection::ToLoad(reason) => self.rebuild(recoverable, reason).await,
+            Inspection::ToLoad(reason) => return self.rebuild(recoverable, reason, failed).await,
         }
+        failed
     }
 
     /// Compares the schedule with the journal and repairs it. Waits for stores that are unavailable. Ends
-    /// early if another server has taken over or more is lost; the next inspection finds that.
-    async fn rebuild(&self, recoverable: &dyn Recoverable, reason: LoadReason) {
+    /// early if another server has taken over or more is lost; the next inspection finds that. Also ends
+    /// early, and returns the error text, after an error that does not pass by itself. `failed` is that text
+    /// of the recovery before this one: what it caused to be logged is not logged again.
+    async fn rebuild(
+        &self,
+        recoverable: &dyn Recoverable,
+        reason: LoadReason,
+        failed: Option<String>,
+    ) -> Option<String> {
         let started = Instant::now();
-        announce(reason, self.journal.is_some());
+        if failed.is_none() || reason != LoadReason::Unfinished {
+            announce(reason, self.journal.is_some());
+        }
         if let Some(journal) = &self.journal {
             self.write_down(journal.as_ref(), reason).await;
         }
@@ -186,26 +207,29 @@ impl Recovery {
                 Ok(true) => back_off = BACK_OFF,
                 Ok(false) => break,
                 Err(error) if error.may_pass() => {
-                    tracing::debug!(%error, "loading the schedule from the journal failed; trying again");
+                    tracing::debug!(%error, "a step of the recovery of the schedule failed; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
-                        () = recoverable.wait_for_loss() => return,
+                        () = recoverable.wait_for_loss() => return None,
                     }
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
                 Err(error) => {
-                    tracing::error!(
-                        %error,
-                        "the schedule cannot be loaded from the journal; trying again"
-                    );
+                    let text = error.to_string();
+                    if failed.as_ref() != Some(&text) {
+                        tracing::error!(
+                            %error,
+                            "the recovery of the schedule failed; a server begins it again within seconds"
+                        );
+                    }
                     tokio::time::sleep(INSPECT_AGAIN).await;
-                    return;
+                    return Some(text);
                 }
             }
             if reported.elapsed() >= REPORT_LOADING {
                 reported = Instant::now();
                 if let Ok(false) = recoverable.report_loading().await {
-                    return;
+                    return None;
                 }
             }
         }
@@ -213,24 +237,12 @@ impl Recovery {
             match recoverable.finish_loading().await {
                 Ok(true) => break,
                 // The schedule must be inspected again.
-                Ok(false) | Err(ScheduleError::Rebuilding) => return,
+                Ok(false) | Err(ScheduleError::Rebuilding) => return None,
                 Err(_) => tokio::time::sleep(INSPECT_SOON).await,
             }
         }
-        let recovered = resync.done();
-        let Recovered {
-            read: pending,
-            put_in,
-            removed,
-        } = recovered;
-        let seconds = started.elapsed().as_secs_f64();
-        tracing::info!(
-            pending,
-            put_in,
-            removed,
-            seconds,
-            "the recovery of the schedule has finished; the schedule is complete"
-        );
+        announce_end(resync.done(), started.elapsed());
+        None
     }
 
     async fn write_down(&self, journal: &dyn Journal, reason: LoadReason) {
@@ -245,8 +257,8 @@ impl Recovery {
         if let Err(error) = journal.rebuilding(&rebuild).await {
             tracing::warn!(
                 %error,
-                "the rebuild of the schedule cannot be recorded in the histories of the notifications; the rebuild \
-                 continues"
+                "the recovery of the schedule could not be recorded in the histories of the notifications; the \
+                 recovery continues"
             );
         }
     }
@@ -348,34 +360,48 @@ fn announce(reason: LoadReason, has_journal: bool) {
     match reason {
         LoadReason::New => tracing::info!("the schedule is new; loading it from the journal"),
         LoadReason::Lost | LoadReason::Damaged if !has_journal => tracing::error!(
-            "the schedule has lost notifications, and there is no journal to restore them from; callers \
-             must register their pending notifications again"
+            "the schedule has lost data, and there is no journal to load it from; notifications may be lost, so \
+             callers should register their pending notifications again"
         ),
         LoadReason::Lost => {
             tracing::warn!("the schedule has lost data; loading it from the journal");
         }
-        LoadReason::Damaged => {
-            tracing::warn!(
-                "the schedule has lost some entries or leases; comparing it with the journal"
-            );
-        }
-        LoadReason::Restarted if !has_journal => {
-            tracing::info!(
-                "Redis was restarted and may have lost its last changes; checking the entries"
-            );
-        }
-        LoadReason::Restarted => tracing::info!(
-            "Redis was restarted and may have lost its last changes; comparing it with the journal"
+        LoadReason::Damaged => tracing::warn!(
+            "the schedule has lost some entries, lanes or leases; comparing it with the journal"
         ),
-        LoadReason::Unfinished => {
-            tracing::info!(
-                "another server began to load the schedule and did not finish; loading the schedule from the journal"
-            );
-        }
-        LoadReason::Asked => {
-            tracing::info!(
-                "`ringback rebuild --clear` was run; loading the schedule from the journal"
-            );
-        }
+        LoadReason::Restarted if !has_journal => tracing::info!(
+            "Redis may have been restarted or replaced, and may have lost its last changes; checking the entries \
+             of the schedule"
+        ),
+        LoadReason::Restarted => tracing::info!(
+            "Redis may have been restarted or replaced, and may have lost its last changes; comparing the schedule \
+             with the journal"
+        ),
+        LoadReason::Unfinished if !has_journal => tracing::info!(
+            "a recovery of the schedule was begun and not finished; checking the entries of the schedule"
+        ),
+        LoadReason::Unfinished => tracing::info!(
+            "loading the schedule was begun and not finished; loading it from the journal"
+        ),
+        LoadReason::Asked => tracing::info!(
+            "emptying the schedule for `ringback rebuild --clear` was begun and not finished; this server has \
+             emptied it and loads it from the journal"
+        ),
     }
+}
+
+fn announce_end(recovered: Recovered, took: Duration) {
+    let Recovered {
+        read: pending,
+        put_in,
+        removed,
+    } = recovered;
+    let seconds = took.as_secs_f64();
+    tracing::info!(
+        pending,
+        put_in,
+        removed,
+        seconds,
+        "the recovery of the schedule has finished"
+    );
 }

@@ -34,7 +34,7 @@ pub struct Recovered {
     pub read: u64,
     /// Entries that were missing, had other progress or were in no lane, and were put in.
     pub put_in: u64,
-    /// Entries that were removed because they have ended or are set aside.
+    /// Entries that were removed because they have ended, are set aside or are in a wrong lane.
     pub removed: u64,
 }
 
@@ -44,7 +44,8 @@ enum ResyncStage {
     Loading,
     /// Putting back entries that are in no lane, after this cursor.
     Repairing(Option<String>),
-    /// Removing entries that have ended or are set aside, after this cursor.
+    /// Removing entries that have ended, are set aside or are in a wrong lane, and repairing entries that are
+    /// unknown to the journal or have other progress, after this cursor.
     Removing(Option<String>),
     Done,
 }

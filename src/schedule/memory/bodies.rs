@@ -24,8 +24,8 @@ pub(super) enum HeldBodies {
 }
 
 impl HeldBodies {
-    /// Leaves the body of a new entry to the journal, unless it is small or needed soon and the budget allows
-    /// it.
+    /// Leaves the body of a new entry to the journal, unless it is small or its first attempt is due soon. In
+    /// both cases it is kept only if the budget allows it.
     pub(super) fn leave_unneeded(self, budget: &MemoryBudget, entry: &mut Entry, now_ms: i64) {
         let is_first = entry.progress.attempts == 0;
         let is_soon = entry.progress.next_due_ms() <= now_ms.saturating_add(SOON_MS);

@@ -116,8 +116,9 @@ impl Lanes {
         }
     }
 
-    /// Serves the lane of this class whose turn is first: removes at most `most` of its due entries for leases,
-    /// never beyond its limit (only [`Lanes::start_lease`] is). `None` if no lane of the class is due.
+    /// Serves the lane of this class whose turn is first: removes some of its due entries, which the caller
+    /// leases. These are at most `most`, and at most as many as the lane's limit leaves free. `None` if no lane
+    /// of the class is due.
     pub(super) fn visit(
         &mut self,
         class: LaneClass,

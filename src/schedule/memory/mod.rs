@@ -3,9 +3,9 @@
 //! Owns nothing that outlives the process: the journal is the record, and the schedule is rebuilt
 //! from it at start. Keeps the contract of [`crate::schedule`] for any number of tasks. Every call is
 //! executed under one lock, which is held for a few steps in sorted sets and never across a wait. The time
-//! is read under the lock, so it never goes back from one call to the next.
+//! is read under the lock, so the calls read the clock in the order in which they are executed.
 //!
-//! Over a journal, a body is kept in memory if its first attempt is due soon, while bodies take at most
+//! With a journal, a body is kept in memory if its first attempt is due soon, while bodies take at most
 //! half of the limit; or if it is small, while they take at most an eighth. Any other body is left to the
 //! journal, and the attempt reads it there ([`crate::domain::body`]). So pending notifications take little
 //! memory, and a notification that is sent at once needs no read.

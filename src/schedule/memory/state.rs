@@ -56,7 +56,7 @@ struct LeaseInForce {
 enum Holder {
     /// An attempt.
     Attempt,
-    /// A change by hand, by the request of this id.
+    /// A change by hand or a repair, by the request of this id.
     Change(u64),
 }
 
@@ -347,7 +347,7 @@ impl MemoryState {
         Expiry { at_ms, number }
     }
 
-    /// Leases an entry that was just removed from where it waited.
+    /// Gives an entry this lease. The entry was removed from its place before, or is leased already.
     fn give_lease(&mut self, key: Key, in_force: LeaseInForce) -> Lease {
         let job = self
             .jobs

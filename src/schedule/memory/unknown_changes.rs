@@ -1,7 +1,8 @@
 //! Unknown changes: keys without an entry, for which it is not known whether a change by hand was written.
 //!
-//! The journal may still write the change. So the fence of an entry that is put in under such a key is
-//! raised before it is sent. No call to a journal lasts longer than [`UNKNOWN_CHANGE_MS`].
+//! The journal may still write the change. So if an entry is put in under such a key, the fence of the
+//! notification is raised before it is sent. No call to a journal lasts longer than [`UNKNOWN_CHANGE_MS`], so
+//! older keys are removed.
 
 use crate::domain::key::Key;
 use crate::schedule::UNKNOWN_CHANGE_MS;

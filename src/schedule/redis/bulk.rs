@@ -66,8 +66,9 @@ pub fn holding(
         })),
         Err(error) => {
             tracing::error!(
+                notification = key,
                 %error,
-                "a notification in the schedule cannot be read; it is left out of this reply"
+                "a notification in the schedule cannot be read; this look-up or scan of the schedule leaves it out"
             );
             Ok(None)
         }
@@ -103,7 +104,7 @@ pub async fn scan(
             (Ok(_), Ok(_), None) => {}
             (key, _, _) => tracing::error!(
                 notification = %text,
-                "an entry of the schedule has a {} that is not valid; the scan of the schedule leaves the entry out",
+                "an entry of the schedule has a {} that is not valid; this scan of the schedule leaves the entry out",
                 if key.is_err() { "key" } else { "lane" }
             ),
         }
@@ -152,7 +153,7 @@ async fn restore(partitions: &[Partition], entries: &[Entry]) -> Result<Restored
         .await
 }
 
-/// Splits the entries into parts that one script restores each.
+/// Splits the entries into parts. Each part is restored by one script.
 fn cut<'places>(mut places: &'places [usize], entries: &[Entry]) -> Vec<&'places [usize]> {
     let mut parts = Vec::new();
     while !places.is_empty() {

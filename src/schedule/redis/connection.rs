@@ -1,10 +1,10 @@
 //! Connections to one Redis or Valkey, and running scripts over them.
 //!
-//! Every call has a time limit. A call whose connection is broken is sent once more over a new one.
-//! Otherwise the first call after an outage would always fail, on every connection. The first one may have
-//! been executed, but every script can be repeated. A call that timed out is not sent again: the caller has
-//! waited long enough and decides itself. The next call then uses a new connection, since the old one may
-//! be dead. The same is done after the server answered that it is read-only, since the host name may mean
+//! Every call has a time limit. If the connection of a call breaks, the call is sent once more over a new
+//! connection. Otherwise the first call after an outage would fail on every connection. Redis may execute both
+//! calls, but every script can be repeated. A call that timed out is not sent again, because its caller has
+//! waited long enough; the next call then uses a new connection, because the old one may be dead. The next call
+//! also uses a new connection if the server answers that it is read-only, because the host name may lead to
 //! another server by now.
 
 use super::recovery::server_run::ServerRun;
@@ -23,13 +23,14 @@ use tokio::sync::OnceCell;
 
 /// How long one command may take before it counts as failed. A command that was lost in a network outage
 /// is still waited for this long after the network works again, and work should continue within two seconds.
-/// A command that was only slow is repeated, which does no harm.
+/// If a command was only slow, its caller makes the call again, which does no harm.
 pub const COMMAND_TIMEOUT: Duration = Duration::from_millis(1_200);
 /// How long a command about many entries may take.
 pub const BULK_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How much longer a call may take than its command: for connecting, twice after a broken connection.
+/// How much longer a call may take than its command. This time is for connecting: before the command, and again
+/// if the connection breaks.
 const CALL_MARGIN: Duration = Duration::from_secs(2);
 /// The socket fails if sent data is not acknowledged for this time. Otherwise it would not be noticed that
 /// the peer is unreachable.
@@ -118,8 +119,8 @@ impl Connection {
         }
     }
 
-    /// Connects. Before anything else is sent, it is noted if this is another server, or the same after a
-    /// restart: its data must not be used before that is noted.
+    /// Connects. Before anything else is sent, checks whether this is another server, or the same server after
+    /// a restart: that must be known before its data is used.
     async fn open(&self) -> Result<MultiplexedConnection, RedisError> {
         let Connector { client, run } = &self.connector;
         let opening = client.get_multiplexed_async_connection_with_config(&self.config);
@@ -202,9 +203,9 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Sends a command. Every error here comes from the connection: no answer, a part of one, or no answer to
-    /// its first commands. The library considers only some of these connections broken, and would return
-    /// the same error for ever. So the connection is replaced.
+    /// Sends a command. Every error here comes from the connection: it could not be opened, or it gave no
+    /// complete answer. The library considers only some of these connections broken, and would return the same
+    /// error for ever over the others. So the connection is replaced.
     async fn send_once(&self, command: &Cmd) -> Result<Value, RedisError> {
         let used = self.current();
         let sent = match used.get_or_try_init(|| self.open()).await {

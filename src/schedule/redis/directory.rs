@@ -4,15 +4,16 @@
 //! and a key must not be registered twice, in two lanes. So the hash `directory`, in the partition that the
 //! key's own name decides, says which partition has its entry, and since when.
 //!
-//! It is written before the entry. Dying in between leaves a key in it that has no entry. A new
-//! registration of the key for the same partition then continues. One for another partition takes the key
-//! over, but only when the first registration can no longer arrive ([`DIRECTORY_ARRIVAL_MS`], checked by
-//! `register.lua`).
+//! The directory is written before the entry. If the process dies in between, the directory has a key that
+//! has no entry. A new registration of the key for the same partition then puts its entry in. A registration
+//! for another partition takes the key over, but only when the first registration can no longer arrive
+//! ([`DIRECTORY_ARRIVAL_MS`], checked by `register.lua`).
 //!
-//! Entries are forgotten in their own partition, which cannot change another one. So every server compares
-//! both, slowly and for ever ([`compare`]).
+//! The script that forgets an entry cannot remove its key from the directory, because the key may be in
+//! another partition. So every server compares the directory with the entries, slowly and for ever
+//! ([`compare`]).
 //!
-//! A directory that is lost, as with a policy that evicts, is written again by the comparison. Until then, a
+//! If a directory is lost, for example by a policy that evicts, the comparison writes it again. Until then, a
 //! key that is registered again for another lane is taken for a new one.
 
 pub mod compare;
@@ -103,8 +104,8 @@ impl Directory {
         }
     }
 
-    /// Writes down that a key is about to be registered in this partition; or returns what is registered
-    /// under it in another one.
+    /// Writes down that a key is about to be registered in this partition; or returns the entry that the key
+    /// has in another partition.
     ///
     /// # Errors
     /// [`ScheduleError::BeingRegistered`] while another registration of the key, for another lane, may be
@@ -127,7 +128,8 @@ impl Directory {
                 DirectoryReply::Differs(here) => here,
             };
             let written = DirectoryEntry::parse(&expected, partitions.len());
-            // In its own partition, register.lua says what is there. Only the time is written again first.
+            // If the directory names this partition already, the next try writes the new time, and then
+            // `register.lua` finds the entry if there is one.
             let Some(written) = written.filter(|written| written.partition != partition) else {
                 continue;
             };
@@ -137,7 +139,7 @@ impl Directory {
             }
             let may_arrive = there.context.clock.now_ms() < written.since_ms + KEPT_MS;
             if may_arrive || there.present([key].into_iter()).await? == [true] {
-                // With another text expected, the next try only reads.
+                // The stored text differs from the empty text, so the next try only reads.
                 expected = Bytes::new();
                 tokio::time::sleep(TRY_AGAIN).await;
             }

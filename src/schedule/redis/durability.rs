@@ -24,14 +24,14 @@ impl RedisSchedule {
         };
         if field("aof_enabled") == Some("0") {
             warnings.push(
-                "Redis runs without its append-only file: a crash of Redis loses notifications",
+                "Redis runs without its append-only file: a crash of Redis can lose notifications; set appendonly to yes",
             );
         }
         let evicts = field("maxmemory_policy").is_some_and(|policy| policy != "noeviction");
         if evicts && field("maxmemory").is_some_and(|limit| limit != "0") {
             warnings.push(
-                "Redis may evict keys when its memory is full (maxmemory-policy): that loses \
-                 notifications; set noeviction",
+                "Redis may evict keys when its memory is full: that can lose notifications; set maxmemory-policy to \
+                 noeviction",
             );
         }
         warnings

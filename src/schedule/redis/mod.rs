@@ -18,7 +18,7 @@
 //!   meta      HASH   instance -> how many changes it has made; since when the data is here, and its
 //!                    owner, in case `epoch` is lost (all fields: recovery/inspect.lua)
 //!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
-//!   rebuild   STRING the instance that is loading it
+//!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
 //! ```
 //! Instances wake each other through the channel `{rb:N}:wake:DATABASE`.
@@ -26,8 +26,9 @@
 //! An entry is always in `jobs` and in exactly one of: its lane, `leases`, `dead`, `ended`. If a part of
 //! this is lost, the scripts notice it, and it is repaired (lua/common.lua).
 //!
-//! All entries of a lane are in one partition, which its name decides, so its cap is exact. The journal knows
-//! the lane of every key. Without a journal, several partitions need a directory (`directory`).
+//! The name of a lane decides its partition, which has all entries of the lane. So the cap of the lane is
+//! exact. The journal knows the lane of every key. Without a journal, several partitions need a directory
+//! (`directory`).
 
 mod bulk;
 mod connection;
@@ -109,14 +110,15 @@ pub struct RedisSchedule {
     loss: Arc<Loss>,
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
-    /// The partition where the next claim begins, so that none is always the last.
+    /// The partition where the next claim begins. It changes, so that no partition is always the last.
     turn: AtomicUsize,
     _listener: Listener,
     _comparing: Option<Comparing>,
 }
 
 impl RedisSchedule {
-    /// Prepares the schedule; connects at the first call. The first call must be
+    /// Opens the schedule. The listener begins at once in the background, and with a directory its comparison
+    /// too. All other connections are made at the first call, which must be
     /// [`crate::schedule::recoverable::Recoverable::inspect`].
     ///
     /// # Errors

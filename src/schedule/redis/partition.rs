@@ -32,15 +32,16 @@ use tokio::sync::Mutex;
 const MOST_CLAIMED: usize = 128;
 /// Maximum bytes of envelopes in one claim.
 const MOST_CLAIMED_BYTES: usize = 4 * 1024 * 1024;
-/// By how much the clock of a Redis that takes over may be behind the one before, in milliseconds.
+/// By how much the clock of a Redis that takes over may be behind the clock of the Redis before it, in
+/// milliseconds.
 const CLOCKS_APART_MS: i64 = 10_000;
 /// Maximum number of expired leases returned, and of ended entries forgotten, in one claim.
 const MAX_EXPIRED_PER_CLAIM: usize = 256;
 /// After how long an entry that cannot be read is due again, in milliseconds: meanwhile it may be repaired,
 /// or a server of a newer version may claim it.
 const UNREADABLE_MS: i64 = 60_000;
-/// How long a caller waits for one lease, in milliseconds. If Redis ran the call later, no server would
-/// know that it has the lease.
+/// How long after a request for one lease Redis may still give it, in milliseconds. Later, the caller has
+/// stopped waiting, so no server would know of the lease.
 const WANTED_MS: i64 = 3_000;
 
 /// One partition of the schedule.
@@ -195,8 +196,10 @@ impl Partition {
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
                     tracing::error!(
+                        notification = key,
                         %error,
-                        "a notification in the schedule cannot be read, so it is not sent; trying again in a minute"
+                        "a notification in the schedule cannot be read, so it is not sent; it is claimed again in \
+                         about a minute"
                     );
                     unreadable.push(key);
                 }
@@ -217,12 +220,13 @@ impl Partition {
         for key in keys {
             let settlements = self.settlements.clone();
             tokio::spawn(async move {
-                let deferred = settlements.call(Settling::Defer(key, expiry, again_ms));
+                let deferred = settlements.call(Settling::Defer(key.clone(), expiry, again_ms));
                 if let Err(error) | Ok(Err(error)) = deferred.await.map_err(gone) {
                     tracing::debug!(
+                        notification = key,
                         %error,
-                        "the lease of an unreadable notification cannot be settled; it expires, and then the \
-                         notification is claimed again"
+                        "settling the lease of an unreadable notification failed; if it is not settled, it expires, \
+                         and then the notification is claimed again"
                     );
                 }
             });
@@ -277,7 +281,8 @@ impl Partition {
         Ok(match verdict.as_str() {
             "leased" => {
                 let expiry = expiry(&mut reply)?;
-                // If it is never settled, a claim returns it after the expiry: wake the dispatcher then.
+                // If the lease is never settled, a claim returns the entry after the expiry. So the dispatcher
+                // is woken then.
                 self.context.wake.bring_forward(expiry.at_ms);
                 let entry = envelope::decode(key.as_str(), &reply.bytes()?)?;
                 LeasedOne::Leased(Box::new(Lease::granted(entry, expiry)))

@@ -1,4 +1,4 @@
-//! The calls that only read: each goes to the partitions of its lanes.
+//! The calls that only read. A call about certain entries goes to the partitions of their lanes.
 
 use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
 use super::reply::Item;

@@ -38,8 +38,8 @@ pub enum Settling {
     Lease(Lease, Settlement),
     /// A lease on a key that had no entry.
     Reservation(LeaseToken, Reservation),
-    /// A lease on an entry that cannot be read: it is due again at that instant, in milliseconds since
-    /// 1970. If its lane can be read, it does not count against the lane's cap until then.
+    /// Ends a lease on an entry that cannot be read. The entry is due again at that instant, in milliseconds
+    /// since 1970. If its lane can be read, the entry does not count against the lane's cap until then.
     Defer(String, Expiry, i64),
 }
 
@@ -84,8 +84,9 @@ async fn register(
 ) -> Result<Vec<Result<Registered, ScheduleError>>, ScheduleError> {
     let mut command = context.call(script);
     command.arg(context.keys.channel());
-    // If the command is sent a second time because the first reply was lost, its entries do not count as
-    // new: those of the first may have been sent and forgotten by then. So this argument is 0 then.
+    // If the command is sent a second time because the first reply was lost, the entries may be in Redis
+    // already, or may have been delivered and forgotten by now. So this argument is 0 then, and the journal is
+    // asked before these entries are sent.
     let prompt = command.args_iter().count();
     command.arg(PROMPT_MS);
     command.arg(arrival_ms.map(|ms| ms.to_string()).unwrap_or_default());

@@ -22,7 +22,7 @@ enum JournalReply {
         after: Box<Snapshot>,
         answer: Box<Result<Snapshot, ServiceError>>,
     },
-    /// Another request has leased the notification meanwhile; nothing was written.
+    /// The fence was raised meanwhile, so our lease is lost; nothing was written.
     LeaseLost,
     /// There is no such notification.
     Missing,
@@ -129,9 +129,9 @@ impl Service {
             // the lease has expired the journal is asked.
             (_, State::Delivered | State::Dead | State::Cancelled)
             | (Ok(Settled::Done), State::Scheduled) => ChangeStep::answered(answer),
-            // The change is in the journal. The server that has the lease now may have asked the journal
-            // before that. A change that was written late is before the window that the reconciler reads. So
-            // it is put into the schedule here.
+            // The change is in the journal, but the server that has the lease now may have read the journal
+            // before the change was written. The reconciler may not find the change either: its instant is that
+            // of the request, and the window with that instant may be over. So the schedule is repaired here.
             (Ok(Settled::Lost), State::Scheduled) => {
                 self.restore(journal, &asked.key).await;
                 ChangeStep::answered(answer)
@@ -154,7 +154,8 @@ impl Service {
             tracing::debug!(
                 notification = %key,
                 %error,
-                "a changed notification cannot be put into the schedule now; the sweep does it later"
+                "a changed notification that is pending could not be put into the schedule; if it is missing there, the sweep \
+                 puts it in"
             );
         }
     }

@@ -61,7 +61,7 @@ impl Service {
                 ended_ms,
                 ..before
             }),
-            // It took too long, and another request has the lease now; or it was done, and the reply was lost.
+            // Either the change took too long and its lease was lost, or it was made and the reply was lost.
             Settled::Lost => Err(ServiceError::Unsettled),
         }
     }

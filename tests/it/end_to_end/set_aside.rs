@@ -126,8 +126,11 @@ async fn change(api: &Api, method: Method, below: &str) -> (u16, Value) {
 }
 
 async fn until_set_aside(api: &Api) -> Value {
-    api.until("broken", |view| !view["set_aside"].is_null())
-        .await
+    // It is set aside before its lease is settled.
+    api.until("broken", |view| {
+        !view["set_aside"].is_null() && view["state"] != "in_flight"
+    })
+    .await
 }
 
 /// Two that are due in a second, of which one cannot be recorded, and one that is due in an hour.

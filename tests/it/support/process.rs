@@ -62,7 +62,7 @@ impl Process {
         let ready = within("the server to be ready", async {
             while let Some(line) = log.next_line().await.expect("readable") {
                 let line: Value = serde_json::from_str(&line).expect("a JSON line");
-                if line["message"] == "the server is ready" {
+                if line["message"] == "the server has started and is ready for requests" {
                     return line;
                 }
             }

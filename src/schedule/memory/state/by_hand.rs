@@ -1,4 +1,4 @@
-//! Leases for changes by hand: on an entry, due or not, or on a key that has no entry.
+//! Leases for changes by hand and for repairs: on an entry, due or not, or on a key that has no entry.
 
 use super::{Holder, Job, LeaseInForce, MemoryState};
 use crate::domain::lease::LeaseToken;

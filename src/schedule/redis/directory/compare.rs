@@ -1,8 +1,8 @@
 //! Comparing the directory with the entries: it forgets keys that have no entry, and writes down entries that
 //! it does not know.
 //!
-//! In steps of some hundred keys with a rest between them, which is left out where there was something to
-//! remove: then registrations come faster than that.
+//! It works in steps of some hundred keys and rests between them. After a step that removed keys it does not
+//! rest, so that it keeps up with the registrations.
 
 use super::{Directory, DirectoryChange, DirectoryEntry, KEPT_MS};
 use crate::clock::Clock as _;
@@ -36,17 +36,17 @@ impl Comparing {
                 tokio::time::sleep(RUN_REST).await;
                 match directory.compare(&partitions, STEP_REST).await {
                     Ok(()) => {}
-                    Err(error @ ScheduleError::Unavailable(_)) => {
+                    Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                         tracing::debug!(
                             %error,
-                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                            "the directory in Redis that names the partition of each key cannot be compared with the \
                              entries now; trying again in a minute"
                         );
                     }
                     Err(error) => {
                         tracing::error!(
                             %error,
-                            "the directory in Redis that names the lane of each key cannot be compared with the \
+                            "the directory in Redis that names the partition of each key cannot be compared with the \
                              entries; trying again in a minute"
                         );
                     }

@@ -19,8 +19,8 @@
 --        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
 --        nothing is missing, and attempts whose lease was lost have ended), the expiry of the leases given,
 --        then for each lease: key, envelope, class of the lane
--- Keeps  a claim gives a lane no lease beyond the cap (lease_one may). An entry whose lease expired gets flags and the start
---        of that lease, so that the journal is asked before it is sent again.
+-- Keeps  a claim gives a lane no lease beyond its limit (lease_one may). An entry whose lease expired gets
+--        flags and the start of that lease, so that the journal is asked before it is sent again.
 
 allow_when_full()
 local lost = check_in()
@@ -156,7 +156,7 @@ local function give(lane, class, keys)
   return #leased / 2
 end
 
--- If a lane has due entries and is not nearly full, its leases are checked only at every eighth claim.
+-- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
 -- Gives the due entries of a lane of this class, within its limit and what is left for the class. `tail` is the

@@ -6,7 +6,7 @@
 --        9 how long the lease of an attempt lasts, ms
 --       10 how long after it was accepted a notification may still be on its way here, ms
 --       11 when it was accepted, by the journal; '' if the journal was not asked
---       12 when it is due, by the journal; '' if it has ended
+--       12 when it is due, by the journal; '' if it has ended or is set aside
 --       13 the number of this request
 --       14 '1' for a repair: the entry gets the state in the journal, and the journal is not changed
 --       15 by how much the clock of a Redis that takes over may be behind the one before, ms

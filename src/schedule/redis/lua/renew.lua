@@ -1,4 +1,4 @@
--- renew: extends a lease that is in force by its full time.
+-- renew: renews a lease that is in force, so that it lasts for its full time from now.
 --
 -- ARGV   6 how long it lasts from now, ms
 --        7 key

@@ -4,8 +4,9 @@
 --        then for each entry: key, lane, due, when it was accepted, envelope; no key twice
 -- Reply  now, writes, how many were missing (or waited where no claim finds them), how many had other
 --        progress
--- Keeps  a leased entry is not changed. An entry that had other progress gets the journal asked before it
---        is sent, so no harm is done if the journal was read before the entry's latest step.
+-- Keeps  a leased entry is not changed. In a running schedule, callers set VERIFY in the envelopes, so the
+--        journal is asked before such an entry is sent. So no harm is done if the journal was read before the
+--        entry's latest step.
 
 local lost = check_in()
 if lost then return lost end

@@ -9,8 +9,8 @@
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
 --        release   back to where it was before it was leased
---        recheck   as release, but the journal must be asked, and fenced, before it is sent; if the key has
---                  no entry, before the entry that is put in next is sent
+--        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
+--                  key has no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: it cannot be read
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember

@@ -1,4 +1,5 @@
--- heartbeat: notes that an instance is alive. It may claim nothing, because all its attempts are in flight.
+-- heartbeat: notes that an instance is alive. An instance claims nothing while it has as many attempts in
+-- flight as it may have.
 --
 -- KEYS   1 meta
 -- ARGV   1 now in ms, or '' for this server's own clock

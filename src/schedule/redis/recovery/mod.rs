@@ -21,7 +21,7 @@ use write_counters::WriteCount;
 /// How long an instance may load a partition without a report until another takes over, in milliseconds.
 const HOLD_MS: i64 = 10_000;
 /// How long after its last claim or heartbeat an instance counts as alive, in milliseconds. It claims every
-/// second, unless all its attempts are in flight.
+/// second, unless it has as many attempts in flight as it may have.
 const ALIVE_MS: i64 = 30_000;
 /// Maximum number of lanes removed in one step of emptying a partition.
 const MOST_CLEARED: usize = 256;
@@ -173,8 +173,8 @@ impl Recoverable for RedisSchedule {
             if let Err(error) = left {
                 tracing::debug!(
                     %error,
-                    "Redis cannot record that this instance has stopped; the instance counts as running until its \
-                     last heartbeat is old"
+                    "Redis could not be told that this instance has stopped; the instance may count as running for 30 s \
+                     after its last claim or heartbeat"
                 );
             }
         }

@@ -3,7 +3,7 @@
 //! A server that was killed comes back without its last changes; its persistence settings decide how many.
 //! An instance that is still running knows how many of its own changes were answered. If the instance died
 //! with the server, that number is not known. So all data of a restarted server must be compared with the
-//! journal. A restart is noticed when a connection is opened: it breaks all connections.
+//! journal. A restart breaks all connections, so it is noticed when a connection is opened.
 
 use super::write_counters::Loss;
 use crate::schedule::redis::script::Script;
@@ -59,7 +59,7 @@ impl ServerRun {
 
     /// Checks whether a new connection leads to the known run, and if not, writes that down in `meta`.
     pub async fn check(&self, connection: &mut MultiplexedConnection) -> Result<(), RedisError> {
-        // Other connections that are opened now wait: nothing is sent before it is written down.
+        // Other connections that are opened now wait, so nothing is sent before the new run is written down.
         let mut known = self.known.lock().await;
         let info = connection
             .send_packed_command(redis::cmd("INFO").arg("server"))

@@ -59,8 +59,8 @@ pub struct WriteCount {
 }
 
 impl WriteCounter {
-    /// The counter of a new instance. `instance` must be a name that no other has. It starts as if one
-    /// change had been answered: so all calls are refused until the instance has inspected the partition.
+    /// The counter of a new instance. `instance` must be a name that no other has. The counter starts as if one
+    /// change had been answered, so all changes are refused until the instance has inspected the partition.
     pub fn new(instance: &str, loss: Arc<Loss>) -> Self {
         Self {
             instance: instance.to_string(),
