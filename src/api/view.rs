@@ -3,6 +3,7 @@
 use crate::api::problem::Problem;
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
+use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
@@ -12,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::time::Duration;
 
 /// A notification. In lists, `attempts` is always empty.
 #[derive(Debug, Serialize)]
@@ -48,6 +50,24 @@ struct AttemptView<'a> {
     status: Option<u16>,
     answer: Option<String>,
     reason: Option<&'a str>,
+    /// The address that was called, with its port.
+    address: Option<String>,
+    /// `new` or `kept`: whether the call opened its connection or used one of an earlier call.
+    connection: Option<&'static str>,
+    /// The version of TLS.
+    tls: Option<&'static str>,
+    phases: Option<PhasesView>,
+}
+
+/// How long each phase of a call took, in milliseconds. What the call did not need or reach is `null`. The last
+/// one that is known may have been broken off.
+#[derive(Debug, Serialize)]
+struct PhasesView {
+    dns_ms: Option<f64>,
+    connect_ms: Option<f64>,
+    tls_ms: Option<f64>,
+    first_byte_ms: Option<f64>,
+    body_ms: Option<f64>,
 }
 
 /// A notification with its ladder and its history.
@@ -120,7 +140,7 @@ impl<'a> NotificationView<'a> {
 
 impl<'a> AttemptView<'a> {
     fn of(attempt: &'a Attempt) -> Self {
-        let answer = &attempt.answer;
+        let (answer, trace) = (&attempt.answer, &attempt.trace);
         Self {
             series: attempt.series,
             number: attempt.number,
@@ -132,7 +152,32 @@ impl<'a> AttemptView<'a> {
             // If there is a status, the receiver answered, perhaps with an empty body.
             answer: answer.status.map(|_| escape(&answer.body)),
             reason: non_empty(&answer.reason),
+            address: trace.address.map(|address| address.to_string()),
+            connection: trace
+                .address
+                .map(|_| if trace.is_kept { "kept" } else { "new" }),
+            tls: trace.tls.map(TlsVersion::as_str),
+            phases: PhasesView::of(trace),
         }
+    }
+}
+
+impl PhasesView {
+    /// `None` if the call reached no phase.
+    fn of(trace: &CallTrace) -> Option<Self> {
+        let ms = |phase| {
+            let took_us = trace.phase_us(phase)?;
+            Some(Duration::from_micros(took_us).as_secs_f64() * 1_000.0)
+        };
+        let phases = Phase::ALL.map(ms);
+        let [dns_ms, connect_ms, tls_ms, first_byte_ms, body_ms] = phases;
+        phases.iter().any(Option::is_some).then_some(Self {
+            dns_ms,
+            connect_ms,
+            tls_ms,
+            first_byte_ms,
+            body_ms,
+        })
     }
 }
 
@@ -255,6 +300,7 @@ mod tests {
                 body: body.to_vec(),
                 reason: reason.to_string(),
             },
+            trace: CallTrace::default(),
         }
     }
 

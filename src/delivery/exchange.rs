@@ -1,12 +1,14 @@
 //! Sends one request over one connection and reads its answer.
 
+use super::call_recorder::CallRecorder;
 use super::failure::{closed_after_keeping, is_broken_off, not_answered};
 use super::pool::{Pool, ReceiverConnection};
 use crate::domain::ack::{AckRule, Received};
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
+use crate::domain::call_trace::Phase;
 use crate::domain::key::Key;
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderMap};
+use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -44,9 +46,12 @@ pub async fn exchange(
     origin: &str,
     pool: &Pool,
     until: Instant,
+    recorder: &CallRecorder,
 ) -> ExchangeResult {
     let kept = connection.kept;
     connection.meter.begin(kept, until);
+    recorder.uses(connection.address, connection.tls, kept);
+    recorder.begin(Phase::FirstByte);
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
         Err(_) if connection.meter.is_too_late() => return ExchangeResult::TooLate,
@@ -66,13 +71,16 @@ pub async fn exchange(
         }
     };
     connection.meter.body_begins();
+    recorder.begin(Phase::Body);
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
+    let location = response.headers().get(LOCATION).cloned();
     let judge = |body: &[u8], whole| {
         let received = Received {
             status,
             body,
             whole,
+            location: location.as_ref().map(HeaderValue::as_bytes),
         };
         judging.ack.judge(judging.key, received)
     };
@@ -82,6 +90,7 @@ pub async fn exchange(
         let _ = judging.accepted.set(judge(&[], false));
     }
     let read = read(response).await;
+    recorder.end();
     ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
             if whole && !says_it_closes {
@@ -172,6 +181,8 @@ mod tests {
             meter,
             kept: false,
             id,
+            address: None,
+            tls: None,
         };
         (connection, receiver, ended)
     }
@@ -193,13 +204,16 @@ mod tests {
         };
         let request = request.expect("a request");
         let until = Instant::now() + TRIAL;
+        let recorder = CallRecorder::default();
         let (ack, key) = rule_and_key();
         let judging = Judging {
             ack: &ack,
             key: &key,
             accepted: &OnceLock::new(),
         };
-        let calling = exchange(connection, request, &judging, ORIGIN, pool, until);
+        let calling = exchange(
+            connection, request, &judging, ORIGIN, pool, until, &recorder,
+        );
         let (exchanged, ()) = tokio::join!(calling, answering);
         assert!(
             matches!(exchanged, ExchangeResult::Answered(answer) if answer.status == Some(200))
@@ -237,13 +251,17 @@ mod tests {
             let body = Full::new(Bytes::from_static(b"!"));
             let request = Request::post("/").header("Host", "shop.example").body(body);
             let (request, until) = (request.expect("a request"), Instant::now());
+            let recorder = CallRecorder::default();
             let (ack, key) = rule_and_key();
             let judging = Judging {
                 ack: &ack,
                 key: &key,
                 accepted: &OnceLock::new(),
             };
-            let exchanged = exchange(connection, request, &judging, ORIGIN, &pool, until).await;
+            let exchanged = exchange(
+                connection, request, &judging, ORIGIN, &pool, until, &recorder,
+            )
+            .await;
             assert!(matches!(exchanged, ExchangeResult::TooLate));
         }
         ended.await.expect("no panic");

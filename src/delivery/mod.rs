@@ -9,6 +9,7 @@
 
 pub mod address_filter;
 mod bodies;
+mod call_recorder;
 mod connector;
 pub mod dispatcher;
 mod exchange;

@@ -23,6 +23,7 @@
 pub mod ack;
 pub mod attempt;
 pub mod body;
+pub mod call_trace;
 pub mod change;
 pub mod decision;
 pub mod destination;

@@ -12,10 +12,13 @@ mod xml;
 
 pub use custom::{BadAckRule, CustomAck};
 
-use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES};
+use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES, escape};
 use crate::domain::key::Key;
 use condition::Condition;
 use std::sync::Arc;
+
+/// Maximum bytes of a redirect's target that the reason quotes.
+const LOCATION_BYTES: usize = 200;
 
 /// Which answers acknowledge a notification. To clone it costs next to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,8 @@ pub struct Received<'a> {
     pub body: &'a [u8],
     /// Whether the body ended there.
     pub whole: bool,
+    /// Where a redirect leads.
+    pub location: Option<&'a [u8]>,
 }
 
 impl AckRule {
@@ -74,6 +79,7 @@ impl AckRule {
             status,
             body,
             whole,
+            location,
         } = received;
         if self.accepts_status(status) {
             return (Outcome::Acknowledged, String::new());
@@ -98,7 +104,15 @@ impl AckRule {
             },
             300..=399 => (
                 Outcome::HttpStatus,
-                format!("answered {status}, a redirect; redirects are not followed"),
+                match location {
+                    Some(to) => {
+                        let to = escape(&to[..to.len().min(LOCATION_BYTES)]);
+                        format!(
+                            "answered {status}, a redirect to `{to}`; redirects are not followed"
+                        )
+                    }
+                    None => format!("answered {status}, a redirect; redirects are not followed"),
+                },
             ),
             410 => (
                 Outcome::HttpStatus,
@@ -112,7 +126,6 @@ impl AckRule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::attempt::escape;
 
     fn key() -> Key {
         Key::new("payment.succeeded", "order-1").expect("a key")
@@ -120,15 +133,13 @@ mod tests {
 
     fn judge(rule: &str, status: u16, body: &[u8]) -> Answer {
         let rule = AckRule::from_text(rule).expect(rule);
-        let whole = true;
-        rule.judge(
-            &key(),
-            Received {
-                status,
-                body,
-                whole,
-            },
-        )
+        let received = Received {
+            status,
+            body,
+            whole: true,
+            location: None,
+        };
+        rule.judge(&key(), received)
     }
 
     #[test]
@@ -195,6 +206,7 @@ mod tests {
                 status: 200,
                 body: b"success",
                 whole: false,
+                location: None,
             };
             assert_eq!(rule.judge(&key(), received).outcome, expected, "{rule:?}");
         }
@@ -271,6 +283,21 @@ mod tests {
             page.as_bytes(),
             &format!("answered 200, but the body is `{quoted}...` and not `success`"),
         );
+    }
+
+    #[test]
+    fn the_target_of_a_redirect_is_quoted() {
+        let long = [b'x'; LOCATION_BYTES + 1];
+        for (location, quoted) in [(&b"/login\xff"[..], "`/login\\xff`"), (&long, "x`")] {
+            let received = Received {
+                status: 302,
+                body: b"",
+                whole: true,
+                location: Some(location),
+            };
+            let reason = AckRule::standard().judge(&key(), received).reason;
+            assert!(reason.contains(quoted) && reason.len() < 300, "{reason}");
+        }
     }
 
     #[test]

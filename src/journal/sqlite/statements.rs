@@ -28,8 +28,8 @@ static INSERT_ATTEMPTS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "INSERT INTO attempts
            (notification, series, number, due_ms, started_ms, duration_ms, outcome, status, answer,
-            reason, instance, at_ms)",
-        12,
+            reason, instance, at_ms, trace)",
+        13,
         "",
     )
 });
@@ -163,6 +163,7 @@ fn bind_attempt(statement: Statement, row: &AttemptRow<'_>, instance: &Arc<str>)
         .bind(attempt.answer.reason.as_str())
         .bind(instance.clone())
         .bind(row.recording.at_ms)
+        .bind(attempt.trace.to_text())
 }
 
 fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {

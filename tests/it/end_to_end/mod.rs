@@ -10,6 +10,7 @@ mod clocks;
 mod commands;
 mod eviction;
 mod failures;
+mod fair_shares;
 mod floods;
 mod kept;
 mod ladder;
