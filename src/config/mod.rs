@@ -30,7 +30,8 @@ use std::time::Duration;
 /// The default name of the journal's file in the data directory.
 const JOURNAL_FILE: &str = "journal.db";
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long a stop waits in addition to the longest attempt, so that the last outcomes are recorded.
+/// By default a stop waits at most this much longer than the longest attempt, so that the last outcomes are
+/// recorded.
 const DRAIN_MARGIN: Duration = Duration::from_secs(5);
 
 /// All settings of `serve`.

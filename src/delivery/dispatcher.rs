@@ -196,7 +196,8 @@ impl Dispatcher {
     /// grows.
     async fn until_due(&self, is_limited: bool) {
         let wake = self.schedule.wake();
-        // This sleep begins only once, so earlier registrations do not extend it.
+        // It begins once, before the loop. The loop goes round again when something becomes due earlier, and that
+        // must not restart this sleep.
         let mut poll = pin!(tokio::time::sleep(POLL));
         loop {
             let at_ms = wake.at_ms();
@@ -234,11 +235,12 @@ impl Dispatcher {
             .await
             .is_err()
         {
-            // Their leases expire. The journal is asked before these notifications are sent again.
+            // The journal is asked before these notifications are sent again.
             tracing::warn!(
                 in_flight = self.tasks.len(),
                 "stopping although a store does not answer or answers slowly: the outcomes of the attempts in flight \
-                 may not be recorded; an attempt without a recorded outcome is made again once its lease has expired"
+                 may not be recorded; an attempt whose outcome is not recorded is made again: with Redis when its lease has \
+                 expired, otherwise at the next start"
             );
             self.worker.abandon.cancel();
             self.tasks.wait().await;

@@ -1,4 +1,5 @@
-//! Logs outages: one line when an outage begins, and one when it is over.
+//! Logs outages: one line when an outage begins, and one when it is over. Failed calls for which no outage was logged
+//! get a line of their own, once in a while.
 
 use super::event::HealthEvent;
 use super::report::names;
@@ -59,7 +60,7 @@ pub(super) fn write(store: Store, event: HealthEvent) {
             store = store.as_str(),
             failed_calls,
             cause,
-            "{failed_calls} calls to the {store} failed outside the outages in this log; the last cause: {cause}"
+            "{failed_calls} calls to the {store} failed, and no outage was logged for them; the last cause: {cause}"
         ),
     }
 }

@@ -1,7 +1,8 @@
-//! Proving that nothing was lost. Compares the number of registered notifications with how they ended, and
-//! the pending notifications of the journal with the entries of the schedule, both ways. Also names the
-//! notifications that are set aside: they are not sent, because the journal cannot read them or record their
-//! outcome.
+//! Proving that nothing was lost. Makes two comparisons. In the journal, the number of registered
+//! notifications must be the sum of those that are delivered, dead, cancelled and pending. And the pending
+//! notifications of the journal must be the entries of the schedule, which is checked in both directions. Also
+//! names the notifications that are set aside: they are not sent, because the journal cannot read them or
+//! record their outcome.
 //!
 //! Only reads, so it can run beside active servers. Their traffic is not reported as a difference: each
 //! difference is compared again after [`MOMENT`], and counts only if it is still of the same kind.

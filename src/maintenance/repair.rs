@@ -127,8 +127,8 @@ pub async fn repair(
                 tracing::error!(
                     notification = %key,
                     %error,
-                    "the journal cannot read or store a notification on which it differs from the schedule, so the \
-                     difference is not repaired; repair the journal"
+                    "the journal and the schedule differ about a notification, and the journal cannot read or store it, so \
+                     the difference is not repaired; repair its rows in the journal"
                 );
             }
             Err(error) => {

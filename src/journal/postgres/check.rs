@@ -52,8 +52,7 @@ impl PostgresCall for Check<'_> {
             .await?;
         CheckSample::verify(&registered, &recorded)?;
         savepoint.rollback().await?;
-        // The commit of a transaction without a change does not write to the disk. So the transaction
-        // increases a counter.
+        // The commit must write to the disk, as that of any work. So the transaction increases a counter.
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES ('checks', '1')
              ON CONFLICT (name) DO UPDATE SET

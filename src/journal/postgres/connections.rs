@@ -228,7 +228,8 @@ impl Connections {
         }
     }
 
-    /// Closes the idle connections. The connections that are in use now will not be put back.
+    /// Closes the idle connections. The connections that are in use now will not be put back. Does nothing if
+    /// this break was reported before.
     fn mark_broken(&self, breaks: u64) {
         let mut idle = self.lock();
         if idle.breaks == breaks {

@@ -176,7 +176,7 @@ impl PostgresCall for FindPendingPage {
                     row_id,
                     %error,
                     "a pending notification in the journal cannot be read, so loading the schedule leaves it out; \
-                     repair its row"
+                     repair its rows in `notifications`, `statuses` and `payloads`"
                 ),
             }
         }
