@@ -51,7 +51,7 @@ struct AttemptView<'a> {
     answer: Option<String>,
     reason: Option<&'a str>,
     /// The address that was called, with its port.
-    address: Option<String>,
+    address: Option<&'a str>,
     /// `new` or `kept`: whether the call opened its connection or used one of an earlier call.
     connection: Option<&'static str>,
     /// The version of TLS.
@@ -152,9 +152,8 @@ impl<'a> AttemptView<'a> {
             // If there is a status, the receiver answered, perhaps with an empty body.
             answer: answer.status.map(|_| escape(&answer.body)),
             reason: non_empty(&answer.reason),
-            address: trace.address.map(|address| address.to_string()),
-            connection: trace
-                .address
+            address: trace.address.as_deref(),
+            connection: (trace.address.as_ref())
                 .map(|_| if trace.is_kept { "kept" } else { "new" }),
             tls: trace.tls.map(TlsVersion::as_str),
             phases: PhasesView::of(trace),
@@ -340,7 +339,10 @@ mod tests {
             ended_ms: Some(60_250),
             attempts: vec![
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
-                attempt(None, b"", Outcome::Connect, "refused"),
+                Attempt {
+                    trace: CallTrace::from_text("to=192.0.2.1:443 kept tls=1.3 first=8120 body=0"),
+                    ..attempt(None, b"", Outcome::Connect, "refused")
+                },
                 attempt(Some(200), b"\xefsuccess\n", Outcome::Acknowledged, ""),
             ],
             ..snapshot(ladder)
@@ -358,9 +360,9 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty"}"#,
-            r#""outcome":"connect","status":null,"answer":null,"reason":"refused"}"#,
-            r#""status":200,"answer":"\\xefsuccess\\n","reason":null}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null}"#,
+            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0}}"#,
+            r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,
             r#""timeline":[{"at":"1970-01-01T00:00:00.000Z","kind":"registered","actor":"api","detail":null},"#,

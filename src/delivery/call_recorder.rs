@@ -34,7 +34,7 @@ impl CallRecorder {
     /// Notes which connection the call uses.
     pub fn uses(&self, address: Option<SocketAddr>, tls: Option<TlsVersion>, is_kept: bool) {
         let mut measured = self.lock();
-        measured.trace.address = address;
+        measured.trace.address = address.map(|address| address.to_string().into());
         measured.trace.tls = tls;
         measured.trace.is_kept = is_kept;
     }

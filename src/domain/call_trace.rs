@@ -4,7 +4,6 @@
 //! answer.
 
 use std::fmt::Write as _;
-use std::net::SocketAddr;
 
 /// The phases of a call, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,10 +54,10 @@ impl Phase {
 }
 
 /// See the documentation of the module. What is not known is `None`: the phase was not reached, or not needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallTrace {
-    /// The address that was called.
-    pub address: Option<SocketAddr>,
+    /// The address that was called, with its port.
+    pub address: Option<Box<str>>,
     /// Whether the call used a connection that an earlier call had opened.
     pub is_kept: bool,
     /// The version of TLS.
@@ -115,7 +114,7 @@ impl CallTrace {
             let space = if text.is_empty() { "" } else { " " };
             let _ = write!(text, "{space}{word}");
         };
-        if let Some(address) = self.address {
+        if let Some(address) = &self.address {
             word(format_args!("to={address}"));
         }
         if self.is_kept {
@@ -139,7 +138,7 @@ impl CallTrace {
         for word in text.split_ascii_whitespace() {
             match word.split_once('=') {
                 None => trace.is_kept |= word == "kept",
-                Some(("to", address)) => trace.address = address.parse().ok(),
+                Some(("to", address)) => trace.address = Some(address.into()),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some((name, took_us)) => {
                     let phase = Phase::ALL
@@ -180,7 +179,7 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(CallTrace::from_text(text).to_text(), expected, "{text}");
         }
-        check("later to=nobody tls=1.4 first=-1 body= new=7", "");
+        check("later tls=1.4 first=-1 body= new=7", "");
         check("  first=7\n body=x", "first=7");
     }
 }
