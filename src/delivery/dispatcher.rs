@@ -23,6 +23,8 @@ use tokio_util::task::TaskTracker;
 
 /// Longest sleep between two claims. If a wake-up message is lost, a due notification waits at most this long.
 const POLL: Duration = Duration::from_secs(1);
+/// How long the next claim waits if one could not serve all lanes that are not known to answer.
+const PACE: Duration = Duration::from_millis(10);
 /// First wait after a failed claim. Short, so that work continues soon after the store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longest wait after a failed claim.
@@ -42,6 +44,17 @@ pub struct Stop {
     pub drain: CancellationToken,
     /// How long the attempts in flight may take until they are interrupted.
     pub drain_timeout: Duration,
+}
+
+/// When the next claim may bring more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum More {
+    /// When something is due.
+    WhenDue,
+    /// Also when a permit is given back: the quota was used up for a part of what is due.
+    AfterRelease,
+    /// Also after [`PACE`]: the quota of this claim was used up, and there is more by now.
+    AfterPace,
 }
 
 /// The dispatcher of one instance.
@@ -125,9 +138,9 @@ impl Dispatcher {
         self.health.expect_claims(Some(longest_work));
         while let Some(quota) = stop.drain.run_until_cancelled(self.quota()).await {
             match self.claim(quota, &stop.drain).await {
-                Ok(is_limited) => {
+                Ok(more) => {
                     back_off = BACK_OFF;
-                    let waiting = self.until_due(is_limited);
+                    let waiting = self.until_due(more);
                     stop.drain.run_until_cancelled(waiting).await;
                 }
                 Err(error) => {
@@ -154,15 +167,14 @@ impl Dispatcher {
         }
     }
 
-    /// Claims once within the quota, and starts a worker for each lease. Returns whether a part of what is due
-    /// got nothing because its share of the quota was used up. The claim is not cancelled as soon as `drain`
-    /// is, because its reply may bring leases that need a worker. During a stop, it is dropped after
-    /// [`LAST_CLAIM`]; its leases then expire.
+    /// Claims once within the quota, and starts a worker for each lease. Returns when the next claim
+    /// may bring more. The claim is not cancelled as soon as `drain` is, because its reply may bring leases that
+    /// need a worker. During a stop, it is dropped after [`LAST_CLAIM`]; its leases then expire.
     async fn claim(
         &self,
         quota: ClaimQuota,
         drain: &CancellationToken,
-    ) -> Result<bool, ScheduleError> {
+    ) -> Result<More, ScheduleError> {
         let wake = self.schedule.wake();
         wake.reset();
         let claimed = tokio::select! {
@@ -170,10 +182,12 @@ impl Dispatcher {
             () = async {
                 drain.cancelled().await;
                 tokio::time::sleep(LAST_CLAIM).await;
-            } => return Ok(false),
+            } => return Ok(More::WhenDue),
         };
         let stopping = drain.is_cancelled();
+        let mut rest = quota;
         for lease in claimed.leases {
+            rest.take(lease.class, 1);
             let permit = self.permits.take(lease.class);
             let worker = self.worker.clone();
             self.tasks.spawn(async move {
@@ -189,16 +203,20 @@ impl Dispatcher {
         if let Some(next_due_ms) = claimed.next_due_ms {
             wake.bring_forward(next_due_ms);
         }
-        Ok(claimed.is_limited)
+        Ok(match claimed.is_limited {
+            false => More::WhenDue,
+            true if self.permits.may_follow(quota, rest) => More::AfterPace,
+            true => More::AfterRelease,
+        })
     }
 
-    /// Waits until something may be due, or, if the quota was used up for a part of what is due, until it
-    /// grows.
-    async fn until_due(&self, is_limited: bool) {
+    /// Waits until a claim may bring something.
+    async fn until_due(&self, more: More) {
         let wake = self.schedule.wake();
         // It begins once, before the loop. The loop goes round again when something becomes due earlier, and that
         // must not restart this sleep.
         let mut poll = pin!(tokio::time::sleep(POLL));
+        let mut pace = pin!(tokio::time::sleep(PACE));
         loop {
             let at_ms = wake.at_ms();
             if at_ms <= self.clock.now_ms() {
@@ -207,7 +225,8 @@ impl Dispatcher {
             tokio::select! {
                 () = self.clock.sleep_until(at_ms) => return,
                 () = wake.moved() => {}
-                () = self.permits.released(), if is_limited => return,
+                () = self.permits.released(), if more == More::AfterRelease => return,
+                () = &mut pace, if more == More::AfterPace => return,
                 () = &mut poll => return,
             }
         }

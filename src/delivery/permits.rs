@@ -2,12 +2,18 @@
 //!
 //! A quarter is kept for lanes whose destination answers and has no call in flight, one attempt for each.
 //! Lanes whose destination is not known to answer get half at most, those that are probed an eighth. So
-//! destinations that hang can hold permits, but never those of the destinations that answer.
+//! destinations that hang can hold permits, but never those of the destinations that answer. And a claim takes a
+//! few of them only, because thousands of new connections at once would delay the calls that are due meanwhile.
 
 use crate::domain::lane_health::LaneClass;
 use crate::schedule::ClaimQuota;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Notify;
+
+/// Maximum number of leases that one claim takes to lanes whose destination is not known to answer, and to lanes
+/// that are probed.
+const MOST_DOUBTFUL_PER_CLAIM: usize = 64;
+const MOST_PROBING_PER_CLAIM: usize = 16;
 
 /// The permits of one server.
 #[derive(Debug)]
@@ -43,9 +49,19 @@ impl Permits {
         ClaimQuota {
             total: free,
             kept_for_idle: (self.total / 4).min(free),
-            doubtful: left(self.total.div_ceil(2), LaneClass::Doubtful),
-            probing: left(self.total.div_ceil(8), LaneClass::Probing),
+            doubtful: left(self.total.div_ceil(2), LaneClass::Doubtful)
+                .min(MOST_DOUBTFUL_PER_CLAIM),
+            probing: left(self.total.div_ceil(8), LaneClass::Probing).min(MOST_PROBING_PER_CLAIM),
         }
+    }
+
+    /// Whether another claim may serve a class for which this quota is used up. `rest` is what is left of it.
+    pub(super) fn may_follow(&self, quota: ClaimQuota, rest: ClaimQuota) -> bool {
+        let left = self.quota();
+        let classes = [LaneClass::Doubtful, LaneClass::Probing];
+        classes.into_iter().any(|class| {
+            quota.for_visit(class) > 0 && rest.is_used_up(class) && left.for_visit(class) > 0
+        })
     }
 
     /// Takes a permit for a lease of this class. Only one task claims and takes, within a quota of before, so
@@ -107,6 +123,24 @@ mod tests {
                 assert!(quota.for_visit(class) > 0, "{total} {class:?}");
             }
         }
+    }
+
+    #[test]
+    fn a_claim_takes_a_few_doubtful_lanes_and_another_may_follow() {
+        let permits = Permits::new(4_096);
+        let quota = permits.quota();
+        assert_eq!(quota.doubtful, MOST_DOUBTFUL_PER_CLAIM);
+        let mut rest = quota;
+        let mut held = Vec::new();
+        assert!(!permits.may_follow(quota, rest), "nothing was taken");
+        for _ in 0..MOST_DOUBTFUL_PER_CLAIM {
+            rest.take(Doubtful, 1);
+            held.push(permits.take(Doubtful));
+        }
+        assert!(permits.may_follow(quota, rest));
+        held.extend((0..2_048 - MOST_DOUBTFUL_PER_CLAIM).map(|_| permits.take(Doubtful)));
+        assert!(!permits.may_follow(quota, rest), "all of the half is held");
+        assert!(!permits.may_follow(permits.quota(), permits.quota()));
     }
 
     #[tokio::test]
