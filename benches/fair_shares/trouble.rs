@@ -81,9 +81,7 @@ impl Trouble {
         let urls: Vec<String> = (0..self.destinations()).map(url).collect();
         let due_ms = (0..self.notifications()).map(|_| due_ms);
         load::register_to(setup, &urls, due_ms).await;
-        Destinations {
-            listening: listening,
-        }
+        Destinations { listening }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::on_journaled_stores;
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::ringback::{SHORT, Server, Stores, registration};
+use crate::support::ringback::{Server, Stores, registration};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -20,6 +20,9 @@ on_journaled_stores!(
     what_keeps_a_call_from_being_made_is_told_apart,
     a_certificate_that_nobody_vouches_for_is_refused,
 );
+
+/// A limit for calls that are to run into it: long enough to connect before, however slow the machine is.
+const LIMIT: Duration = Duration::from_secs(2);
 
 /// A limit that no call runs into which is answered or refused, however slow the machine is.
 const GENEROUS: Duration = Duration::from_secs(60);
@@ -160,23 +163,40 @@ async fn what_merchants_do_is_told_apart(stores: Stores) {
 }
 
 async fn a_merchant_that_hangs_is_cut_off_by_the_limit(stores: Stores) {
-    let server = server(stores, SHORT).await;
+    let server = server(stores, LIMIT).await;
     let merchant = Merchant::scripted(vec![], Reaction::Hang).await;
     let (attempt, _) = attempt_at(&server, "hang", &merchant.url("/notify")).await;
     assert_eq!(attempt["outcome"], "timeout", "{attempt}");
     assert_eq!(attempt["status"], json!(null), "{attempt}");
     let reason = attempt["reason"].as_str().expect("a reason");
-    assert!(reason.contains("within 300ms"), "{reason}");
+    assert!(reason.contains("within 2s"), "{reason}");
+    assert!(reason.ends_with("while the answer was awaited"), "{reason}");
+    let address = format!("127.0.0.1:{}", merchant.port());
+    assert_eq!(attempt["address"], address, "{attempt}");
+    assert_eq!(attempt["connection"], "new", "{attempt}");
+    assert_eq!(attempt["tls"], Value::Null, "{attempt}");
+    let phases = &attempt["phases"];
+    assert!(phases["connect_ms"].is_f64(), "{attempt}");
+    assert!(phases["first_byte_ms"].is_f64(), "{attempt}");
+    for not_reached in ["dns_ms", "tls_ms", "body_ms"] {
+        assert_eq!(phases[not_reached], Value::Null, "{attempt}");
+    }
     server.stop().await;
 }
 
 async fn an_answer_that_drips_is_cut_off_by_the_limit(stores: Stores) {
-    let server = server(stores, SHORT).await;
+    let server = server(stores, LIMIT).await;
     // A head that promises a body which never comes in full.
     let drip = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuc".to_vec();
     let merchant = Merchant::scripted(vec![], Reaction::Raw(drip)).await;
     let (attempt, _) = attempt_at(&server, "drip", &merchant.url("/notify")).await;
     assert_eq!(attempt["outcome"], "timeout", "{attempt}");
+    let reason = attempt["reason"].as_str().expect("a reason");
+    assert!(
+        reason.ends_with("while the body of the answer was read"),
+        "{reason}"
+    );
+    assert!(attempt["phases"]["body_ms"].is_f64(), "{attempt}");
     server.stop().await;
 }
 
