@@ -183,7 +183,7 @@ impl ServeConfig {
                 redis: None,
                 memory_bytes: 512 * 1024 * 1024,
                 partitions: 1,
-                lane_start: 2,
+                lane_start: 1,
                 lane_concurrency: 16,
                 keep_ended: Duration::from_secs(600),
             },

@@ -12,8 +12,8 @@ use tokio::sync::Notify;
 
 /// Maximum number of leases that one claim takes to lanes whose destination is not known to answer, and to lanes
 /// that are probed.
-const MOST_DOUBTFUL_PER_CLAIM: usize = 64;
-const MOST_PROBING_PER_CLAIM: usize = 16;
+const MOST_DOUBTFUL_PER_CLAIM: usize = 32;
+const MOST_PROBING_PER_CLAIM: usize = 8;
 
 /// The permits of one server.
 #[derive(Debug)]
