@@ -3,7 +3,7 @@
 
 use super::on_journaled_stores;
 use crate::support::merchant::{Merchant, Reaction};
-use crate::support::ringback::{Server, Stores, registration};
+use crate::support::ringback::{SHORT, Server, Stores, registration};
 use serde_json::{Value, json};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -20,9 +20,6 @@ on_journaled_stores!(
     what_keeps_a_call_from_being_made_is_told_apart,
     a_certificate_that_nobody_vouches_for_is_refused,
 );
-
-/// A limit for calls that are to run into it: long enough to connect before, however slow the machine is.
-const LIMIT: Duration = Duration::from_secs(2);
 
 /// A limit that no call runs into which is answered or refused, however slow the machine is.
 const GENEROUS: Duration = Duration::from_secs(60);
@@ -163,7 +160,7 @@ async fn what_merchants_do_is_told_apart(stores: Stores) {
 }
 
 async fn a_merchant_that_hangs_is_cut_off_by_the_limit(stores: Stores) {
-    let server = server(stores, LIMIT).await;
+    let server = server(stores, SHORT).await;
     let merchant = Merchant::scripted(vec![], Reaction::Hang).await;
     let (attempt, _) = attempt_at(&server, "hang", &merchant.url("/notify")).await;
     assert_eq!(attempt["outcome"], "timeout", "{attempt}");
@@ -185,7 +182,7 @@ async fn a_merchant_that_hangs_is_cut_off_by_the_limit(stores: Stores) {
 }
 
 async fn an_answer_that_drips_is_cut_off_by_the_limit(stores: Stores) {
-    let server = server(stores, LIMIT).await;
+    let server = server(stores, SHORT).await;
     // A head that promises a body which never comes in full.
     let drip = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuc".to_vec();
     let merchant = Merchant::scripted(vec![], Reaction::Raw(drip)).await;

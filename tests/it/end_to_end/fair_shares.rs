@@ -42,7 +42,7 @@ async fn destinations_that_hang_delay_nobody_who_answers(stores: Stores) {
         server.until_state(&id, "delivered").await;
     }
     let held = hanging.iter_mut();
-    let held: usize = held.map(|merchant| calls(merchant)).sum();
+    let held: usize = held.map(calls).sum();
     assert_eq!(
         held,
         PERMITS / 2,
