@@ -86,14 +86,15 @@ async fn a_flushed_redis_is_filled_again_and_registrations_are_accepted_meanwhil
 async fn a_call_in_flight_when_redis_is_flushed_is_made_once() {
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let mut other = Merchant::start().await;
     let server = Server::start(Stores::Redis).await;
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
     flush(&server).await;
     // The dispatcher's slow poll notices, the recovery fills it, and the same server claims it anew.
     until_held(&server, 1).await;
-    server.register(registration("b", &merchant)).await;
-    assert_eq!(merchant.call().await.body, b"id=b");
+    server.register(registration("b", &other)).await;
+    assert_eq!(other.call().await.body, b"id=b");
     merchant.release();
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts_made"], 1);
