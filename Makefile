@@ -6,7 +6,7 @@ NOTIFICATIONS ?= 100000
 # Orders tried of each pair of operations, state and trouble.
 INTERLEAVINGS ?= 100
 
-.PHONY: help test kill interleavings demo lint format clippy doc bench
+.PHONY: help test kill interleavings demo lint format clippy doc bench fair-shares
 
 # Says where the servers are that the tests start for themselves, in front of a command.
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
@@ -43,3 +43,6 @@ doc: ## Build the documentation, private items included; warnings are errors
 
 bench: ## Measure the throughput, with Redis and PostgreSQL servers found or fetched first
 	$(with_servers) cargo bench --locked --bench throughput
+
+fair-shares: ## Measure how late calls are beside destinations in trouble
+	$(with_servers) cargo bench --locked --bench fair_shares

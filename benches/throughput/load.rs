@@ -96,8 +96,13 @@ pub async fn late(setup: &Setup, receiver: &Receiver, per_second: f64, span: Dur
     Lateness::of(receiver.stats("late").await.late_us)
 }
 
-/// Registers notifications in batches, with four tasks.
+/// Registers notifications to the receiver's lanes in turn.
 pub async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<Item = u64>) {
+    register_to(setup, &receiver.urls, due_ms).await;
+}
+
+/// Registers notifications to these URLs in turn, in batches, with four tasks.
+pub async fn register_to(setup: &Setup, urls: &[String], due_ms: impl Iterator<Item = u64>) {
     let due_ms: Vec<u64> = due_ms.collect();
     let run = setup.next_run();
     let mut tasks = Vec::new();
@@ -108,7 +113,7 @@ pub async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<
         .collect();
     let chunks = Arc::new(std::sync::Mutex::new(chunks));
     for _ in 0..4 {
-        let (chunks, client, urls) = (chunks.clone(), setup.client.clone(), receiver.urls.clone());
+        let (chunks, client, urls) = (chunks.clone(), setup.client.clone(), urls.to_vec());
         let url = format!("{}/v1/notifications/batch", setup.url);
         tasks.push(tokio::spawn(async move {
             loop {

@@ -33,6 +33,8 @@ pub struct Stats {
     /// How late each call with a due time in its body arrived, in microseconds. Filled only if `late` was
     /// requested.
     pub late_us: Vec<u64>,
+    /// When each of these calls was due, in microseconds since 1970, in the same order.
+    pub due_us: Vec<u64>,
 }
 
 /// A running receiver process. It ends when this value is dropped.
@@ -95,7 +97,8 @@ struct Seen {
     calls: AtomicU64,
     first_us: AtomicU64,
     last_us: AtomicU64,
-    late_us: Mutex<Vec<u64>>,
+    /// How late each call arrived, and when it was due, in microseconds.
+    late_us: Mutex<Vec<(u64, u64)>>,
 }
 
 impl Default for Seen {
@@ -163,7 +166,7 @@ async fn answer(
         seen.late_us
             .lock()
             .expect("not poisoned")
-            .push(arrived_us.saturating_sub(due_us));
+            .push((arrived_us.saturating_sub(due_us), due_us));
     }
     Ok(Response::new(Full::new(Bytes::from_static(b"success"))))
 }
@@ -183,6 +186,7 @@ fn stats(what: &str, seen: &Seen) -> Bytes {
         first_us: seen.first_us.load(Ordering::Relaxed),
         last_us: seen.last_us.load(Ordering::Relaxed),
         late_us: Vec::new(),
+        due_us: Vec::new(),
     };
     match what {
         "reset" => {
@@ -191,7 +195,10 @@ fn stats(what: &str, seen: &Seen) -> Bytes {
             seen.last_us.store(0, Ordering::Relaxed);
             seen.late_us.lock().expect("not poisoned").clear();
         }
-        "late" => stats.late_us = seen.late_us.lock().expect("not poisoned").clone(),
+        "late" => {
+            let seen = seen.late_us.lock().expect("not poisoned");
+            (stats.late_us, stats.due_us) = seen.iter().copied().unzip();
+        }
         _ => {}
     }
     serde_json::to_vec(&stats).expect("serialisable").into()

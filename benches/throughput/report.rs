@@ -8,7 +8,8 @@ use std::fmt;
 pub struct Lateness {
     calls: usize,
     p50_us: u64,
-    p99_us: u64,
+    /// 99 of 100 calls were not later than this, in microseconds.
+    pub p99_us: u64,
     p999_us: u64,
     most_us: u64,
 }

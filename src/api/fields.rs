@@ -175,6 +175,25 @@ pub fn required<Value, Bad: fmt::Display>(
     parse(&text).map_err(|bad| errors.add(pointer, bad))
 }
 
+/// Reads a boolean or a number. Returns the default if the field is missing or wrong.
+pub fn plain<'a, Value>(
+    field: Option<&'a RawValue>,
+    pointer: &str,
+    expected: &'static str,
+    errors: &mut FieldErrors,
+) -> Value
+where
+    Value: serde::Deserialize<'a> + Default,
+{
+    let Some(field) = field else {
+        return Value::default();
+    };
+    serde_json::from_str(field.get()).unwrap_or_else(|_| {
+        errors.add(pointer, format_args!("{expected} is expected"));
+        Value::default()
+    })
+}
+
 /// Makes the error for a value of the wrong kind.
 #[must_use]
 pub fn wrong_kind(value: &RawValue, expected: &'static str) -> WrongKind {

@@ -8,6 +8,7 @@
 //! it may take ([`body`]), the bytes of all bodies together ([`request_memory`]), the items of a batch, the
 //! items of a page, the errors in an answer.
 
+pub mod ack_rule;
 pub mod auth;
 pub mod batch;
 pub mod body;
@@ -16,7 +17,7 @@ pub mod dead_letters;
 pub mod field_errors;
 pub mod fields;
 pub mod health;
-pub mod ladder_and_ack;
+pub mod ladder;
 pub mod metrics;
 pub mod notifications;
 pub mod problem;

@@ -4,9 +4,10 @@
 //! In an optional field, `null` means the same as a missing field. In `body`, `null` is a JSON value and is
 //! delivered.
 
+use crate::api::ack_rule::read_ack;
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, optional, required, string};
-use crate::api::ladder_and_ack;
+use crate::api::ladder::read_ladder;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
 use crate::domain::headers::Headers;
@@ -86,8 +87,8 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
         ),
         read_headers(headers, &mut errors),
         read_start(delay, deliver_at, measure.now_ms, &mut errors),
-        ladder_and_ack::read_ladder(ladder, &mut errors),
-        ladder_and_ack::read_ack(ack, &mut errors),
+        read_ladder(ladder, &mut errors),
+        read_ack(ack, &mut errors),
     );
     match read {
         (

@@ -93,6 +93,7 @@ impl TimelineEntryView<'_> {
 mod tests {
     use super::*;
     use crate::domain::attempt::{Answer, Outcome};
+    use crate::domain::call_trace::CallTrace;
 
     fn attempt((number, started_ms): &(u32, i64)) -> Attempt {
         Attempt {
@@ -107,6 +108,7 @@ mod tests {
                 body: Vec::new(),
                 reason: String::new(),
             },
+            trace: CallTrace::default(),
         }
     }
 

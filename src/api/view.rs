@@ -3,6 +3,7 @@
 use crate::api::problem::Problem;
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
+use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
@@ -48,6 +49,24 @@ struct AttemptView<'a> {
     status: Option<u16>,
     answer: Option<String>,
     reason: Option<&'a str>,
+    /// The address that was called, with its port.
+    address: Option<&'a str>,
+    /// `new` or `kept`: whether the call opened its connection or used one of an earlier call.
+    connection: Option<&'static str>,
+    /// The version of TLS.
+    tls: Option<&'static str>,
+    phases: Option<PhasesView>,
+}
+
+/// How long each phase of a call took, in milliseconds. What the call did not need or reach is `null`. The last
+/// one that is known may have been broken off.
+#[derive(Debug, Serialize)]
+struct PhasesView {
+    dns_ms: Option<f64>,
+    connect_ms: Option<f64>,
+    tls_ms: Option<f64>,
+    first_byte_ms: Option<f64>,
+    body_ms: Option<f64>,
 }
 
 /// A notification with its ladder and its history.
@@ -120,7 +139,7 @@ impl<'a> NotificationView<'a> {
 
 impl<'a> AttemptView<'a> {
     fn of(attempt: &'a Attempt) -> Self {
-        let answer = &attempt.answer;
+        let (answer, trace) = (&attempt.answer, &attempt.trace);
         Self {
             series: attempt.series,
             number: attempt.number,
@@ -132,7 +151,32 @@ impl<'a> AttemptView<'a> {
             // If there is a status, the receiver answered, perhaps with an empty body.
             answer: answer.status.map(|_| escape(&answer.body)),
             reason: non_empty(&answer.reason),
+            address: trace.address.as_deref(),
+            connection: (trace.address.as_ref())
+                .map(|_| if trace.is_kept { "kept" } else { "new" }),
+            tls: trace.tls.map(TlsVersion::as_str),
+            phases: PhasesView::of(trace),
         }
+    }
+}
+
+impl PhasesView {
+    /// `None` if the call reached no phase.
+    fn of(trace: &CallTrace) -> Option<Self> {
+        let ms = |phase| {
+            let took_us = trace.phase_us(phase)?;
+            // A call lasts minutes at most, so this is exact.
+            Some(took_us as f64 / 1_000.0)
+        };
+        let phases = Phase::ALL.map(ms);
+        let [dns_ms, connect_ms, tls_ms, first_byte_ms, body_ms] = phases;
+        phases.iter().any(Option::is_some).then_some(Self {
+            dns_ms,
+            connect_ms,
+            tls_ms,
+            first_byte_ms,
+            body_ms,
+        })
     }
 }
 
@@ -235,7 +279,7 @@ mod tests {
             headers: Headers::default(),
             start: Start::After(1_800_000),
             ladder,
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000);
@@ -255,6 +299,7 @@ mod tests {
                 body: body.to_vec(),
                 reason: reason.to_string(),
             },
+            trace: CallTrace::default(),
         }
     }
 
@@ -294,7 +339,10 @@ mod tests {
             ended_ms: Some(60_250),
             attempts: vec![
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
-                attempt(None, b"", Outcome::Connect, "refused"),
+                Attempt {
+                    trace: CallTrace::from_text("to=192.0.2.1:443 kept tls=1.3 first=8120 body=0"),
+                    ..attempt(None, b"", Outcome::Connect, "refused")
+                },
                 attempt(Some(200), b"\xefsuccess\n", Outcome::Acknowledged, ""),
             ],
             ..snapshot(ladder)
@@ -312,9 +360,9 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty"}"#,
-            r#""outcome":"connect","status":null,"answer":null,"reason":"refused"}"#,
-            r#""status":200,"answer":"\\xefsuccess\\n","reason":null}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null}"#,
+            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0}}"#,
+            r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,
             r#""timeline":[{"at":"1970-01-01T00:00:00.000Z","kind":"registered","actor":"api","detail":null},"#,

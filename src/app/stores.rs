@@ -194,6 +194,7 @@ pub fn open_redis(
 #[must_use]
 pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
     Limits {
+        lane_start: config.schedule.lane_start,
         lane_cap: config.schedule.lane_concurrency,
         lease_ms: millis(config.timeout + LEASE_MARGIN),
         remember_ms: (!has_journal).then(|| millis(config.schedule.keep_ended)),

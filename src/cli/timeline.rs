@@ -170,6 +170,9 @@ impl TimelineRow {
         let mut texts = vec![Text::Plain(facts.join(" "))];
         texts.extend(attempt.answer.clone().map(Text::Answer));
         texts.extend(attempt.reason.clone().map(Text::Plain));
+        if attempt.outcome != "acknowledged" {
+            texts.extend(call_of(attempt).map(Text::Plain));
+        }
         Self {
             at: attempt.started_at.clone(),
             what: format!("attempt {}", attempt.number),
@@ -192,6 +195,30 @@ impl TimelineRow {
             head = " ".repeat(AT + WHAT);
         }
     }
+}
+
+/// How the call of an attempt went on the network: address, connection, TLS, and the time of each phase.
+fn call_of(attempt: &AttemptDetails) -> Option<String> {
+    let mut facts = Vec::new();
+    if let Some(address) = &attempt.address {
+        let connection = attempt.connection.as_deref().unwrap_or("new");
+        facts.push(format!("to {address} over a {connection} connection"));
+    }
+    facts.extend(attempt.tls.as_ref().map(|version| format!("TLS {version}")));
+    let phases = attempt.phases.as_ref();
+    let times = phases.map(|phases| {
+        [
+            ("dns", phases.dns_ms),
+            ("connect", phases.connect_ms),
+            ("handshake", phases.tls_ms),
+            ("answer", phases.first_byte_ms),
+            ("body", phases.body_ms),
+        ]
+    });
+    for (name, ms) in times.into_iter().flatten() {
+        facts.extend(ms.map(|ms| format!("{name} {ms:.1}ms")));
+    }
+    (!facts.is_empty()).then(|| facts.join(", "))
 }
 
 impl Text {

@@ -59,6 +59,21 @@ pub struct AttemptDetails {
     pub status: Option<u16>,
     pub answer: Option<String>,
     pub reason: Option<String>,
+    pub address: Option<String>,
+    pub connection: Option<String>,
+    pub tls: Option<String>,
+    pub phases: Option<PhaseTimes>,
+}
+
+/// How long each phase of a call took, in milliseconds.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PhaseTimes {
+    pub dns_ms: Option<f64>,
+    pub connect_ms: Option<f64>,
+    pub tls_ms: Option<f64>,
+    pub first_byte_ms: Option<f64>,
+    pub body_ms: Option<f64>,
 }
 
 /// An entry of the timeline in an answer of the API: a change, or the index of an attempt.

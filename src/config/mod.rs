@@ -75,6 +75,9 @@ pub struct ScheduleConfig {
     pub memory_bytes: usize,
     /// The number of parts of the schedule in Redis.
     pub partitions: u16,
+    /// Number of attempts in flight at the same time in a lane whose destination has not answered yet. This is
+    /// no setting of the command line; tests change it.
+    pub lane_start: usize,
     /// Maximum number of attempts in flight at the same time in one lane.
     pub lane_concurrency: usize,
     /// How long an ended notification is remembered if there is no journal.
@@ -180,6 +183,7 @@ impl ServeConfig {
                 redis: None,
                 memory_bytes: 512 * 1024 * 1024,
                 partitions: 1,
+                lane_start: 1,
                 lane_concurrency: 16,
                 keep_ended: Duration::from_secs(600),
             },
@@ -192,7 +196,7 @@ impl ServeConfig {
             },
             delivery: DeliveryConfig {
                 signing_secret,
-                concurrency: 512,
+                concurrency: 4_096,
                 timeout,
                 drain_timeout: timeout + DRAIN_MARGIN,
                 allow_destinations: Vec::new(),

@@ -159,7 +159,7 @@ pub static ALL: &[Setting] = &[
     Setting {
         name: "concurrency",
         value: "N",
-        default: "512",
+        default: "4096",
         help: "Maximum number of attempts in flight at the same time",
         arity: Arity::One,
         set: |draft, text| {

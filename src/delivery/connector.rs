@@ -2,9 +2,11 @@
 //! then HTTP/1.1.
 
 use super::address_filter::{AddressFilter, Scheme};
+use super::call_recorder::CallRecorder;
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
-use super::resolver::FilteringResolver;
+use super::resolver::{FilteringResolver, Resolved};
 use super::socket::Socket;
+use crate::domain::call_trace::{Phase, TlsVersion};
 use bytes::Bytes;
 use http::Uri;
 use http_body_util::Full;
@@ -12,9 +14,10 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Read, Write};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ProtocolVersion};
 use std::error::Error;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::TlsConnector;
@@ -36,7 +39,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(30);
 /// Opens connections for one scheme.
 pub struct ReceiverConnector {
     scheme: Scheme,
-    tcp: HttpConnector<FilteringResolver>,
+    resolver: FilteringResolver,
     tls: TlsConnector,
     http: http1::Builder,
 }
@@ -47,14 +50,6 @@ pub type ConnectError = Box<dyn Error + Send + Sync>;
 impl ReceiverConnector {
     /// Creates a connector that connects only to addresses that the filter allows.
     pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, mut tls: ClientConfig) -> Self {
-        let mut tcp = HttpConnector::new_with_resolver(FilteringResolver { filter, scheme });
-        tcp.enforce_http(false);
-        tcp.set_nodelay(true);
-        tcp.set_keepalive(Some(KEEPALIVE));
-        tcp.set_keepalive_interval(Some(KEEPALIVE));
-        tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-        #[cfg(target_os = "linux")]
-        tcp.set_tcp_user_timeout(Some(UNCONFIRMED));
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let mut http = http1::Builder::new();
         http.title_case_headers(true)
@@ -62,7 +57,7 @@ impl ReceiverConnector {
             .max_headers(MOST_HEADERS);
         Self {
             scheme,
-            tcp,
+            resolver: FilteringResolver { filter, scheme },
             tls: TlsConnector::from(Arc::new(tls)),
             http,
         }
@@ -77,19 +72,33 @@ impl ReceiverConnector {
         url: &Url,
         origin: &str,
         pool: &Pool,
+        recorder: &CallRecorder,
     ) -> Result<ReceiverConnection, ConnectError> {
+        let mut addresses = Vec::new();
+        // The connector takes an address in the URL as it is.
+        if let Some(url::Host::Domain(name)) = url.host() {
+            recorder.begin(Phase::Dns);
+            addresses = self.resolver.resolve(name).await?;
+        }
         let url = Uri::try_from(url.as_str())?;
-        let mut tcp = self.tcp.clone();
-        let stream = tcp.call(url.clone()).await?.into_inner();
+        recorder.begin(Phase::Connect);
+        let stream = tcp_connector(addresses)
+            .call(url.clone())
+            .await?
+            .into_inner();
+        let address = stream.peer_addr().ok();
+        recorder.uses(address, None, false);
         let (socket, meter) = Socket::new(stream);
         let watcher = pool.watcher(origin);
         let id = watcher.id();
-        let sender = match self.scheme {
-            Scheme::Http => self.speak(TokioIo::new(socket), watcher).await?,
+        let (sender, tls) = match self.scheme {
+            Scheme::Http => (self.speak(TokioIo::new(socket), watcher).await?, None),
             Scheme::Https => {
+                recorder.begin(Phase::Tls);
                 let name = server_name(&url)?;
                 let stream = self.tls.connect(name, socket).await?;
-                self.speak(TokioIo::new(stream), watcher).await?
+                let tls = tls_version(stream.get_ref().1.protocol_version());
+                (self.speak(TokioIo::new(stream), watcher).await?, tls)
             }
         };
         Ok(ReceiverConnection {
@@ -97,6 +106,8 @@ impl ReceiverConnector {
             meter,
             kept: false,
             id,
+            address,
+            tls,
         })
     }
 
@@ -116,6 +127,27 @@ impl ReceiverConnector {
             watcher.ended();
         });
         Ok(sender)
+    }
+}
+
+/// Opens TCP connections. A host name is taken for these addresses, which were checked.
+fn tcp_connector(addresses: Vec<SocketAddr>) -> HttpConnector<Resolved> {
+    let mut tcp = HttpConnector::new_with_resolver(Resolved(addresses));
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(KEEPALIVE));
+    tcp.set_keepalive_interval(Some(KEEPALIVE));
+    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    tcp.set_tcp_user_timeout(Some(UNCONFIRMED));
+    tcp
+}
+
+fn tls_version(version: Option<ProtocolVersion>) -> Option<TlsVersion> {
+    match version? {
+        ProtocolVersion::TLSv1_2 => Some(TlsVersion::Tls12),
+        ProtocolVersion::TLSv1_3 => Some(TlsVersion::Tls13),
+        _ => None,
     }
 }
 

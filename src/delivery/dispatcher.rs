@@ -8,21 +8,23 @@
 use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
+use super::permits::Permits;
 use super::worker::Worker;
 use crate::clock::Clock;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
-use crate::schedule::{Schedule, ScheduleError};
+use crate::schedule::{ClaimQuota, Schedule, ScheduleError};
 use crate::telemetry::metrics::Metrics;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// Longest sleep between two claims. If a wake-up message is lost, a due notification waits at most this long.
 const POLL: Duration = Duration::from_secs(1);
+/// How long the next claim waits if one could not serve all lanes that are not known to answer.
+const PACE: Duration = Duration::from_millis(10);
 /// First wait after a failed claim. Short, so that work continues soon after the store is back.
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longest wait after a failed claim.
@@ -44,12 +46,23 @@ pub struct Stop {
     pub drain_timeout: Duration,
 }
 
+/// When the next claim may bring more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum More {
+    /// When something is due.
+    WhenDue,
+    /// Also when a permit is given back: the quota was used up for a part of what is due.
+    AfterRelease,
+    /// Also after [`PACE`]: the quota of this claim was used up, and there is more by now.
+    AfterPace,
+}
+
 /// The dispatcher of one instance.
 pub struct Dispatcher {
     worker: Arc<Worker>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
-    permits: Arc<Semaphore>,
+    permits: Arc<Permits>,
     tasks: TaskTracker,
     health: Arc<Health>,
 }
@@ -94,7 +107,7 @@ impl Dispatcher {
             worker,
             schedule,
             clock,
-            permits: Arc::new(Semaphore::new(concurrency)),
+            permits: Permits::new(concurrency),
             tasks: TaskTracker::new(),
             health,
         }
@@ -123,11 +136,12 @@ impl Dispatcher {
         let mut back_off = BACK_OFF;
         let longest_work = self.worker.client.timeout() + WORK_MARGIN;
         self.health.expect_claims(Some(longest_work));
-        while let Some(permit) = stop.drain.run_until_cancelled(self.permit()).await {
-            match self.claim(permit, &stop.drain).await {
-                Ok(()) => {
+        while let Some(quota) = stop.drain.run_until_cancelled(self.quota()).await {
+            match self.claim(quota, &stop.drain).await {
+                Ok(more) => {
                     back_off = BACK_OFF;
-                    stop.drain.run_until_cancelled(self.until_due()).await;
+                    let waiting = self.until_due(more);
+                    stop.drain.run_until_cancelled(waiting).await;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "claiming due notifications failed; trying again");
@@ -142,36 +156,39 @@ impl Dispatcher {
         self.drain(stop.drain_timeout).await;
     }
 
-    async fn permit(&self) -> OwnedSemaphorePermit {
-        let permit = self.permits.clone().acquire_owned().await;
-        permit.expect("invariant: the permits are never closed")
+    /// What may be claimed, once there is a free permit.
+    async fn quota(&self) -> ClaimQuota {
+        loop {
+            let quota = self.permits.quota();
+            if quota.total > 0 {
+                return quota;
+            }
+            self.permits.released().await;
+        }
     }
 
-    /// Claims at most as many leases as there are permits, and starts a worker for each. The claim is not
-    /// cancelled as soon as `drain` is, because its reply may bring leases that need a worker. During a
-    /// stop, it is dropped after [`LAST_CLAIM`]; its leases then expire.
+    /// Claims once within the quota, and starts a worker for each lease. Returns when the next claim
+    /// may bring more. The claim is not cancelled as soon as `drain` is, because its reply may bring leases that
+    /// need a worker. During a stop, it is dropped after [`LAST_CLAIM`]; its leases then expire.
     async fn claim(
         &self,
-        permit: OwnedSemaphorePermit,
+        quota: ClaimQuota,
         drain: &CancellationToken,
-    ) -> Result<(), ScheduleError> {
-        let mut first = Some(permit);
-        let most = 1 + self.permits.available_permits();
+    ) -> Result<More, ScheduleError> {
         let wake = self.schedule.wake();
         wake.reset();
         let claimed = tokio::select! {
-            claimed = self.schedule.claim(most) => claimed?,
+            claimed = self.schedule.claim(quota) => claimed?,
             () = async {
                 drain.cancelled().await;
                 tokio::time::sleep(LAST_CLAIM).await;
-            } => return Ok(()),
+            } => return Ok(More::WhenDue),
         };
         let stopping = drain.is_cancelled();
+        let mut rest = quota;
         for lease in claimed.leases {
-            let permit = first.take().unwrap_or_else(|| {
-                let permit = self.permits.clone().try_acquire_owned();
-                permit.expect("invariant: only this loop takes permits")
-            });
+            rest.take(lease.class, 1);
+            let permit = self.permits.take(lease.class);
             let worker = self.worker.clone();
             self.tasks.spawn(async move {
                 let _in_flight = worker.metrics.begin();
@@ -186,14 +203,20 @@ impl Dispatcher {
         if let Some(next_due_ms) = claimed.next_due_ms {
             wake.bring_forward(next_due_ms);
         }
-        Ok(())
+        Ok(match claimed.is_limited {
+            false => More::WhenDue,
+            true if self.permits.may_follow(quota, rest) => More::AfterPace,
+            true => More::AfterRelease,
+        })
     }
 
-    async fn until_due(&self) {
+    /// Waits until a claim may bring something.
+    async fn until_due(&self, more: More) {
         let wake = self.schedule.wake();
         // It begins once, before the loop. The loop goes round again when something becomes due earlier, and that
         // must not restart this sleep.
         let mut poll = pin!(tokio::time::sleep(POLL));
+        let mut pace = pin!(tokio::time::sleep(PACE));
         loop {
             let at_ms = wake.at_ms();
             if at_ms <= self.clock.now_ms() {
@@ -202,6 +225,8 @@ impl Dispatcher {
             tokio::select! {
                 () = self.clock.sleep_until(at_ms) => return,
                 () = wake.moved() => {}
+                () = self.permits.released(), if more == More::AfterRelease => return,
+                () = &mut pace, if more == More::AfterPace => return,
                 () = &mut poll => return,
             }
         }

@@ -1,15 +1,30 @@
 //! Sends one request over one connection and reads its answer.
 
+use super::call_recorder::CallRecorder;
 use super::failure::{closed_after_keeping, is_broken_off, not_answered};
 use super::pool::{Pool, ReceiverConnection};
-use crate::domain::ack::AckRule;
+use crate::domain::ack::{AckRule, Received};
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
+use crate::domain::call_trace::Phase;
+use crate::domain::key::Key;
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderMap};
+use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
+use std::sync::OnceLock;
 use std::time::Instant;
+
+/// How an answer is judged.
+pub struct Judging<'a> {
+    /// The ack rule of the notification.
+    pub ack: &'a AckRule,
+    /// The key of the notification.
+    pub key: &'a Key,
+    /// The judgement of an answer whose status alone acknowledges. It is set before the body is read, so
+    /// it counts even if the body never ends.
+    pub accepted: &'a OnceLock<Answer>,
+}
 
 /// The result of an exchange.
 pub enum ExchangeResult {
@@ -27,13 +42,16 @@ pub enum ExchangeResult {
 pub async fn exchange(
     mut connection: ReceiverConnection,
     request: Request<Full<Bytes>>,
-    ack: AckRule,
+    judging: &Judging<'_>,
     origin: &str,
     pool: &Pool,
     until: Instant,
+    recorder: &CallRecorder,
 ) -> ExchangeResult {
     let kept = connection.kept;
     connection.meter.begin(kept, until);
+    recorder.uses(connection.address, connection.tls, kept);
+    recorder.begin(Phase::FirstByte);
     let response = match connection.sender.try_send_request(request).await {
         Ok(response) => response,
         Err(_) if connection.meter.is_too_late() => return ExchangeResult::TooLate,
@@ -53,16 +71,34 @@ pub async fn exchange(
         }
     };
     connection.meter.body_begins();
+    recorder.begin(Phase::Body);
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
+    let location = response.headers().get(LOCATION).cloned();
+    let judge = |body: &[u8], whole| {
+        let received = Received {
+            status,
+            body,
+            whole,
+            location: location.as_ref().map(HeaderValue::as_bytes),
+        };
+        judging.ack.judge(judging.key, received)
+    };
+    let is_accepted = judging.ack.accepts_status(status);
+    if is_accepted {
+        // Each exchange has its own cell, so it is empty.
+        let _ = judging.accepted.set(judge(&[], false));
+    }
     let read = read(response).await;
+    recorder.end();
     ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
-            ack.judge(status, &body, whole)
+            judge(&body, whole)
         }
+        Err((body, _)) if is_accepted => judge(&body, false),
         Err((mut body, error)) => {
             body.truncate(KEPT_ANSWER_BYTES);
             Answer {
@@ -119,6 +155,11 @@ mod tests {
     const ORIGIN: &str = "http://shop.example";
     const LEFT_OPEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
 
+    fn rule_and_key() -> (AckRule, Key) {
+        let key = Key::new("payment.succeeded", "1").expect("a key");
+        (AckRule::standard(), key)
+    }
+
     /// A new connection, the receiver's end of it, and a task that completes when the connection has ended.
     async fn connect(pool: &Pool) -> (ReceiverConnection, TcpStream, JoinHandle<()>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -140,6 +181,8 @@ mod tests {
             meter,
             kept: false,
             id,
+            address: None,
+            tls: None,
         };
         (connection, receiver, ended)
     }
@@ -161,7 +204,16 @@ mod tests {
         };
         let request = request.expect("a request");
         let until = Instant::now() + TRIAL;
-        let calling = exchange(connection, request, AckRule::Success, ORIGIN, pool, until);
+        let recorder = CallRecorder::default();
+        let (ack, key) = rule_and_key();
+        let judging = Judging {
+            ack: &ack,
+            key: &key,
+            accepted: &OnceLock::new(),
+        };
+        let calling = exchange(
+            connection, request, &judging, ORIGIN, pool, until, &recorder,
+        );
         let (exchanged, ()) = tokio::join!(calling, answering);
         assert!(
             matches!(exchanged, ExchangeResult::Answered(answer) if answer.status == Some(200))
@@ -199,8 +251,17 @@ mod tests {
             let body = Full::new(Bytes::from_static(b"!"));
             let request = Request::post("/").header("Host", "shop.example").body(body);
             let (request, until) = (request.expect("a request"), Instant::now());
-            let ack = AckRule::Success;
-            let exchanged = exchange(connection, request, ack, ORIGIN, &pool, until).await;
+            let recorder = CallRecorder::default();
+            let (ack, key) = rule_and_key();
+            let judging = Judging {
+                ack: &ack,
+                key: &key,
+                accepted: &OnceLock::new(),
+            };
+            let exchanged = exchange(
+                connection, request, &judging, ORIGIN, &pool, until, &recorder,
+            )
+            .await;
             assert!(matches!(exchanged, ExchangeResult::TooLate));
         }
         ended.await.expect("no panic");

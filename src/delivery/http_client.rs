@@ -6,8 +6,9 @@
 //! to a new one only if no byte of the request was written.
 
 use super::address_filter::{AddressFilter, Scheme};
+use super::call_recorder::CallRecorder;
 use super::connector::ReceiverConnector;
-use super::exchange::{ExchangeResult, exchange};
+use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
 use crate::domain::attempt::{Answer, Outcome};
@@ -20,7 +21,7 @@ use http::Request;
 use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http_body_util::Full;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use url::{Position, Url};
 
@@ -41,6 +42,14 @@ pub struct HttpClientSettings {
     pub timeout: Duration,
     /// The `User-Agent` of calls to receivers.
     pub user_agent: String,
+}
+
+/// What differs between the requests of one notification: the number of the attempt, and the time that is
+/// signed, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy)]
+struct Signed {
+    number: u32,
+    now_ms: i64,
 }
 
 /// Makes HTTP calls to receivers.
@@ -90,15 +99,26 @@ impl HttpClient {
         number: u32,
         now_ms: i64,
         until: Instant,
+        recorder: &CallRecorder,
     ) -> Option<Answer> {
-        let call = self.call(notification, body, number, now_ms, until);
+        let accepted = OnceLock::new();
+        let signed = Signed { number, now_ms };
+        let call = self.call(notification, body, signed, until, &accepted, recorder);
         if let Ok(answer) = tokio::time::timeout(self.timeout, call).await {
             return answer;
         }
+        if let Some(answer) = accepted.into_inner() {
+            return Some(answer);
+        }
         let limit = duration::display_ms(self.timeout.as_millis().try_into().unwrap_or(0));
+        let phase = recorder.phase();
+        let phase = phase.map(|phase| format!("; the time ran out while {}", phase.in_words()));
         Some(without_answer(
             Outcome::Timeout,
-            format!("no complete answer within {limit}"),
+            format!(
+                "no complete answer within {limit}{}",
+                phase.unwrap_or_default()
+            ),
         ))
     }
 
@@ -106,9 +126,10 @@ impl HttpClient {
         &self,
         notification: &Notification,
         body: &Bytes,
-        number: u32,
-        now_ms: i64,
+        signed: Signed,
         until: Instant,
+        accepted: &OnceLock<Answer>,
+        recorder: &CallRecorder,
     ) -> Option<Answer> {
         let Some(url) = notification.destination.url() else {
             let reason = "the URL cannot be read".to_string();
@@ -126,7 +147,7 @@ impl HttpClient {
         }
         let origin = &url[..Position::BeforePath];
         let request = || {
-            let request = self.request(&url, notification, body, number, now_ms);
+            let request = self.request(&url, notification, body, signed);
             request.map_err(|error| {
                 without_answer(
                     Outcome::Blocked,
@@ -135,15 +156,21 @@ impl HttpClient {
             })
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
-            let ack = notification.ack;
-            Ok(exchange(connection, request()?, ack, origin, &self.pool, until).await)
+            let judging = Judging {
+                ack: &notification.ack,
+                key: &notification.key,
+                accepted,
+            };
+            let request = request()?;
+            let pool = &self.pool;
+            Ok(exchange(connection, request, &judging, origin, pool, until, recorder).await)
         };
         // At most two rounds: the second uses a new connection, and `Unsent` is returned only for a kept one.
         let mut kept = self.pool.take(origin, Instant::now());
         loop {
             let connection = match kept.take() {
                 Some(kept) => kept,
-                None => match connector.open(&url, origin, &self.pool).await {
+                None => match connector.open(&url, origin, &self.pool, recorder).await {
                     Ok(fresh) => fresh,
                     Err(error) => return Some(not_connected(error.as_ref())),
                 },
@@ -161,15 +188,14 @@ impl HttpClient {
         url: &Url,
         notification: &Notification,
         body: &Bytes,
-        number: u32,
-        now_ms: i64,
+        signed: Signed,
     ) -> Result<Request<Full<Bytes>>, http::Error> {
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let host = &url[Position::BeforeHost..Position::BeforePath];
         let mut request = Request::post(path);
         if let Some(headers) = request.headers_mut() {
             headers.insert(HOST, HeaderValue::from_str(host)?);
-            self.put_headers(headers, notification, body, number, now_ms)?;
+            self.put_headers(headers, notification, body, signed)?;
         }
         request.body(Full::new(body.clone()))
     }
@@ -179,8 +205,7 @@ impl HttpClient {
         headers: &mut HeaderMap,
         notification: &Notification,
         body: &Bytes,
-        number: u32,
-        now_ms: i64,
+        Signed { number, now_ms }: Signed,
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
         let timestamp_s = now_ms.div_euclid(1_000);

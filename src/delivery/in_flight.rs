@@ -99,7 +99,7 @@ mod tests {
             headers: Headers::default(),
             start: Start::After(0),
             ladder: Ladder::standard(),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         };
         let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0);
         let expiry = Expiry {

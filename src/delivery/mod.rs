@@ -9,12 +9,14 @@
 
 pub mod address_filter;
 mod bodies;
+mod call_recorder;
 mod connector;
 pub mod dispatcher;
 mod exchange;
 mod failure;
 pub mod http_client;
 mod in_flight;
+mod permits;
 mod pool;
 mod record;
 mod resolver;

@@ -7,10 +7,12 @@
 
 use super::reuse::{IDLE, Reuse};
 use super::socket::Meter;
+use crate::domain::call_trace::TlsVersion;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::SendRequest;
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -33,6 +35,10 @@ pub struct ReceiverConnection {
     pub kept: bool,
     /// The number of this connection in its pool.
     pub id: u64,
+    /// The address of the receiver.
+    pub address: Option<SocketAddr>,
+    /// The version of TLS that it speaks, if it does.
+    pub tls: Option<TlsVersion>,
 }
 
 /// The idle connections. Clones share the same connections.
@@ -289,6 +295,8 @@ mod tests {
             meter,
             kept: false,
             id,
+            address: None,
+            tls: None,
         };
         (connection, receiver)
     }

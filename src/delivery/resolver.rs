@@ -6,17 +6,16 @@
 
 use super::address_filter::{AddressFilter, Blocked, Scheme};
 use hyper_util::client::legacy::connect::dns::Name;
-use std::future::Future;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use thiserror::Error;
 use tower_service::Service;
 
 /// The resolver of the HTTP client for one scheme.
-#[derive(Clone)]
 pub struct FilteringResolver {
     /// Says which addresses may be called.
     pub filter: Arc<AddressFilter>,
@@ -38,30 +37,38 @@ pub enum ResolveError {
     Blocked(#[from] Blocked),
 }
 
-impl Service<Name> for FilteringResolver {
-    type Response = std::vec::IntoIter<SocketAddr>;
-    type Error = ResolveError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ResolveError>> + Send>>;
+impl FilteringResolver {
+    /// The addresses of a host name. Their port is 0, because the connector sets the real one.
+    ///
+    /// # Errors
+    /// [`ResolveError`] if there is none, or one of them may not be called.
+    pub async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
+        let addresses = tokio::net::lookup_host((name, 0)).await;
+        let addresses: Vec<SocketAddr> = addresses.map_err(ResolveError::Unknown)?.collect();
+        if addresses.is_empty() {
+            return Err(ResolveError::Empty);
+        }
+        for address in &addresses {
+            self.filter.check(address.ip(), self.scheme)?;
+        }
+        Ok(addresses)
+    }
+}
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ResolveError>> {
+/// The addresses of a host name that was resolved already, for the connector.
+#[derive(Clone)]
+pub struct Resolved(pub Vec<SocketAddr>);
+
+impl Service<Name> for Resolved {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Infallible;
+    type Future = Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
         Poll::Ready(Ok(()))
     }
 
-    fn call(&mut self, name: Name) -> Self::Future {
-        let (filter, scheme) = (self.filter.clone(), self.scheme);
-        Box::pin(async move {
-            // The port is 0 because the connector sets the real one.
-            let addresses: Vec<SocketAddr> = tokio::net::lookup_host((name.as_str(), 0))
-                .await
-                .map_err(ResolveError::Unknown)?
-                .collect();
-            if addresses.is_empty() {
-                return Err(ResolveError::Empty);
-            }
-            for address in &addresses {
-                filter.check(address.ip(), scheme)?;
-            }
-            Ok(addresses.into_iter())
-        })
+    fn call(&mut self, _: Name) -> Self::Future {
+        ready(Ok(std::mem::take(&mut self.0).into_iter()))
     }
 }

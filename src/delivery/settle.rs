@@ -99,7 +99,7 @@ impl Worker {
         } else {
             settlement
         };
-        Some((newest, instead))
+        Some((newest.with_report(lost.report), instead))
     }
 
     /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease

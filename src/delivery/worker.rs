@@ -14,12 +14,15 @@
 //! the journal refuses the late change.
 
 use super::bodies::{BodyAtHand, BodyReader, FoundBody};
+use super::call_recorder::CallRecorder;
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, decide, is_recovery};
+use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -53,6 +56,14 @@ pub struct Worker {
     pub(super) bodies: BodyReader,
     /// Counts the attempts.
     pub(super) metrics: Arc<Metrics>,
+}
+
+/// A call that was made.
+struct CallMade {
+    measured: Instant,
+    started_ms: i64,
+    answer: Answer,
+    trace: CallTrace,
 }
 
 impl Worker {
@@ -95,7 +106,9 @@ impl Worker {
             self.release(lease).await;
             return;
         }
-        let Some(answer) = self.call(&lease, body, measured, started_ms).await else {
+        let recorder = CallRecorder::default();
+        let call = self.call(&lease, body, measured, started_ms, &recorder);
+        let Some(answer) = call.await else {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
                 notification = %lease.entry.notification.key,
@@ -105,7 +118,14 @@ impl Worker {
             self.release(lease).await;
             return;
         };
-        self.conclude(lease, measured, started_ms, answer).await;
+        let trace = recorder.into_trace();
+        let made = CallMade {
+            measured,
+            started_ms,
+            answer,
+            trace,
+        };
+        self.conclude(lease, made).await;
     }
 
     /// Makes the call. Returns `None` if the lease expired before the first byte was sent. The body is
@@ -116,6 +136,7 @@ impl Worker {
         body: BodyAtHand,
         measured: Instant,
         started_ms: i64,
+        recorder: &CallRecorder,
     ) -> Option<Answer> {
         // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
         // not from that of Redis.
@@ -124,9 +145,10 @@ impl Worker {
         let until = measured + Duration::from_millis(left_ms);
         let number = lease.entry.progress.next_number();
         let notification = &lease.entry.notification;
+        let bytes = &body.bytes;
         let calling = self
             .client
-            .deliver(notification, &body.bytes, number, signed_ms, until);
+            .deliver(notification, bytes, number, signed_ms, until, recorder);
         tokio::select! {
             answer = calling => answer,
             () = self.interrupt.cancelled() => Some(without_answer(
@@ -140,9 +162,12 @@ impl Worker {
     async fn conclude(
         &self,
         mut lease: Lease,
-        measured: Instant,
-        started_ms: i64,
-        mut answer: Answer,
+        CallMade {
+            measured,
+            started_ms,
+            mut answer,
+            trace,
+        }: CallMade,
     ) {
         let before = lease.entry.progress;
         let notification = lease.entry.notification.clone();
@@ -164,7 +189,9 @@ impl Worker {
             started_ms,
             duration_ms: millis(measured.elapsed()),
             answer,
+            trace,
         };
+        lease.report = LaneReport::of(attempt.answer.outcome, attempt.duration_ms);
         log(&notification, &attempt, &decision);
         let Some(settlement) = self.record(&mut lease, attempt, decision).await else {
             return;

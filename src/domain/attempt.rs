@@ -1,5 +1,6 @@
 //! The record of one attempt: when it was due, when it started, and what the receiver answered.
 
+use crate::domain::call_trace::CallTrace;
 use crate::domain::progress::Progress;
 use crate::domain::state::named;
 
@@ -76,6 +77,8 @@ pub struct Attempt {
     pub duration_ms: i64,
     /// The result of the call.
     pub answer: Answer,
+    /// How the call went on the network.
+    pub trace: CallTrace,
 }
 
 impl Attempt {
@@ -98,6 +101,7 @@ impl Attempt {
                          receiver may have received the call"
                         .to_string(),
             },
+            trace: CallTrace::default(),
         }
     }
 }

@@ -23,6 +23,7 @@
 pub mod ack;
 pub mod attempt;
 pub mod body;
+pub mod call_trace;
 pub mod change;
 pub mod decision;
 pub mod destination;
@@ -31,6 +32,7 @@ pub mod headers;
 pub mod key;
 pub mod ladder;
 pub mod lane;
+pub mod lane_health;
 pub mod lease;
 pub mod notification;
 pub mod progress;

@@ -142,7 +142,7 @@ impl Registration {
         part(kind);
         part(&start_ms.to_be_bytes());
         part(self.ladder.to_text().as_bytes());
-        part(self.ack.as_str().as_bytes());
+        part(self.ack.to_text().as_bytes());
         let full = digest.finalize();
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&full[..16]);
@@ -163,7 +163,7 @@ mod tests {
             headers: Headers::default(),
             start: Start::After(0),
             ladder: Ladder::standard(),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         }
     }
 
@@ -210,7 +210,7 @@ mod tests {
                 ..registration()
             },
             Registration {
-                ack: AckRule::Exact,
+                ack: AckRule::by_name("exact").expect("known"),
                 ..registration()
             },
             Registration {

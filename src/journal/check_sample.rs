@@ -7,6 +7,7 @@
 use super::{Actor, JournalError, Recorded, Recording, RegisterResult, Registering};
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::decide;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
@@ -48,7 +49,7 @@ impl CheckSample {
             headers: Headers::default(),
             start: Start::After(FAR_MS),
             ladder: Ladder::standard(),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         }
         .accept(WebhookId::new(id), 0);
         let notification = Arc::new(notification);
@@ -72,6 +73,7 @@ impl CheckSample {
                 body: Vec::new(),
                 reason: String::new(),
             },
+            trace: CallTrace::default(),
         };
         Self {
             recording: Recording {

@@ -9,6 +9,7 @@ use super::{
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::body::Body;
+use crate::domain::call_trace::CallTrace;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
@@ -176,7 +177,7 @@ where
         bodies: PendingBodies,
     ) -> Result<Pending, JournalError> {
         let StoredNotification { snapshot, .. } = self.stored(ladders)?;
-        let ack = self.read("ack rule", |name| AckRule::by_name(name).ok())?;
+        let ack = self.read("ack rule", |text| AckRule::from_text(text).ok())?;
         let content_type = self.text()?;
         let headers = match self.take::<Option<&str>>()? {
             Some(NO_HEADERS) => Headers::default(),
@@ -233,7 +234,7 @@ where
         self.take().map(Bytes::copy_from_slice)
     }
 
-    /// Reads `series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason`.
+    /// Reads `series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason, trace`.
     pub(super) fn attempt(&mut self) -> Result<Attempt, JournalError> {
         Ok(Attempt {
             series: self.number("count")?,
@@ -250,6 +251,7 @@ where
                 body: self.take().map(<[u8]>::to_vec)?,
                 reason: self.text()?,
             },
+            trace: CallTrace::from_text(self.take()?),
         })
     }
 

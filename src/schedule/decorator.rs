@@ -9,8 +9,8 @@ use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
 use super::wake::Wake;
 use super::{
-    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
-    Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError,
+    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
+    Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts, ScheduleError,
     ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use crate::clock::Clock;
@@ -114,8 +114,8 @@ impl<Decorator: ScheduleDecorator> ScheduleLeases for Decorator {
         self.around(ScheduleCall::Register, calling).await
     }
 
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
-        let calling = self.inner().claim(most);
+    async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
+        let calling = self.inner().claim(quota);
         self.around(ScheduleCall::Claim, calling).await
     }
 

@@ -82,6 +82,7 @@ impl From<BadEnvelope> for ScheduleError {
 pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let notification = &entry.notification;
     let ladder = notification.ladder.to_text();
+    let ack = notification.ack.to_text();
     let fixed = Fixed {
         webhook_id: notification.webhook_id.to_bytes(),
         url: notification.destination.as_str(),
@@ -90,7 +91,7 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
             .map(|(name, value)| (name.as_str(), value.as_str()))
             .collect(),
         ladder: &ladder,
-        ack: notification.ack.as_str(),
+        ack: &ack,
         registered_ms: notification.registered_ms,
         fingerprint: notification.fingerprint,
     };
@@ -189,7 +190,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
                 .collect(),
         ),
         ladder: Ladder::from_text(fixed.ladder).map_err(|_| "its ladder")?,
-        ack: AckRule::by_name(fixed.ack).map_err(|_| "its ack rule")?,
+        ack: AckRule::from_text(fixed.ack).map_err(|_| "its ack rule")?,
         registered_ms: fixed.registered_ms,
         fingerprint: fixed.fingerprint,
     };
@@ -297,7 +298,7 @@ mod tests {
             headers,
             start: Start::After(0),
             ladder: Ladder::standard(),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123);

@@ -2,6 +2,7 @@
 
 use super::entry::Entry;
 use crate::domain::lane::KeyInLane;
+use crate::domain::lane_health::{LaneClass, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -14,6 +15,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Lease {
     /// The entry as it was when leased.
     pub entry: Entry,
+    /// The class of its lane when it was claimed: against which part of a quota it counts.
+    pub class: LaneClass,
+    /// What is reported about its lane when this lease is settled; `None` if there is nothing to say.
+    pub report: Option<LaneReport>,
     expiry: Expiry,
 }
 
@@ -21,7 +26,24 @@ impl Lease {
     /// Makes a lease. For schedules alone; a test checks that no other module names this.
     #[must_use]
     pub fn granted(entry: Entry, expiry: Expiry) -> Self {
-        Self { entry, expiry }
+        Self {
+            entry,
+            class: LaneClass::Doubtful,
+            report: None,
+            expiry,
+        }
+    }
+
+    /// The same lease, given to a lane of this class.
+    #[must_use]
+    pub fn of_class(self, class: LaneClass) -> Self {
+        Self { class, ..self }
+    }
+
+    /// The same lease with this report.
+    #[must_use]
+    pub fn with_report(self, report: Option<LaneReport>) -> Self {
+        Self { report, ..self }
     }
 
     /// When the lease ends. It also identifies the lease.

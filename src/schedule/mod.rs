@@ -12,13 +12,15 @@
 //!   next claim returns it to its lane and sets [`Entry::interrupted_ms`], or [`Entry::raise_fence`] if the
 //!   lease was for a change by hand.
 //! * The expiry identifies a lease: a settlement whose lease is not the one in force changes nothing.
-//! * A claim never gives a lane more leases than its cap. It serves the due lanes in turn, and within a
-//!   lane takes the entries that have been due longest.
+//! * A claim never gives a lane more leases than its cap, nor more than its state allows
+//!   ([`crate::domain::lane_health`]). It serves the classes of lanes one after the other, the due lanes of a
+//!   class in turn, and within a lane takes the entries that have been due longest.
 //! * Every call can be repeated safely: a call that timed out may have been executed.
 //! * A server leases a notification before it changes it by hand ([`ScheduleLeases::lease_one`]), even if
 //!   the notification has no entry here. Then no other server attempts or changes it, and an entry that is
 //!   put in meanwhile waits for the lease.
 
+pub mod claim;
 pub mod decorator;
 pub mod entry;
 pub mod envelope;
@@ -31,6 +33,7 @@ pub mod redis;
 pub mod wake;
 pub mod watched;
 
+pub use claim::{ClaimQuota, Claimed};
 pub use entry::{Entry, FoundEntry, Holding};
 pub use error::ScheduleError;
 pub use lease::{KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation, Settled, Settlement};
@@ -97,18 +100,11 @@ pub struct Restored {
     pub moved: u64,
 }
 
-/// The result of a claim.
-#[derive(Debug, Clone, Default)]
-pub struct Claimed {
-    /// The leases, in the order in which they should be worked on.
-    pub leases: Vec<Lease>,
-    /// When there is next something to claim, if that is known: in the past if more is due now.
-    pub next_due_ms: Option<i64>,
-}
-
 /// The schedule's settings. The same for every instance of one schedule.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
+    /// Number of leases that a lane may have before its destination has answered.
+    pub lane_start: usize,
     /// Maximum number of leases of one lane.
     pub lane_cap: usize,
     /// How long a lease lasts, in milliseconds: the longest attempt and a margin.
@@ -166,9 +162,9 @@ pub trait ScheduleLeases: Send + Sync + 'static {
     /// Adds an entry, unless there is one with its key.
     async fn register(&self, entry: Entry) -> Result<Registered, ScheduleError>;
 
-    /// Returns entries whose lease expired to their lanes, then leases up to `most` due entries. Also
+    /// Returns entries whose lease expired to their lanes, then leases due entries within the quota. Also
     /// forgets a bounded number of ended entries that were remembered long enough.
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError>;
+    async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError>;
 
     /// Ends a lease as the settlement says.
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError>;

@@ -129,10 +129,15 @@ impl Service {
         let started = Instant::now();
         while started.elapsed() <= LONGEST_LEASE_WAIT {
             let tried = match self.lease(&asked.key, asked.change).await? {
-                Leasing::Held(held, before) => match &self.recorder {
-                    Some(recorder) => self.change_in_journal(recorder, asked, held, *before).await,
-                    None => self.change_in_schedule(asked, held).await,
-                },
+                Leasing::Held(held, before) => {
+                    let held = held.for_change(asked.change);
+                    match &self.recorder {
+                        Some(recorder) => {
+                            self.change_in_journal(recorder, asked, held, *before).await
+                        }
+                        None => self.change_in_schedule(asked, held).await,
+                    }
+                }
                 Leasing::InFlight => self.answer_in_flight(asked).await,
                 Leasing::Refused(before) => self.refuse(asked, *before).await,
                 Leasing::Missing => ChangeStep::answered(Err(ServiceError::Missing)),

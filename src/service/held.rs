@@ -18,6 +18,7 @@ use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
+use crate::domain::lane_health::LaneReport;
 use crate::domain::lease::LeaseToken;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -53,6 +54,18 @@ pub(super) enum Leasing {
 }
 
 impl HeldLease {
+    /// If the change asks for a call now, reports that to the lane when the lease is settled: the call does not
+    /// wait until the destination, if it fails, is probed next.
+    pub(super) fn for_change(self, change: Change) -> Self {
+        match (self, change) {
+            (Self::Entry(lease), Change::Retry | Change::Replay) => {
+                let report = Some(LaneReport::CallNow);
+                Self::Entry(Box::new(lease.with_report(report)))
+            }
+            (held, Change::Cancel | Change::Retry | Change::Replay | Change::Discard) => held,
+        }
+    }
+
     /// What proves the lease to the journal.
     pub(super) fn token(&self) -> LeaseToken {
         match self {

@@ -150,6 +150,7 @@ fn seconds(ms: i64) -> f64 {
 mod tests {
     use super::*;
     use crate::domain::attempt::Answer;
+    use crate::domain::call_trace::CallTrace;
     use crate::telemetry::store_readings::{HealthReading, JournalReading, MemoryReading};
 
     fn attempt(outcome: Outcome, late_ms: i64, duration_ms: i64) -> Attempt {
@@ -165,6 +166,7 @@ mod tests {
                 body: Vec::new(),
                 reason: String::new(),
             },
+            trace: CallTrace::default(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use ringback::config::settings::ALL;
 use ringback::config::{Flags, ServeConfig};
+use ringback::domain::ack::named;
 use ringback::telemetry::metrics::Metrics;
 use ringback::telemetry::store_readings::{
     HealthReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
@@ -57,6 +58,16 @@ fn the_settings_in_the_readme_are_those_in_the_code() {
     }
     let is_setting = |row: &Vec<&str>| row.len() == 4 && row[1].starts_with("`RINGBACK_");
     assert_eq!(rows(&readme).filter(is_setting).count(), ALL.len());
+}
+
+#[test]
+fn the_ack_rules_in_the_readme_are_those_in_the_code() {
+    let readme = read("README.md");
+    for rule in named::all() {
+        let name = rule.rule.name().expect("a named rule");
+        let row = format!("| `{name}` | {} | {} |\n", rule.accepts, rule.source);
+        assert!(readme.contains(&row), "README.md lacks: {row}");
+    }
 }
 
 /// The cells of the tables of a document, row by row, without headings and rulers.

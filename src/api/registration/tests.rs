@@ -51,7 +51,7 @@ fn the_smallest_registration_gets_the_defaults() {
             headers: Headers::default(),
             start: Start::After(0),
             ladder: crate::domain::ladder::Ladder::standard(),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         }
     );
 }
@@ -85,7 +85,7 @@ fn every_field_is_taken_as_given() {
     );
     assert_eq!(registration.start, Start::After(1_800_000));
     assert_eq!(registration.ladder.name(), Some("wechat"));
-    assert_eq!(registration.ack, AckRule::Exact);
+    assert_eq!(registration.ack, AckRule::by_name("exact").expect("known"));
 }
 
 #[test]

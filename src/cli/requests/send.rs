@@ -47,8 +47,8 @@ pub struct SendArguments {
     /// A named ladder (retry schedule), or a custom ladder as JSON
     #[arg(long, value_name = "NAME|JSON")]
     ladder: Option<String>,
-    /// The rule that says which answers acknowledge the notification: success or exact
-    #[arg(long, value_name = "RULE")]
+    /// The rule that says which answers acknowledge the notification: a name, or a custom rule as JSON
+    #[arg(long, value_name = "NAME|JSON")]
     ack: Option<String>,
     #[command(flatten)]
     pub server: ServerArguments,

@@ -27,13 +27,13 @@ const ADVANCE: &str = "
             $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
             $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
             $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
-            $22::INTEGER[]
+            $22::INTEGER[], $23::TEXT[]
         ) AS g (
             topic, id, series, step_before, attempts_before, state,
             cause, step, attempts, due_ms, retry_at_ms,
             clamped, number, attempt_due_ms, started_ms, duration_ms,
             outcome, status, answer, reason, at_ms,
-            place
+            place, trace
         )
         CROSS JOIN LATERAL (
             SELECT row_id FROM notifications AS n
@@ -61,15 +61,15 @@ const ADVANCE: &str = "
     ), kept AS (
         INSERT INTO attempts (
             notification, series, number, started_ms, outcome, due_ms, duration_ms, status, answer,
-            reason, instance, at_ms
+            reason, instance, at_ms, trace
         )
         SELECT
             row_id, series, number, started_ms, outcome, attempt_due_ms, duration_ms, status, answer,
-            reason, $23, at_ms
+            reason, $24, at_ms, trace
         FROM moved
     ), parked AS (
         INSERT INTO transitions (notification, at_ms, kind, actor, instance, detail)
-        SELECT row_id, at_ms, 'parked', 'dispatcher', $23, cause FROM moved WHERE state = 'dead'
+        SELECT row_id, at_ms, 'parked', 'dispatcher', $24, cause FROM moved WHERE state = 'dead'
     )
     SELECT array_agg(place) FROM moved";
 
@@ -151,6 +151,7 @@ pub(super) async fn advance(
         .bind(each!(rows, row => storable(&row.recording.attempt.answer.reason)))
         .bind(each!(rows, row => row.recording.at_ms))
         .bind(each!(rows, row => row.index))
+        .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
         .bind(&**instance)
         .fetch_one(connection)
         .await;

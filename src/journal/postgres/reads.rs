@@ -84,7 +84,7 @@ impl PostgresCall for FindOne<'_> {
         if let Some(stored) = stored {
             let attempts = sqlx::query(
                 "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer,
-                    reason
+                    reason, trace
                  FROM (
                     SELECT * FROM attempts WHERE notification = $1 ORDER BY row_id DESC LIMIT $2
                  ) AS last

@@ -159,7 +159,7 @@ impl RegisterNotifications<'_> {
             .bind(each!(new, one => one.notification.lane.as_str()))
             .bind(each!(new, one => one.notification.destination.as_str()))
             .bind(each!(new, one => one.notification.ladder.to_text()))
-            .bind(each!(new, one => one.notification.ack.as_str()))
+            .bind(each!(new, one => one.notification.ack.to_text()))
             .bind(each!(new, one => one.notification.content_type.as_str()))
             .bind(each!(new, one => one.notification.fingerprint.as_slice()))
             .bind(each!(new, one => one.notification.registered_ms))

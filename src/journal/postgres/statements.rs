@@ -62,11 +62,12 @@ pub(super) async fn insert_attempts(
     sqlx::query(
         "INSERT INTO attempts (
             notification, series, number, started_ms, outcome, due_ms, duration_ms, status, answer,
-            reason, at_ms, instance
+            reason, at_ms, trace, instance
          )
-         SELECT *, $12 FROM unnest(
+         SELECT *, $13 FROM unnest(
             $1::BIGINT[], $2::INTEGER[], $3::INTEGER[], $4::BIGINT[], $5::TEXT[], $6::BIGINT[],
-            $7::BIGINT[], $8::INTEGER[], $9::BYTEA[], $10::TEXT[], $11::BIGINT[]
+            $7::BIGINT[], $8::INTEGER[], $9::BYTEA[], $10::TEXT[], $11::BIGINT[],
+            $12::TEXT[]
          )",
     )
     .bind(each!(rows, row => row.notification))
@@ -80,6 +81,7 @@ pub(super) async fn insert_attempts(
     .bind(each!(rows, row => row.recording.attempt.answer.body.as_slice()))
     .bind(each!(rows, row => storable(&row.recording.attempt.answer.reason)))
     .bind(each!(rows, row => row.recording.at_ms))
+    .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
     .bind(&**instance)
     .execute(connection)
     .await?;

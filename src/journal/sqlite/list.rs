@@ -260,7 +260,7 @@ mod tests {
                 headers: Headers::default(),
                 start: Start::After(0),
                 ladder: Ladder::standard(),
-                ack: AckRule::Success,
+                ack: AckRule::standard(),
             };
             let (notification, progress) =
                 registration.accept(WebhookId::from_bytes([0; 16]), 1_000 + number / 7);

@@ -67,7 +67,8 @@ pub(super) async fn find(
         return Ok(None);
     };
     let attempts = sqlx::query(
-        "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason
+        "SELECT series, number, due_ms, started_ms, duration_ms, outcome, status, answer, reason,
+            trace
          FROM (SELECT * FROM attempts WHERE notification = ? ORDER BY row_id DESC LIMIT ?)
          ORDER BY row_id",
     )

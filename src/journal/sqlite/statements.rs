@@ -28,8 +28,8 @@ static INSERT_ATTEMPTS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "INSERT INTO attempts
            (notification, series, number, due_ms, started_ms, duration_ms, outcome, status, answer,
-            reason, instance, at_ms)",
-        12,
+            reason, instance, at_ms, trace)",
+        13,
         "",
     )
 });
@@ -130,7 +130,7 @@ fn bind_notification(
         .bind(snapshot.lane.as_str())
         .bind(snapshot.destination.as_str())
         .bind(snapshot.ladder.to_text())
-        .bind(notification.ack.as_str())
+        .bind(notification.ack.to_text())
         .bind(notification.content_type.as_str())
         .bind(snapshot.fingerprint.to_vec());
     bind_status(statement, snapshot)
@@ -163,6 +163,7 @@ fn bind_attempt(statement: Statement, row: &AttemptRow<'_>, instance: &Arc<str>)
         .bind(attempt.answer.reason.as_str())
         .bind(instance.clone())
         .bind(row.recording.at_ms)
+        .bind(attempt.trace.to_text())
 }
 
 fn bind_transition(statement: Statement, row: &HistoryRow) -> Statement {

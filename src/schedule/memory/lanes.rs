@@ -1,16 +1,17 @@
 //! The two levels: entries in their lanes, lanes in the order in which they are served.
 //!
-//! Owns the fairness of a claim. The lanes are ordered by when each next has something to do. A lane
-//! that is full or has no waiting entry is not in the order. A lane has one turn in the order, however
-//! many entries wait in it. Of an entry, only its key and its due time are known here.
+//! Owns the fairness of a claim. The lanes of each class ([`LaneClass`]) are ordered by when each next has
+//! something to do. A lane that is full or has no waiting entry is not in the order. A lane has one turn in
+//! the order, however many entries wait in it. Of an entry, only its key and its due time are known here.
 //!
-//! A due lane keeps its turn until it is served. Then it goes behind all lanes that are due now. So between
-//! two turns of a due lane no other lane is served twice.
+//! A due lane keeps its turn until it is served. Then it goes behind all lanes of its class that are due now.
+//! So between two turns of a due lane no other lane of its class is served twice.
 
+use super::resting::RestingLanes;
 use super::timed::Timed;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
-use crate::schedule::PER_VISIT;
+use crate::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -27,15 +28,21 @@ struct Queue {
     lane: Arc<Lane>,
     waiting: BTreeSet<Timed>,
     leases: usize,
-    turn: Option<LaneTurn>,
+    health: LaneHealth,
+    /// Its class, and its turn in the order of that class.
+    turn: Option<(LaneClass, LaneTurn)>,
 }
 
 /// All lanes that have waiting entries or leases.
 #[derive(Debug)]
 pub(super) struct Lanes {
+    start: usize,
     cap: usize,
     lanes: HashMap<Arc<Lane>, Queue>,
-    order: BTreeMap<LaneTurn, Arc<Lane>>,
+    /// The lanes of each class that have something to do.
+    order: [BTreeMap<LaneTurn, Arc<Lane>>; LaneClass::ALL.len()],
+    /// The states of lanes that have no entries.
+    resting: RestingLanes,
     next_number: u64,
 }
 
@@ -49,11 +56,15 @@ enum LaneEvent {
 }
 
 impl Lanes {
-    pub(super) fn new(cap: usize) -> Self {
+    /// `start` and `cap` are the smallest and the largest number of leases of a lane whose destination
+    /// answers.
+    pub(super) fn new(start: usize, cap: usize) -> Self {
         Self {
+            start: start.min(cap),
             cap,
             lanes: HashMap::new(),
-            order: BTreeMap::new(),
+            order: Default::default(),
+            resting: RestingLanes::default(),
             next_number: 0,
         }
     }
@@ -61,11 +72,13 @@ impl Lanes {
     /// Adds an entry that waits in its lane until it is due.
     pub(super) fn add_waiting(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
         if !self.lanes.contains_key(lane) {
+            let health = self.resting.wake(lane, now_ms);
             let lane = Arc::new(lane.clone());
             let queue = Queue {
                 lane: lane.clone(),
                 waiting: BTreeSet::new(),
                 leases: 0,
+                health: health.unwrap_or(LaneHealth::unknown(self.start)),
                 turn: None,
             };
             self.lanes.insert(lane, queue);
@@ -94,18 +107,31 @@ impl Lanes {
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
-    /// Serves the lane whose turn is first: removes some of its due entries, which the caller leases. These are
-    /// at most `most`, at most [`PER_VISIT`], and at most as many as the cap leaves free. `None` if no lane is
-    /// due.
-    pub(super) fn visit(&mut self, most: usize, now_ms: i64) -> Option<Vec<Timed>> {
-        let (turn, lane) = self.order.first_key_value()?;
+    /// Takes in a report of a lease that was given at `leased_ms`, if the lane has entries or leases.
+    pub(super) fn observe(&mut self, lane: &Lane, report: LaneReport, leased_ms: i64, now_ms: i64) {
+        let (start, cap) = (self.start, self.cap);
+        if let Some(queue) = self.lanes.get_mut(lane) {
+            queue.health.observe(report, leased_ms, now_ms, start, cap);
+            self.reorder(lane, now_ms, LaneEvent::Changed);
+        }
+    }
+
+    /// Serves the lane of this class whose turn is first: removes some of its due entries, which the caller
+    /// leases. These are at most `most`, and at most as many as the lane's limit leaves free. `None` if no lane
+    /// of the class is due.
+    pub(super) fn visit(
+        &mut self,
+        class: LaneClass,
+        most: usize,
+        now_ms: i64,
+    ) -> Option<Vec<Timed>> {
+        let (turn, lane) = self.order[class as usize].first_key_value()?;
         if turn.at_ms > now_ms {
             return None;
         }
         let lane = lane.clone();
-        let cap = self.cap;
         let queue = self.queue(&lane);
-        let free = cap.saturating_sub(queue.leases).min(PER_VISIT).min(most);
+        let free = queue.health.limit().saturating_sub(queue.leases).min(most);
         let mut taken = Vec::with_capacity(free);
         while taken.len() < free
             && queue
@@ -120,9 +146,10 @@ impl Lanes {
         Some(taken)
     }
 
-    /// When a lane next has something to do.
-    pub(super) fn next_ms(&self) -> Option<i64> {
-        self.order.first_key_value().map(|(turn, _)| turn.at_ms)
+    /// When a lane of this class next has something to do.
+    pub(super) fn next_ms(&self, class: LaneClass) -> Option<i64> {
+        let first = self.order[class as usize].first_key_value();
+        first.map(|(turn, _)| turn.at_ms)
     }
 
     /// Number of leases of a lane.
@@ -138,44 +165,53 @@ impl Lanes {
 
     /// Updates a lane's turn in the order, or drops a lane without entries and leases.
     fn reorder(&mut self, lane: &Lane, now_ms: i64, event: LaneEvent) {
-        let cap = self.cap;
         let number = self.next_number;
         let queue = self.queue(lane);
         let head_ms = queue.waiting.first().map(|head| head.at_ms);
+        let class = queue.health.class(queue.leases);
         let wanted = match head_ms {
-            Some(head_ms) if queue.leases < cap => Some(match queue.turn {
-                Some(turn) if event == LaneEvent::Changed && keeps_turn(turn, head_ms, now_ms) => {
-                    turn
-                }
-                Some(_) | None => LaneTurn {
-                    at_ms: head_ms.max(now_ms),
-                    number,
-                },
-            }),
+            Some(head_ms) if queue.leases < queue.health.limit() => {
+                let ready_ms = head_ms.max(queue.health.probe_at_ms);
+                let turn = match queue.turn {
+                    Some((before, turn))
+                        if before == class
+                            && event == LaneEvent::Changed
+                            && keeps_turn(turn, ready_ms, now_ms) =>
+                    {
+                        turn
+                    }
+                    Some(_) | None => LaneTurn {
+                        at_ms: ready_ms.max(now_ms),
+                        number,
+                    },
+                };
+                Some((class, turn))
+            }
             Some(_) | None => None,
         };
         let gone = head_ms.is_none() && queue.leases == 0;
-        let name = queue.lane.clone();
+        let (name, health) = (queue.lane.clone(), queue.health);
         let before = std::mem::replace(&mut queue.turn, wanted);
         if before != wanted {
-            if let Some(turn) = before {
-                self.order.remove(&turn);
+            if let Some((class, turn)) = before {
+                self.order[class as usize].remove(&turn);
             }
-            if let Some(turn) = wanted {
-                self.order.insert(turn, name);
+            if let Some((class, turn)) = wanted {
+                self.order[class as usize].insert(turn, name.clone());
                 self.next_number += 1;
             }
         }
         if gone {
             self.lanes.remove(lane);
+            self.resting.rest(name, health, now_ms);
         }
     }
 }
 
-/// Whether a lane that was not served keeps its turn: it is due already, or the due time of its first
-/// entry has not changed.
-fn keeps_turn(turn: LaneTurn, head_ms: i64, now_ms: i64) -> bool {
-    turn.at_ms == head_ms || (turn.at_ms <= now_ms && head_ms <= now_ms)
+/// Whether a lane that was not served keeps its turn: it is due already, or the time when it is ready has
+/// not changed.
+fn keeps_turn(turn: LaneTurn, ready_ms: i64, now_ms: i64) -> bool {
+    turn.at_ms == ready_ms || (turn.at_ms <= now_ms && ready_ms <= now_ms)
 }
 
 #[cfg(test)]
@@ -189,15 +225,16 @@ mod tests {
     #[test]
     fn nothing_is_left_of_a_lane_that_is_done_with() {
         let shop = Lane::from_name("https://shop.example");
-        let mut lanes = Lanes::new(1);
+        let mut lanes = Lanes::new(1, 1);
         lanes.add_waiting(&shop, named("1"), 5, 0);
         lanes.add_waiting(&shop, named("2"), 9, 0);
         lanes.remove_waiting(&shop, named("2"), 9, 0);
-        assert_eq!(lanes.visit(9, 4), None);
-        assert_eq!(lanes.visit(9, 5).map(|taken| taken.len()), Some(1));
+        let class = LaneClass::Doubtful;
+        assert_eq!(lanes.visit(class, 9, 4), None);
+        assert_eq!(lanes.visit(class, 9, 5).map(|taken| taken.len()), Some(1));
         assert_eq!((lanes.leases(&shop), lanes.lanes.len()), (1, 1));
         lanes.end_lease(&shop, 5);
-        assert_eq!((lanes.lanes.len(), lanes.order.len()), (0, 0));
-        assert_eq!(lanes.next_ms(), None);
+        assert!(lanes.lanes.is_empty() && lanes.order.iter().all(BTreeMap::is_empty));
+        assert_eq!(lanes.next_ms(class), None);
     }
 }

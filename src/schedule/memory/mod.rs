@@ -13,6 +13,7 @@
 mod bodies;
 mod ended;
 mod lanes;
+mod resting;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -30,9 +31,9 @@ use crate::schedule::memory_budget::{
 use crate::schedule::recoverable::Recoverable;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne, Limits,
-    Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError, ScheduleLeases,
-    ScheduleMaintenance, ScheduleReads, Settled, Settlement,
+    ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
+    Limits, Registered, Reservation, Restored, Scanned, ScheduleCounts, ScheduleError,
+    ScheduleLeases, ScheduleMaintenance, ScheduleReads, Settled, Settlement,
 };
 use async_trait::async_trait;
 use bodies::HeldBodies;
@@ -129,10 +130,10 @@ impl ScheduleLeases for MemorySchedule {
         self.change(|state, now_ms| state.register(entry, now_ms))
     }
 
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+    async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
         // Does not wake the dispatcher: the reply of the claim says when there is more.
         let mut state = self.state()?;
-        Ok(state.claim(most, self.clock.now_ms()))
+        Ok(state.claim(quota, self.clock.now_ms()))
     }
 
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {

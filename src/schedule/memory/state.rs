@@ -12,13 +12,14 @@ use super::lanes::Lanes;
 use super::timed::Timed;
 use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
+use crate::domain::lane_health::LaneClass;
 use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
 use crate::schedule::memory_budget::MemoryBudget;
 use crate::schedule::{
-    Claimed, Entry, Lease, Limits, PROMPT_MS, Registered, Restored, Settled, Settlement,
+    ClaimQuota, Claimed, Entry, Lease, Limits, PROMPT_MS, Registered, Restored, Settled, Settlement,
 };
 use by_hand::to_recheck;
 use bytes::Bytes;
@@ -90,7 +91,7 @@ impl MemoryState {
             budget,
             jobs: HashMap::new(),
             scan_slots: Slab::new(),
-            lanes: Lanes::new(limits.lane_cap),
+            lanes: Lanes::new(limits.lane_start, limits.lane_cap),
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservation_expiries: BTreeSet::new(),
@@ -180,28 +181,38 @@ impl MemoryState {
         restored
     }
 
-    pub(super) fn claim(&mut self, most: usize, now_ms: i64) -> Claimed {
+    pub(super) fn claim(&mut self, mut quota: ClaimQuota, now_ms: i64) -> Claimed {
         self.return_expired(now_ms);
         self.forget(now_ms);
         let mut leases = Vec::new();
-        while leases.len() < most {
-            let Some(taken) = self.lanes.visit(most - leases.len(), now_ms) else {
-                break;
-            };
-            for Timed { key, .. } in taken {
-                let expiry = self.expiry(now_ms + self.limits.lease_ms);
-                let in_force = LeaseInForce {
-                    expiry,
-                    holder: Holder::Attempt,
-                    counted: true,
-                };
-                leases.push(self.give_lease(key, in_force));
+        for class in LaneClass::ALL {
+            while quota.for_visit(class) > 0
+                && let Some(taken) = self.lanes.visit(class, quota.for_visit(class), now_ms)
+            {
+                quota.take(class, taken.len());
+                for Timed { key, .. } in taken {
+                    leases.push(self.lease_for_attempt(key, class, now_ms));
+                }
             }
         }
+        let is_due = |at_ms: i64| at_ms <= now_ms;
+        let mut used_up = LaneClass::ALL.into_iter();
+        let is_limited = used_up
+            .any(|class| quota.is_used_up(class) && self.lanes.next_ms(class).is_some_and(is_due));
         Claimed {
             leases,
-            next_due_ms: self.next_ms(),
+            next_due_ms: self.next_ms_within(quota, now_ms),
+            is_limited,
         }
+    }
+
+    fn lease_for_attempt(&mut self, key: Key, class: LaneClass, now_ms: i64) -> Lease {
+        let in_force = LeaseInForce {
+            expiry: self.expiry(now_ms + self.limits.lease_ms),
+            holder: Holder::Attempt,
+            counted: true,
+        };
+        self.give_lease(key, in_force).of_class(class)
     }
 
     pub(super) fn settle(&mut self, lease: &Lease, settlement: Settlement, now_ms: i64) -> Settled {
@@ -219,6 +230,12 @@ impl MemoryState {
             at_ms: lease.expires_ms(),
             key: notification.key.clone(),
         });
+        // Before the lease ends, since a lane without entries and leases is not kept.
+        if let Some(report) = lease.report {
+            let leased_ms = in_force.expiry.at_ms - self.limits.lease_ms;
+            let lane = &notification.lane;
+            self.lanes.observe(lane, report, leased_ms, now_ms);
+        }
         match settlement {
             Settlement::Again(progress) => {
                 let mut lighter = notification.clone();
@@ -273,9 +290,19 @@ impl MemoryState {
 
     /// When there is next something to claim: a lane's turn, or the expiry of a lease.
     pub(super) fn next_ms(&self) -> Option<i64> {
+        self.next_ms_within(ClaimQuota::of(1), i64::MIN)
+    }
+
+    /// Likewise, without the lanes that are due while the quota for their class is used up.
+    fn next_ms_within(&self, quota: ClaimQuota, now_ms: i64) -> Option<i64> {
+        let turns = LaneClass::ALL.into_iter().filter_map(|class| {
+            let turn_ms = self.lanes.next_ms(class)?;
+            (turn_ms > now_ms || !quota.is_used_up(class)).then_some(turn_ms)
+        });
+        let due_ms = turns.min();
         let expires_ms = self.leases.first().map(|lease| lease.at_ms);
         let reserved_ms = self.reservation_expiries.first().map(|(at_ms, _)| *at_ms);
-        [self.lanes.next_ms(), expires_ms, reserved_ms]
+        [due_ms, expires_ms, reserved_ms]
             .into_iter()
             .flatten()
             .min()

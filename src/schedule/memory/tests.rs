@@ -11,10 +11,11 @@ use crate::domain::ladder::Ladder;
 use crate::domain::notification::{Registration, Start};
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
-use crate::schedule::KnownToJournal;
+use crate::schedule::{ClaimQuota, KnownToJournal};
 use bytes::Bytes;
 
 const LIMITS: Limits = Limits {
+    lane_start: 100,
     lane_cap: 100,
     lease_ms: 15_000,
     remember_ms: None,
@@ -41,14 +42,18 @@ fn with_body(id: &str, start_ms: i64, body: &'static [u8]) -> Entry {
         headers: Headers::default(),
         start: Start::After(start_ms),
         ladder: Ladder::standard(),
-        ack: AckRule::Success,
+        ack: AckRule::standard(),
     };
     let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0);
     Entry::scheduled(Arc::new(notification), progress)
 }
 
 async fn claim_one(schedule: &MemorySchedule) -> Lease {
-    let claimed = schedule.claim(10).await.expect("claimed").leases;
+    let claimed = schedule
+        .claim(ClaimQuota::of(10))
+        .await
+        .expect("claimed")
+        .leases;
     let [lease] = <[Lease; 1]>::try_from(claimed).expect("one");
     lease
 }
@@ -131,7 +136,12 @@ async fn a_small_body_is_held_for_every_attempt_while_there_is_room() {
         schedule.register(soon).await.expect("new");
     }
     assert_eq!(bodies_held(&schedule), 11 * 1_024);
-    for lease in schedule.claim(10).await.expect("claimed").leases {
+    for lease in schedule
+        .claim(ClaimQuota::of(10))
+        .await
+        .expect("claimed")
+        .leases
+    {
         let mut progress = lease.entry.progress;
         progress.attempts = 1;
         let again = Settlement::Again(progress);

@@ -21,7 +21,7 @@ pub fn meta_key(partition: usize) -> String {
 
 /// The names of a partition's keys.
 pub struct PartitionKeys {
-    fixed: [String; 8],
+    fixed: [String; 9],
     prefix: String,
     rebuild: String,
     claim: String,
@@ -34,7 +34,7 @@ impl PartitionKeys {
         let key = |name: &str| format!("{{rb:{partition}}}:{name}");
         Self {
             fixed: [
-                "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch",
+                "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health",
             ]
             .map(key),
             prefix: key(""),
@@ -124,7 +124,10 @@ impl Context {
         self.add_now(&mut command);
         command
             .arg(&self.keys.prefix)
-            .arg(self.limits.lane_cap)
+            .arg(format!(
+                "{} {}",
+                self.limits.lane_start, self.limits.lane_cap
+            ))
             .arg(self.writes.instance())
             .arg(self.writes.seen());
         command

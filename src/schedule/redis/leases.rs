@@ -7,8 +7,8 @@ use crate::clock::Clock;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    Claimed, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation, ScheduleError,
-    ScheduleLeases, Settled, Settlement,
+    ClaimQuota, Claimed, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
+    ScheduleError, ScheduleLeases, Settled, Settlement,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -47,23 +47,22 @@ impl ScheduleLeases for RedisSchedule {
     /// asks the partitions that have more due entries for the rest. Stops if a partition fails or the calls
     /// take long while leases are waiting: the leases claimed so far must be used. The next claim begins
     /// with another partition.
-    async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+    async fn claim(&self, mut quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
         let many = self.partitions.len();
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
         let mut leases = Vec::new();
         let mut next_due_ms = vec![None; many];
-        let mut all_asked = true;
+        let (mut all_asked, mut is_limited) = (true, false);
         let rounds = if many == 1 { 1 } else { 2 };
         for call in 0..rounds * many {
             let (round, number) = (call / many, (first + call) % many);
-            let rest = most - leases.len();
             let wanted = match round {
-                0 => rest.div_ceil(many - call),
-                _ => rest,
+                0 => quota.part(many - call),
+                _ => quota,
             };
             let is_due = |at_ms: i64| at_ms <= self.clock.now_ms();
-            if round > 0 && (rest == 0 || !next_due_ms[number].is_some_and(is_due)) {
+            if round > 0 && (quota.total == 0 || !next_due_ms[number].is_some_and(is_due)) {
                 continue;
             }
             if !leases.is_empty() && started.elapsed() > LONGEST_CLAIM {
@@ -72,6 +71,10 @@ impl ScheduleLeases for RedisSchedule {
             }
             match self.partitions[number].claim(wanted).await {
                 Ok(claimed) => {
+                    for lease in &claimed.leases {
+                        quota.take(lease.class, 1);
+                    }
+                    is_limited |= claimed.is_limited;
                     leases.extend(claimed.leases);
                     next_due_ms[number] = claimed.next_due_ms;
                 }
@@ -94,6 +97,7 @@ impl ScheduleLeases for RedisSchedule {
         Ok(Claimed {
             leases,
             next_due_ms,
+            is_limited,
         })
     }
 

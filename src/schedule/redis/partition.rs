@@ -14,12 +14,13 @@ use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
+use crate::domain::lane_health::LaneClass;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
-    CHANGE_LEASE_MS, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest,
-    LeasedOne, PER_VISIT, Registered, ScheduleError, Settled,
+    CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
+    LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, Settled,
 };
 use bytes::Bytes;
 use redis::Value;
@@ -136,7 +137,7 @@ impl Partition {
     ///
     /// A claim that was not answered may have been executed nevertheless, and then no server would use its
     /// leases until they expire. So it is repeated with the same number, and gives them again.
-    pub async fn claim(&self, most: usize) -> Result<Claimed, ScheduleError> {
+    pub async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
         let mut last = self.last_claim.lock().await;
         let number = match *last {
             (number, true) => number + 1,
@@ -144,9 +145,12 @@ impl Partition {
         };
         *last = (number, false);
         let limits = &self.context.limits;
+        // The part that is not claimed now can be kept as well.
+        let unclaimed = quota.total.saturating_sub(MOST_CLAIMED);
+        let kept_for_idle = quota.kept_for_idle.saturating_sub(unclaimed);
         let mut command = self.context.call(&self.claim);
         command
-            .arg(most.min(MOST_CLAIMED))
+            .arg(quota.total.min(MOST_CLAIMED))
             .arg(limits.lease_ms)
             .arg(PER_VISIT)
             .arg(
@@ -158,13 +162,17 @@ impl Partition {
             .arg(MOST_CLAIMED_BYTES)
             .arg(MAX_EXPIRED_PER_CLAIM)
             .arg(self.context.keys.claim())
-            .arg(number);
+            .arg(number)
+            .arg(kept_for_idle)
+            .arg(quota.doubtful)
+            .arg(quota.probing);
         let mut reply = self
             .context
             .run(&self.claims, &self.claim, &command)
             .await?;
         *last = (number, true);
         let next_due_ms = Some(reply.number()?).filter(|at_ms| *at_ms >= 0);
+        let is_limited = reply.number()? == 1;
         if reply.number()? == 1 {
             self.context.writes.report_loss();
         }
@@ -173,7 +181,9 @@ impl Partition {
         let (mut leases, mut unreadable) = (Vec::new(), Vec::new());
         while !reply.is_empty() {
             let key = reply.text()?;
-            match envelope::decode(&key, &reply.bytes()?) {
+            let envelope = reply.bytes()?;
+            let class = lane_class(reply.number()?);
+            match envelope::decode(&key, &envelope) {
                 Ok(mut entry) => {
                     // An entry that was accepted before a loss may have older progress here than in the
                     // journal, and the lease of a change by hand may be lost as well.
@@ -181,7 +191,7 @@ impl Partition {
                         && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
                     entry.raise_fence |= may_be_older;
-                    leases.push(Lease::granted(entry, expiry));
+                    leases.push(Lease::granted(entry, expiry).of_class(class));
                 }
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
@@ -199,6 +209,7 @@ impl Partition {
         Ok(Claimed {
             leases,
             next_due_ms,
+            is_limited,
         })
     }
 
@@ -339,6 +350,16 @@ impl Partition {
                 "the leases are not a sorted set".to_string(),
             )),
         }
+    }
+}
+
+/// The class of a lane by its number in lanes.lua.
+fn lane_class(number: i64) -> LaneClass {
+    match number {
+        -2 => LaneClass::Idle,
+        -1 => LaneClass::Busy,
+        1 => LaneClass::Probing,
+        _ => LaneClass::Doubtful,
     }
 }
 

@@ -9,9 +9,13 @@ pub struct Script {
 }
 
 impl Script {
-    /// Prepares a script, with `common.lua` in front of it.
+    /// Prepares a script, with `common.lua` and `lanes.lua` in front of it.
     pub fn with_common(text: &str) -> Self {
-        Self::new(&format!("{}\n{text}", include_str!("lua/common.lua")))
+        let (common, lanes) = (
+            include_str!("lua/common.lua"),
+            include_str!("lua/lanes.lua"),
+        );
+        Self::new(&format!("{common}\n{lanes}\n{text}"))
     }
 
     /// Prepares a script.

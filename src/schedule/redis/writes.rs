@@ -8,6 +8,7 @@ use super::context::{Context, add_entries};
 use super::reply::Item;
 use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
+use crate::domain::lane_health::LaneReport;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
@@ -169,7 +170,9 @@ async fn settle_once(
     batch: &[Settling],
 ) -> Result<Vec<SettleReply>, ScheduleError> {
     let mut command = context.call(script);
-    command.arg(context.keys.channel());
+    command
+        .arg(context.keys.channel())
+        .arg(context.limits.lease_ms);
     let remembers = context.limits.remember_ms.is_some();
     for settling in batch {
         match settling {
@@ -179,6 +182,12 @@ async fn settle_once(
                     .arg(lease.entry.notification.lane.as_str())
                     .arg(lease.expiry().to_string());
                 push_verb(&mut command, remembers, &lease.entry, settlement);
+                match lease.report {
+                    Some(LaneReport::Answered(took_ms)) => command.arg(took_ms.max(0)),
+                    Some(LaneReport::Unanswered) => command.arg("none"),
+                    Some(LaneReport::CallNow) => command.arg("now"),
+                    None => command.arg(""),
+                };
             }
             Settling::Reservation(lease, reservation) => {
                 let expiry = lease.expiry().to_string();
@@ -191,10 +200,11 @@ async fn settle_once(
                     Reservation::Forget => command.arg("forget").arg(0).arg(""),
                     Reservation::Recheck => command.arg("recheck").arg(0).arg(""),
                 };
+                command.arg("");
             }
             Settling::Defer(key, expiry, at_ms) => {
                 command.arg(key).arg("").arg(expiry.to_string());
-                command.arg("defer").arg(at_ms).arg("");
+                command.arg("defer").arg(at_ms).arg("").arg("");
             }
         }
     }

@@ -11,7 +11,7 @@ use ringback::journal::Recorded;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::{Limits, Settlement};
+use ringback::schedule::{ClaimQuota, Limits, Settlement};
 use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
 use ringback::service::Service;
 use serde_json::{Value, json};
@@ -33,6 +33,7 @@ impl Journaled {
         let recorder = recorder(&directory).await;
         let clock = ManualClock::at(NOW_MS);
         let limits = Limits {
+            lane_start: 8,
             lane_cap: 8,
             lease_ms: 20_000,
             remember_ms: None,
@@ -93,7 +94,11 @@ async fn lists_are_filtered() {
     elsewhere["topic"] = json!("refund");
     elsewhere["url"] = json!("https://other.example/");
     journaled.server.register(&order("1")).await.is(201);
-    journaled.schedule.claim(1).await.expect("claims");
+    journaled
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claims");
     journaled.clock.advance(1_000);
     journaled.server.register(&elsewhere).await.is(201);
     journaled.clock.advance(1_000);
@@ -212,7 +217,11 @@ async fn the_history_says_who_asked() {
 async fn a_dead_letter_whose_last_attempt_is_not_settled_yet_is_not_refused_for_being_dead() {
     let journaled = Journaled::start().await;
     journaled.server.register(&order("1")).await.is(201);
-    let claimed = journaled.schedule.claim(1).await.expect("claimed");
+    let claimed = journaled
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed");
     let [lease] = claimed.leases.try_into().expect("one");
     let entry = &lease.entry;
     let last = samples::refusal(&entry.notification, entry.progress);

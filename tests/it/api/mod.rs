@@ -18,7 +18,7 @@ use ringback::clock::{Clock, ManualClock};
 use ringback::domain::state::{Cause, State};
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::{Lease, Limits, Settled, Settlement};
+use ringback::schedule::{ClaimQuota, Lease, Limits, Settled, Settlement};
 use ringback::service::Service;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -174,7 +174,11 @@ impl Embedded {
 
     /// Claims the one notification that is due.
     async fn claim(&self) -> Lease {
-        let claimed = self.schedule.claim(10).await.expect("claims");
+        let claimed = self
+            .schedule
+            .claim(ClaimQuota::of(10))
+            .await
+            .expect("claims");
         let mut leases = claimed.leases;
         assert_eq!(leases.len(), 1);
         leases.remove(0)
@@ -196,6 +200,7 @@ impl Embedded {
 
 fn memory(clock: &ManualClock) -> MemorySchedule {
     let limits = Limits {
+        lane_start: 8,
         lane_cap: 8,
         lease_ms: 20_000,
         remember_ms: Some(600_000),

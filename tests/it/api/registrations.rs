@@ -121,7 +121,7 @@ async fn every_wrong_field_is_named_with_its_pointer() {
     let wrong = json!({
         "topic": "", "url": "gopher://x", "body": "", "body_base64": "",
         "headers": {"a/b": "1"}, "delay": "-1s", "deliver_at": "now",
-        "ladder": {"intervals": ["1"]}, "ack": {"json": {}}, "x~y": 1,
+        "ladder": {"intervals": ["1"]}, "ack": {"status": 200}, "x~y": 1,
     });
     let reply = embedded.server.register(&wrong).await;
     reply.is_problem(422, "fields");

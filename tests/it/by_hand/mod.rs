@@ -17,7 +17,9 @@ use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{CHANGE_LEASE_MS, Entry, Limits, Schedule, Settled, Settlement};
+use ringback::schedule::{
+    CHANGE_LEASE_MS, ClaimQuota, Entry, Limits, Schedule, Settled, Settlement,
+};
 use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
 use ringback::service::{Service, ServiceError};
 use scripted::{Scripted, Then};
@@ -28,6 +30,7 @@ use std::sync::atomic::Ordering;
 use tempfile::TempDir;
 
 const LIMITS: Limits = Limits {
+    lane_start: 16,
     lane_cap: 16,
     lease_ms: 15_000,
     remember_ms: None,
@@ -136,7 +139,7 @@ async fn a_lease_that_nobody_heard_of_is_given_back_before_it_expires() {
     assert_eq!(
         scene
             .schedule
-            .claim(1)
+            .claim(ClaimQuota::of(1))
             .await
             .expect("answered")
             .leases
@@ -192,7 +195,11 @@ async fn a_change_that_its_state_forbids_takes_no_lease() {
             );
         }
         // The second time, somebody else has it.
-        scene.schedule.claim(1).await.expect("claimed");
+        scene
+            .schedule
+            .claim(ClaimQuota::of(1))
+            .await
+            .expect("claimed");
     }
     assert_eq!(scene.schedule.requests.load(Ordering::Relaxed), 0);
 }
@@ -200,7 +207,12 @@ async fn a_change_that_its_state_forbids_takes_no_lease() {
 #[tokio::test]
 async fn a_change_that_is_refused_under_its_lease_shuts_out_whoever_had_a_lease_before() {
     let scene = Scene::new().await;
-    let mut claimed = scene.schedule.claim(1).await.expect("claimed").leases;
+    let mut claimed = scene
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed")
+        .leases;
     let lease = claimed.pop().expect("it is due");
     let progress = lease.entry.progress;
     apply(
@@ -233,7 +245,12 @@ async fn a_change_that_is_refused_under_its_lease_shuts_out_whoever_had_a_lease_
 #[tokio::test]
 async fn an_attempt_of_which_nobody_knows_the_outcome_is_noted_before_a_change() {
     let scene = Scene::new().await;
-    let claimed = scene.schedule.claim(1).await.expect("claimed").leases;
+    let claimed = scene
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed")
+        .leases;
     assert_eq!(claimed.len(), 1);
     // Whoever had it has died.
     scene.clock.advance(LIMITS.lease_ms);

@@ -49,6 +49,7 @@ impl Scene {
             url: url.expose().to_string(),
             partitions: 1,
             limits: Limits {
+                lane_start: 16,
                 lane_cap: 16,
                 lease_ms: 15_000,
                 remember_ms: None,

@@ -14,12 +14,13 @@ use ringback::journal::Journal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::ScheduleLeases as _;
-use ringback::schedule::{Entry, Limits};
+use ringback::schedule::{ClaimQuota, Entry, Limits};
 use ringback::telemetry::metrics::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
 
 const LIMITS: Limits = Limits {
+    lane_start: 16,
     lane_cap: 16,
     lease_ms: 15_000,
     remember_ms: None,
@@ -42,7 +43,12 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
     let notification = keep(&*journal, registering).await;
     let entry = Entry::scheduled(notification, progress);
     schedule.register(entry).await.expect("registered");
-    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    let lease = schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed")
+        .leases
+        .remove(0);
     let client = HttpClient::new(HttpClientSettings {
         filter: AddressFilter {
             allowed: vec!["127.0.0.0/8".parse().expect("a network")],

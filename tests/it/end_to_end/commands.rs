@@ -79,6 +79,8 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
         "registered    by ",
         "attempt 1     wrong_answer 200 in ",
         "              `fail`",
+        "              answered 200, but the body is `fail` and not",
+        "              to 127.0.0.1:",
         "              ",
         "parked        ladder_exhausted",
         "replayed      by ",
@@ -90,7 +92,7 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
     for (line, expected) in lines.iter().zip(story) {
         assert!(line.starts_with(expected), "{line}: {happened}");
     }
-    assert!(lines[5].ends_with(": they repaired it"), "{happened}");
+    assert!(lines[7].ends_with(": they repaired it"), "{happened}");
 
     say(&["send", "t", &url, "later", "--id", "b", "--delay", "30m"]).await;
     assert!(say(&["show", "t", "b"]).await.contains("scheduled"));

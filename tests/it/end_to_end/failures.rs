@@ -166,7 +166,18 @@ async fn a_merchant_that_hangs_is_cut_off_by_the_limit(stores: Stores) {
     assert_eq!(attempt["outcome"], "timeout", "{attempt}");
     assert_eq!(attempt["status"], json!(null), "{attempt}");
     let reason = attempt["reason"].as_str().expect("a reason");
-    assert!(reason.contains("within 300ms"), "{reason}");
+    assert!(reason.contains("within 2s"), "{reason}");
+    assert!(reason.ends_with("while the answer was awaited"), "{reason}");
+    let address = format!("127.0.0.1:{}", merchant.port());
+    assert_eq!(attempt["address"], address, "{attempt}");
+    assert_eq!(attempt["connection"], "new", "{attempt}");
+    assert_eq!(attempt["tls"], Value::Null, "{attempt}");
+    let phases = &attempt["phases"];
+    assert!(phases["connect_ms"].is_f64(), "{attempt}");
+    assert!(phases["first_byte_ms"].is_f64(), "{attempt}");
+    for not_reached in ["dns_ms", "tls_ms", "body_ms"] {
+        assert_eq!(phases[not_reached], Value::Null, "{attempt}");
+    }
     server.stop().await;
 }
 
@@ -177,6 +188,12 @@ async fn an_answer_that_drips_is_cut_off_by_the_limit(stores: Stores) {
     let merchant = Merchant::scripted(vec![], Reaction::Raw(drip)).await;
     let (attempt, _) = attempt_at(&server, "drip", &merchant.url("/notify")).await;
     assert_eq!(attempt["outcome"], "timeout", "{attempt}");
+    let reason = attempt["reason"].as_str().expect("a reason");
+    assert!(
+        reason.ends_with("while the body of the answer was read"),
+        "{reason}"
+    );
+    assert!(attempt["phases"]["body_ms"].is_f64(), "{attempt}");
     server.stop().await;
 }
 
@@ -316,8 +333,8 @@ async fn a_merchant_that_hangs_holds_nobody_else_up() {
             .register(registration(&format!("hang-{number}"), &hanging))
             .await;
     }
-    // Its lane is full: as many calls as the cap allows, and no more.
-    for _ in 0..server.config().schedule.lane_concurrency {
+    // Its lane is full: as many calls as a lane may have that has not answered yet.
+    for _ in 0..server.config().schedule.lane_start {
         hanging.call().await;
     }
     for number in 0..20 {

@@ -120,11 +120,14 @@ async fn an_interim_answer_is_skipped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn floods_hold_nobody_else_up() {
     const FLOODS: usize = 16;
-    let flooding = Merchant::scripted(vec![], flood("", CONTINUE)).await;
     let healthy = Merchant::start().await;
     let server = Server::start(Stores::Embedded).await;
+    let mut floods = Vec::new();
     for number in 0..FLOODS {
+        // Each is a lane of its own, so all flood at the same time.
+        let flooding = Merchant::scripted(vec![], flood("", CONTINUE)).await;
         let mut flooded = registration(&format!("flood-{number}"), &flooding);
+        floods.push(flooding);
         flooded["ladder"] = json!({ "intervals": [] });
         server.register(flooded).await;
         let id = format!("well-{number}");

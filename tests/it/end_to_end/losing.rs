@@ -13,7 +13,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, Journal};
 use ringback::maintenance::recovery::load::load;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{Limits, Schedule};
+use ringback::schedule::{ClaimQuota, Limits, Schedule};
 use ringback::service::{Service, ServiceError};
 use std::sync::Arc;
 
@@ -86,14 +86,15 @@ async fn a_flushed_redis_is_filled_again_and_registrations_are_accepted_meanwhil
 async fn a_call_in_flight_when_redis_is_flushed_is_made_once() {
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let mut other = Merchant::start().await;
     let server = Server::start(Stores::Redis).await;
     server.register(registration("a", &merchant)).await;
     merchant.call().await;
     flush(&server).await;
     // The dispatcher's slow poll notices, the recovery fills it, and the same server claims it anew.
     until_held(&server, 1).await;
-    server.register(registration("b", &merchant)).await;
-    assert_eq!(merchant.call().await.body, b"id=b");
+    server.register(registration("b", &other)).await;
+    assert_eq!(other.call().await.body, b"id=b");
     merchant.release();
     let view = server.until_state("a", "delivered").await;
     assert_eq!(view["attempts_made"], 1);
@@ -130,6 +131,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
         url: url.clone(),
         partitions: 1,
         limits: Limits {
+            lane_start: 16,
             lane_cap: 16,
             lease_ms: 15_000,
             remember_ms: None,
@@ -153,7 +155,7 @@ async fn what_was_due_when_redis_was_flushed_is_not_cancelled_while_it_may_be_in
         let actor = Actor("test".into());
         service.register(asked, actor).await.expect("registered");
     }
-    let claimed = schedule.claim(1).await.expect("claimed");
+    let claimed = schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
     assert_eq!(claimed.leases.len(), 1, "an attempt is in flight");
     clock.advance(1_000);
     let mut redis = connect(&url).await;

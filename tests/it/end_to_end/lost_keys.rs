@@ -53,6 +53,8 @@ const LOSSES: &[&[&str]] = &[
     &["DEL", "{rb:0}:epoch"],
     &["DEL", "{rb:0}:epoch", "{rb:0}:meta"],
     &["DEL", "{rb:0}:rebuild"],
+    &["DEL", "{rb:0}:health"],
+    &["SET", "{rb:0}:health", "of another type"],
     // Two at once, as with a policy that evicts many before anybody looks.
     &["DEL", "{rb:0}:jobs", "{rb:0}:leases"],
     &["DEL", "{rb:0}:jobs", "{rb:0}:lanes"],
@@ -118,6 +120,7 @@ async fn lose(loss: &[&str], leases: Leases) -> Option<String> {
     let mut merchant = Merchant::scripted(script, Reaction::success()).await;
     let dir = tempfile::tempdir().expect("a temporary directory");
     let mut settings = config(dir.path(), Stores::Postgres);
+    settings.schedule.lane_start = CAP;
     settings.schedule.lane_concurrency = CAP;
     // No call runs into its limit, however slow the machine is.
     settings.delivery.timeout = Duration::from_secs(60);
@@ -268,7 +271,7 @@ async fn keys(redis: &mut MultiplexedConnection) -> Vec<String> {
 
 /// What stays though nothing is pending.
 fn is_bookkeeping(key: &str) -> bool {
-    ["meta", "epoch", "rebuild"]
+    ["meta", "epoch", "rebuild", "health"]
         .iter()
         .any(|name| key == format!("{{rb:0}}:{name}"))
         || key.starts_with("{rb:0}:claim:")

@@ -2,6 +2,7 @@
 //!
 //! `on_stores!` turns each function into a test per kind of store.
 
+mod answers;
 mod asking;
 mod away;
 mod away_postgres;
@@ -9,6 +10,7 @@ mod clocks;
 mod commands;
 mod eviction;
 mod failures;
+mod fair_shares;
 mod floods;
 mod kept;
 mod ladder;

@@ -140,11 +140,12 @@ async fn a_log_that_nobody_reads_any_more_costs_no_work() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let held = Reaction::Held(Box::new(Reaction::success()));
     let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    let other = Merchant::start().await;
     let mut server = start(dir.path(), &["--log".to_string(), "debug".to_string()]).await;
     server.api().register(registration("a", &merchant)).await;
     merchant.call().await;
     server.close_log();
-    server.api().register(registration("b", &merchant)).await;
+    server.api().register(registration("b", &other)).await;
     server.api().until_state("b", "delivered").await;
     server.signal("HUP").await;
     merchant.release();

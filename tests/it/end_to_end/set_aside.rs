@@ -365,14 +365,13 @@ async fn what_comes_back_from_a_lost_lease_is_not_sent_either() {
         if let JournalConfig::Postgres(url) = &config.journal {
             arguments.extend(["--journal", url.expose()]);
         }
-        let script = vec![Reaction::Hang, Reaction::Hang];
-        let mut merchant = Merchant::scripted(script, Reaction::success()).await;
+        let hangs = || Merchant::scripted(vec![Reaction::Hang], Reaction::success());
+        let mut merchants = [hangs().await, hangs().await];
         let server = Process::start(dir.path(), &arguments).await;
-        for id in ["broken", "aside"] {
-            server.api().register(registration(id, &merchant)).await;
+        for (id, merchant) in ["broken", "aside"].into_iter().zip(&mut merchants) {
+            server.api().register(registration(id, merchant)).await;
+            merchant.call().await;
         }
-        merchant.call().await;
-        merchant.call().await;
         server.kill().await;
         Damage::Itself.do_it(&config.journal).await;
         let aside = "INSERT INTO set_aside (topic, id, at_ms, reason, instance)
@@ -392,7 +391,11 @@ async fn what_comes_back_from_a_lost_lease_is_not_sent_either() {
         let report = within("both to leave the schedule", held).await;
         assert_eq!(report["journal"]["set_aside"]["total"], 2);
         assert_eq!(report["compared"]["differences"]["total"], 0);
-        assert!(merchant.arrived().is_none());
+        assert!(
+            merchants
+                .iter_mut()
+                .all(|merchant| merchant.arrived().is_none())
+        );
         server.kill().await;
     }
 }

@@ -28,7 +28,7 @@ use ringback::maintenance::repair::{RepairNotes, repair};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Inspection;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{Limits, Schedule, ScheduleError};
+use ringback::schedule::{ClaimQuota, Limits, Schedule, ScheduleError};
 use ringback::service::Service;
 use ringback::telemetry::metrics::Metrics;
 use std::collections::HashMap;
@@ -40,6 +40,7 @@ use tokio::sync::Mutex;
 /// How long the lease of an attempt lasts here.
 pub const LEASE_MS: i64 = 15_000;
 const LIMITS: Limits = Limits {
+    lane_start: 64,
     lane_cap: 64,
     lease_ms: LEASE_MS,
     remember_ms: None,
@@ -195,7 +196,7 @@ impl World {
             headers: Headers::default(),
             start: Start::After(delay_ms),
             ladder: Ladder::from_text(ladder).expect("a ladder"),
-            ack: AckRule::Success,
+            ack: AckRule::standard(),
         }
     }
 
@@ -302,7 +303,7 @@ pub async fn look(schedule: &Arc<dyn Schedule>, journal: Option<&Arc<dyn Journal
 impl Server {
     /// Claims and attempts what is due; says how many attempts were begun.
     pub async fn attempt(&self) -> Result<usize, ScheduleError> {
-        let claimed = self.schedule.claim(8).await?;
+        let claimed = self.schedule.claim(ClaimQuota::of(8)).await?;
         let many = claimed.leases.len();
         for lease in claimed.leases {
             self.worker.run(lease).await;

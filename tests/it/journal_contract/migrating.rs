@@ -10,7 +10,9 @@ use super::samples::{
 use super::{INSTANCE, PostgresStore, SqliteStore, Store};
 use crate::support::postgres::{connect, run};
 use crate::support::within;
+use ringback::domain::attempt::Attempt;
 use ringback::domain::body::Body;
+use ringback::domain::call_trace::CallTrace;
 use ringback::domain::change::Change;
 use ringback::domain::key::Key;
 use ringback::domain::snapshot::Snapshot;
@@ -66,6 +68,13 @@ async fn fill(journal: &dyn Journal) {
     }
 }
 
+fn without_trace(attempt: &Attempt) -> Attempt {
+    Attempt {
+        trace: CallTrace::default(),
+        ..attempt.clone()
+    }
+}
+
 async fn shown(journal: &dyn Journal) -> Shown {
     let everything = Filter::default();
     let page = journal.list(&everything, Order::Registered, None, 100);
@@ -80,9 +89,13 @@ async fn shown(journal: &dyn Journal) -> Shown {
     for id in IDS {
         let key = key(id);
         let found = journal.find(&key).await.expect("read");
-        // A version before has none.
-        let unfenced = found.map(|found| Snapshot { fence: 0, ..found });
-        shown.found.push(unfenced);
+        // A version before has neither fences nor traces.
+        let found = found.map(|found| Snapshot {
+            fence: 0,
+            attempts: found.attempts.iter().map(without_trace).collect(),
+            ..found
+        });
+        shown.found.push(found);
         shown
             .histories
             .push(journal.transitions(&key).await.expect("read"));

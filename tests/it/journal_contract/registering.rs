@@ -105,7 +105,7 @@ pub async fn every_field_is_kept(store: &dyn Store) {
             content_type: "text/plain; charset=utf-8".into(),
             headers,
             ladder,
-            ack: AckRule::Exact,
+            ack: AckRule::by_name("exact").expect("known"),
             start: Start::After(1_800_000),
             ..registration(key("order/1?x=%20 '; DROP TABLE notifications --"))
         },

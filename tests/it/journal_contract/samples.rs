@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use ringback::domain::ack::AckRule;
 use ringback::domain::attempt::{Answer, Attempt, Outcome};
+use ringback::domain::call_trace::CallTrace;
 use ringback::domain::change::Change;
 use ringback::domain::decision::decide;
 use ringback::domain::destination::Destination;
@@ -37,7 +38,7 @@ pub fn registration(key: Key) -> Registration {
         headers: Headers::default(),
         start: Start::After(0),
         ladder: Ladder::standard(),
-        ack: AckRule::Success,
+        ack: AckRule::standard(),
     }
 }
 
@@ -88,6 +89,9 @@ pub fn recording(
             body: b"\xef\xbb\xbfsuccess\0".to_vec(),
             reason: format!("it was {outcome}"),
         },
+        trace: CallTrace::from_text(
+            "to=192.0.2.1:443 kept tls=1.3 dns=1 connect=2 handshake=3 first=4 body=5",
+        ),
     };
     Recording {
         key: notification.key.clone(),

@@ -12,7 +12,7 @@ use ringback::maintenance::REGISTRATION_MS;
 use ringback::maintenance::duty::Step;
 use ringback::maintenance::reconcile::Reconciler;
 use ringback::maintenance::repair::Repaired;
-use ringback::schedule::Settlement;
+use ringback::schedule::{ClaimQuota, Settlement};
 
 on_each_pair!(
     a_registration_in_the_journal_alone_is_put_back,
@@ -191,7 +191,11 @@ async fn what_is_leased_is_left_to_its_lease(stage: Stage) {
     check(&stage, LATER_MS, NOTHING).await;
     // It comes back to be verified, whoever claims it.
     stage.clock.turn_to(lease.expires_ms());
-    let claimed = stage.schedule.claim(1).await.expect("claimed");
+    let claimed = stage
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed");
     assert!(claimed.leases[0].entry.verify);
 }
 

@@ -54,6 +54,7 @@ async fn the_lease_of_one_that_is_gone_ends_in_time_though_nothing_else_is_due()
             url: url.expose().to_string(),
             partitions: 1,
             limits: Limits {
+                lane_start: 16,
                 lane_cap: 16,
                 lease_ms: LEASE_MS,
                 remember_ms: Some(600_000),

@@ -16,13 +16,15 @@ use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule, Settled, Settlement,
+    ClaimQuota, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule, Settled,
+    Settlement,
 };
 use std::sync::Arc;
 use tempfile::TempDir;
 
 pub const LEASE_MS: i64 = 20_000;
 const LIMITS: Limits = Limits {
+    lane_start: 100,
     lane_cap: 100,
     lease_ms: LEASE_MS,
     remember_ms: None,
@@ -184,7 +186,11 @@ impl Stage {
 
     /// The ids of all that is due, claimed.
     pub async fn claim(&self) -> Vec<String> {
-        let claimed = self.schedule.claim(100).await.expect("claimed");
+        let claimed = self
+            .schedule
+            .claim(ClaimQuota::of(100))
+            .await
+            .expect("claimed");
         let id = |lease: &Lease| lease.entry.notification.key.id().to_string();
         claimed.leases.iter().map(id).collect()
     }

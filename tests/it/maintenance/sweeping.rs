@@ -15,7 +15,7 @@ use ringback::maintenance::duty::{Duty as _, Step};
 use ringback::maintenance::recovery::load::load;
 use ringback::maintenance::repair::Repaired;
 use ringback::maintenance::sweep::Sweep;
-use ringback::schedule::Settlement;
+use ringback::schedule::{ClaimQuota, Settlement};
 
 on_each_pair!(
     each_kind_of_difference_is_repaired,
@@ -59,7 +59,12 @@ async fn what_is_held_in_another_lane_than_the_journal_has_is_replaced(stage: St
         (1, 1),
         "{repaired:?}"
     );
-    let claimed = stage.schedule.claim(9).await.expect("claimed").leases;
+    let claimed = stage
+        .schedule
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed")
+        .leases;
     let lanes: Vec<&str> = (claimed.iter())
         .map(|lease| lease.entry.notification.lane.as_str())
         .collect();

@@ -4,7 +4,8 @@ use super::fixture::*;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, FoundEntry, LeaseRequest, LeasedOne, Limits, Settled, Settlement,
+    CHANGE_LEASE_MS, ClaimQuota, Entry, FoundEntry, LeaseRequest, LeasedOne, Limits, Settled,
+    Settlement,
 };
 
 fn is_changing(one: &LeasedOne) -> bool {
@@ -105,6 +106,7 @@ pub async fn an_attempt_that_expired_is_returned_to_whoever_asks(
 
 pub async fn of_many_that_expired_any_can_be_leased(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(Limits {
+        lane_start: 1_000,
         lane_cap: 1_000,
         ..LIMITS
     })
@@ -288,7 +290,7 @@ pub async fn of_concurrent_requests_one_gets_the_lease(open: impl AsyncFn(Limits
     let (here, there, claimed) = tokio::join!(
         fixture.schedule.lease_one(&one),
         fixture.other.lease_one(&other),
-        fixture.other.claim(9),
+        fixture.other.claim(ClaimQuota::of(9)),
     );
     let leased = [here, there]
         .into_iter()

@@ -2,7 +2,7 @@
 
 use super::fixture::*;
 use ringback::domain::state::State;
-use ringback::schedule::{Lease, Limits, Settlement};
+use ringback::schedule::{ClaimQuota, Lease, Limits, Settlement};
 use std::collections::HashSet;
 
 pub async fn due_exactly_now_is_claimed_and_a_millisecond_later_is_not(
@@ -127,7 +127,11 @@ pub async fn a_lane_is_never_over_its_cap(open: impl AsyncFn(Limits) -> Fixture)
     let fixture = open(capped(6)).await;
     fixture.put_many("shop", 9, 0).await;
     assert_eq!(fixture.claim(5).await.leases.len(), 5, "below the cap");
-    let there = fixture.other.claim(9).await.expect("claimed");
+    let there = fixture
+        .other
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed");
     assert_eq!(there.leases.len(), 1, "up to it, for both instances");
     assert_eq!(
         there.next_due_ms,
@@ -188,10 +192,10 @@ pub async fn concurrent_claims_share_nothing(open: impl AsyncFn(Limits) -> Fixtu
         fixture.put_many(lane, 30, 0).await;
     }
     let claims = tokio::join!(
-        fixture.schedule.claim(25),
-        fixture.other.claim(25),
-        fixture.schedule.claim(25),
-        fixture.other.claim(25),
+        fixture.schedule.claim(ClaimQuota::of(25)),
+        fixture.other.claim(ClaimQuota::of(25)),
+        fixture.schedule.claim(ClaimQuota::of(25)),
+        fixture.other.claim(ClaimQuota::of(25)),
     );
     let mut seen = Vec::new();
     for claimed in [claims.0, claims.1, claims.2, claims.3] {

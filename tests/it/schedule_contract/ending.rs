@@ -100,6 +100,7 @@ pub async fn a_delivered_or_cancelled_entry_is_forgotten_after_its_time(
 
 pub async fn many_ended_entries_are_forgotten_in_the_end(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(Limits {
+        lane_start: 1_000,
         lane_cap: 1_000,
         ..REMEMBERING
     })

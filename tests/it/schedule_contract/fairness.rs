@@ -64,6 +64,7 @@ pub async fn a_claim_goes_round_while_there_is_room(open: impl AsyncFn(Limits) -
 
 pub async fn a_huge_backlog_costs_another_lane_one_visit(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(Limits {
+        lane_start: 10_000,
         lane_cap: 10_000,
         ..LIMITS
     })

@@ -15,9 +15,9 @@ use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
 use ringback::schedule::wake::Wake;
 use ringback::schedule::{
-    Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, KnownToJournal, Lease, LeaseRequest,
-    LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule, ScheduleCounts,
-    Settled, Settlement,
+    ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, KnownToJournal, Lease,
+    LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule,
+    ScheduleCounts, Settled, Settlement,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -38,6 +38,7 @@ pub const REMEMBER_MS: i64 = 600_000;
 
 /// The settings of most tests: nothing ended is remembered, as with a journal.
 pub const LIMITS: Limits = Limits {
+    lane_start: 100,
     lane_cap: 100,
     lease_ms: LEASE_MS,
     remember_ms: None,
@@ -51,7 +52,11 @@ pub const REMEMBERING: Limits = Limits {
 
 /// The usual settings with another cap.
 pub fn capped(lane_cap: usize) -> Limits {
-    Limits { lane_cap, ..LIMITS }
+    Limits {
+        lane_start: lane_cap,
+        lane_cap,
+        ..LIMITS
+    }
 }
 
 /// A fresh, empty schedule whose clock stands at [`START_MS`].
@@ -88,7 +93,10 @@ impl Fixture {
     }
 
     pub async fn claim(&self, most: usize) -> Claimed {
-        self.schedule.claim(most).await.expect("claimed")
+        self.schedule
+            .claim(ClaimQuota::of(most))
+            .await
+            .expect("claimed")
     }
 
     /// Claims, and gives the ids in order.
@@ -344,7 +352,7 @@ pub fn notification(lane: &str, id: &str) -> Notification {
         headers,
         start: Start::After(0),
         ladder: Ladder::by_name("wechat").expect("a ladder"),
-        ack: AckRule::Exact,
+        ack: AckRule::by_name("exact").expect("known"),
     };
     let mut webhook_id = [0; 16];
     for (byte, letter) in webhook_id.iter_mut().zip(id.bytes().rev()) {

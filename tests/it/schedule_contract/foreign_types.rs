@@ -3,6 +3,8 @@
 
 use super::damage::{Scene, by_id, lane_key, scene};
 use super::fixture::*;
+use ringback::domain::lane_health::{LaneClass, LaneReport};
+use ringback::domain::state::State;
 use ringback::schedule::{LeaseRequest, Registered, Settled};
 
 /// Due so late that no attempt of it can be in flight.
@@ -108,4 +110,32 @@ async fn a_lane_of_a_foreign_type_holds_up_no_change_by_hand() {
         assert_eq!(scene.reindexed().await, 0, "{kind}");
     })
     .await;
+}
+
+#[tokio::test]
+async fn states_of_lanes_of_a_foreign_type_are_begun_anew() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    let lane = lane_of("shop");
+    for call in 0..3 {
+        let foreign: &[&str] = match call {
+            0 => &["SET", "{rb:0}:health", "foreign"],
+            1 => &["HSET", "{rb:0}:health", lane.as_str(), "foreign"],
+            _ => &["LPUSH", "{rb:0}:health", "foreign"],
+        };
+        scene.command(&["DEL", "{rb:0}:health"]).await;
+        scene.command(foreign).await;
+        fixture.put("shop", "1", 0).await;
+        let lease = fixture.claim_one().await;
+        scene.command(&["DEL", "{rb:0}:health"]).await;
+        scene.command(foreign).await;
+        let lease = lease.with_report(Some(LaneReport::Answered(5)));
+        fixture.done(&lease, end(&lease, State::Delivered, 0)).await;
+        let kind: String = scene.ask(&["TYPE", "{rb:0}:health"]).await;
+        assert_eq!(kind, "hash", "{foreign:?}");
+        fixture.put("shop", "2", 0).await;
+        let lease = fixture.claim_one().await;
+        assert_eq!(lease.class, LaneClass::Idle, "{foreign:?}");
+        fixture.done(&lease, end(&lease, State::Delivered, 0)).await;
+    }
 }

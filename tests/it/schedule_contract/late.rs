@@ -12,7 +12,7 @@ use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, ScheduleError, Settled,
+    ClaimQuota, Lease, LeaseRequest, LeasedOne, PROMPT_MS, Registered, ScheduleError, Settled,
 };
 use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _};
 use std::sync::Arc;
@@ -97,8 +97,8 @@ async fn asked(schedule: &RedisSchedule) {
     assert_eq!(found, Inspection::ToLoad(LoadReason::Asked));
 }
 
-const FIXED: [&str; 9] = [
-    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "rebuild",
+const FIXED: [&str; 10] = [
+    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "rebuild",
 ];
 
 #[tokio::test]
@@ -111,7 +111,12 @@ async fn nothing_is_left_of_many_lanes_that_were_full() {
     schedule.restore(&entries).await.expect("restored");
     let mut leases = 0;
     while leases < entries.len() {
-        leases += schedule.claim(128).await.expect("claimed").leases.len();
+        leases += schedule
+            .claim(ClaimQuota::of(128))
+            .await
+            .expect("claimed")
+            .leases
+            .len();
     }
     asked(&schedule).await;
     let mut connection = connect(&scene.options.url).await;
@@ -128,7 +133,12 @@ async fn a_call_to_empty_that_comes_late_does_nothing() {
     let schedule = scene.ready().await;
     asked(&schedule).await;
     put(&schedule, "shop", "1").await;
-    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    let lease = schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed")
+        .leases
+        .remove(0);
     put(&schedule, "shop", "2").await;
     let (filler, generation) = (scene.filler().await, scene.generation().await);
     let late = ["{rb:0}:", &filler, "10000", &generation, "256"];
@@ -137,7 +147,11 @@ async fn a_call_to_empty_that_comes_late_does_nothing() {
     }
     let settled = schedule.settle(lease.clone(), again(&lease, 0)).await;
     assert_eq!(settled.expect("answered"), Settled::Done);
-    let claimed = schedule.claim(9).await.expect("claimed").leases;
+    let claimed = schedule
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed")
+        .leases;
     assert_eq!(claimed.len(), 2, "{:?}", ids(&claimed));
 }
 
@@ -193,12 +207,12 @@ async fn an_instance_that_found_it_being_emptied_does_nothing_with_it() {
             "{result:?}"
         );
     };
-    refused(started.claim(9).await.map(drop));
+    refused(started.claim(ClaimQuota::of(9)).await.map(drop));
     assert_eq!(
         started.inspect(false).await.expect("looked"),
         Inspection::Clearing
     );
-    refused(started.claim(9).await.map(drop));
+    refused(started.claim(ClaimQuota::of(9)).await.map(drop));
     refused(started.register(entry("shop", "2", 0)).await.map(drop));
 }
 
@@ -211,9 +225,9 @@ async fn what_a_claim_gave_over_a_connection_that_broke_is_given_again() {
     for id in ["1", "2", "3"] {
         put(&schedule, "shop", id).await;
     }
-    schedule.claim(0).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(0)).await.expect("claimed");
     proxy.cut(Cut::To(b"claim:".to_vec()), 0, 1);
-    let claimed = schedule.claim(9).await.expect("claimed");
+    let claimed = schedule.claim(ClaimQuota::of(9)).await.expect("claimed");
     proxy.has_cut().await;
     assert_eq!(ids(&claimed.leases), ["1", "2", "3"]);
 }
@@ -226,21 +240,29 @@ async fn a_claim_repeated_gives_no_more_than_is_asked_for() {
     for id in ["1", "2", "3", "4"] {
         put(&schedule, "shop", id).await;
     }
-    schedule.claim(0).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(0)).await.expect("claimed");
     redis.pause().await;
-    let lost = schedule.claim(4).await;
+    let lost = schedule.claim(ClaimQuota::of(4)).await;
     assert!(
         matches!(lost, Err(ScheduleError::Unavailable(_))),
         "{lost:?}"
     );
     redis.resume();
     // Meanwhile another partition may have given some of what is asked for.
-    let some = schedule.claim(3).await.expect("claimed").leases;
+    let some = schedule
+        .claim(ClaimQuota::of(3))
+        .await
+        .expect("claimed")
+        .leases;
     assert_eq!(ids(&some), ["1", "2", "3"]);
     let lane = lane_of("shop");
     let out = schedule.lane_in_flight(&lane).await.expect("counted");
     assert_eq!(out, 3, "the others are given back");
-    let rest = schedule.claim(9).await.expect("claimed").leases;
+    let rest = schedule
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed")
+        .leases;
     assert_eq!(ids(&rest), ["4"]);
     assert_eq!(rest[0].entry.interrupted_ms, None);
 }
@@ -253,9 +275,9 @@ async fn a_claim_repeated_passes_over_what_was_lost_meanwhile() {
     for id in ["1", "2", "3"] {
         put(&schedule, "shop", id).await;
     }
-    schedule.claim(0).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(0)).await.expect("claimed");
     redis.pause().await;
-    let lost = schedule.claim(3).await;
+    let lost = schedule.claim(ClaimQuota::of(3)).await;
     assert!(
         matches!(lost, Err(ScheduleError::Unavailable(_))),
         "{lost:?}"
@@ -270,7 +292,11 @@ async fn a_claim_repeated_passes_over_what_was_lost_meanwhile() {
     within("the claim", executed).await;
     let envelope = redis::Cmd::hdel("{rb:0}:jobs", key("2").as_str());
     command(&scene.options.url, &envelope).await;
-    let again = schedule.claim(3).await.expect("claimed").leases;
+    let again = schedule
+        .claim(ClaimQuota::of(3))
+        .await
+        .expect("claimed")
+        .leases;
     assert_eq!(ids(&again), ["1", "3"]);
 }
 
@@ -308,7 +334,12 @@ async fn a_renewal_whose_reply_was_lost_can_be_repeated() {
     let scene = Scene::at(format!("redis://{}/0", proxy.address()));
     let schedule = scene.ready().await;
     put(&schedule, "shop", "1").await;
-    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    let lease = schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed")
+        .leases
+        .remove(0);
     // The server knows the script from now on.
     let lease = renewed(&schedule, &lease).await;
     scene.clock.turn_to(START_MS + LEASE_MS - 2_000);
@@ -335,7 +366,12 @@ async fn a_registration_sent_again_when_its_entry_is_forgotten_has_the_journal_a
     let (schedule, other) = (scene.ready().await, beside.ready().await);
     let deliver = async || {
         // Also what was registered after all when it had been given up.
-        for lease in other.claim(9).await.expect("claimed").leases {
+        for lease in other
+            .claim(ClaimQuota::of(9))
+            .await
+            .expect("claimed")
+            .leases
+        {
             let settled = other.settle(lease.clone(), end(&lease, State::Delivered, 1));
             assert_eq!(settled.await.expect("answered"), Settled::Done);
         }

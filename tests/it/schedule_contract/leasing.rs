@@ -4,7 +4,7 @@
 use super::fixture::*;
 use ringback::domain::lease::Expiry;
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, FoundEntry, Lease, Limits, Settled, Settlement};
+use ringback::schedule::{ClaimQuota, Entry, FoundEntry, Lease, Limits, Settled, Settlement};
 use std::collections::HashSet;
 
 /// Every way to settle a lease.
@@ -28,7 +28,13 @@ pub async fn a_claimed_entry_belongs_to_one_lease(open: impl AsyncFn(Limits) -> 
     assert_eq!(fixture.find("1").await, Some(found));
     assert_eq!(fixture.claim_ids(9).await, [""; 0]);
     assert_eq!(
-        fixture.other.claim(9).await.expect("answered").leases.len(),
+        fixture
+            .other
+            .claim(ClaimQuota::of(9))
+            .await
+            .expect("answered")
+            .leases
+            .len(),
         0
     );
     assert_eq!(fixture.lane_in_flight("shop").await, 1);

@@ -9,7 +9,9 @@ use ringback::clock::ManualClock;
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
-use ringback::schedule::{Lease, LeaseRequest, LeasedOne, Registered, ScheduleError, Settled};
+use ringback::schedule::{
+    ClaimQuota, Lease, LeaseRequest, LeasedOne, Registered, ScheduleError, Settled,
+};
 use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _, ScheduleReads as _};
 use std::sync::Arc;
 
@@ -120,7 +122,7 @@ impl Words for RedisSchedule {
     }
 
     async fn claim_one(&self) -> Lease {
-        let leases = self.claim(1).await.expect("claimed").leases;
+        let leases = self.claim(ClaimQuota::of(1)).await.expect("claimed").leases;
         leases.into_iter().next().expect("something is due")
     }
 
@@ -138,7 +140,7 @@ pub async fn check_refused(schedule: &RedisSchedule) {
         );
     };
     lost(put(schedule, "1").await.map(drop));
-    lost(schedule.claim(1).await.map(drop));
+    lost(schedule.claim(ClaimQuota::of(1)).await.map(drop));
     lost(schedule.lease_one(&known("1")).await.map(drop));
     lost(schedule.shared_reindex().await);
     lost(schedule.check().await);
@@ -153,7 +155,12 @@ async fn a_flush_is_noticed_at_the_next_call() {
     server.options.partitions = 2;
     let schedule = server.ready().await;
     put(&schedule, "1").await.expect("registered");
-    let lease = schedule.claim(1).await.expect("claimed").leases.remove(0);
+    let lease = schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed")
+        .leases
+        .remove(0);
     server.flush().await;
     let settled = schedule.settle(lease.clone(), end(&lease, State::Delivered, 1));
     assert!(matches!(settled.await, Err(ScheduleError::Rebuilding)));
@@ -183,12 +190,12 @@ async fn an_older_copy_is_noticed_by_whoever_knows_better() {
     server.set_back(&copy).await;
     // What the other did was all there; however much it does now, the first remembers.
     for _ in 0..20 {
-        other.claim(1).await.expect("claimed");
+        other.claim(ClaimQuota::of(1)).await.expect("claimed");
     }
     check_refused(&one).await;
     assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Lost));
     // The other works on meanwhile, and finds that it is seen to.
-    other.claim(1).await.expect("claimed");
+    other.claim(ClaimQuota::of(1)).await.expect("claimed");
     assert_eq!(look(&other).await, Inspection::Loading);
     assert_eq!(one.pending().await, 1, "what is there is kept");
     other.finish_loading().await.expect("heard");
@@ -297,7 +304,7 @@ async fn everything_old_is_removed_before_filling() {
     }
     // Lanes with nothing but leases out must be found all the same.
     for _ in 0..3 {
-        schedule.claim(100).await.expect("claimed");
+        schedule.claim(ClaimQuota::of(100)).await.expect("claimed");
     }
     assert_eq!(
         schedule.inspect(true).await.expect("looked"),
@@ -326,7 +333,7 @@ async fn without_a_journal_what_is_left_is_kept() {
     assert_eq!(look(&schedule).await, Inspection::ToLoad(LoadReason::Lost));
     assert!(schedule.finish_loading().await.expect("heard"));
     assert_eq!(look(&schedule).await, Inspection::Whole);
-    let claimed = schedule.claim(9).await.expect("claimed");
+    let claimed = schedule.claim(ClaimQuota::of(9)).await.expect("claimed");
     assert_eq!(ids(&claimed.leases), ["old"]);
 }
 
@@ -363,13 +370,13 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
     };
     let schedule = server.ready().await;
     // A server that does not know the script yet would only say so.
-    schedule.claim(1).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
     for id in ["1", "2", "3", "4"] {
         put(&schedule, id).await.expect("registered");
     }
     // What a stopped server was sent lies there until it goes on, and is executed then.
     redis.pause().await;
-    let lost = schedule.claim(9).await;
+    let lost = schedule.claim(ClaimQuota::of(9)).await;
     assert!(
         matches!(lost, Err(ScheduleError::Unavailable(_))),
         "{lost:?}"
@@ -378,7 +385,7 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
     let again = within("a claim to be answered", async {
         loop {
             // On a busy machine, this one may be lost as well.
-            if let Ok(claimed) = schedule.claim(9).await {
+            if let Ok(claimed) = schedule.claim(ClaimQuota::of(9)).await {
                 return claimed;
             }
         }
@@ -387,6 +394,6 @@ async fn a_claim_whose_reply_was_lost_is_given_again() {
     assert_eq!(again.leases.len(), 4, "{:?}", ids(&again.leases));
     let one = schedule.ask(&LeaseRequest::new(place("1"))).await;
     assert!(matches!(one, LeasedOne::InFlight), "{one:?}");
-    let next = schedule.claim(9).await.expect("claimed");
+    let next = schedule.claim(ClaimQuota::of(9)).await.expect("claimed");
     assert!(next.leases.is_empty(), "the next claim is another");
 }

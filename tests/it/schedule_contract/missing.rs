@@ -10,7 +10,7 @@ use ringback::clock::ManualClock;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use ringback::schedule::redis::Options;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne, Settled, Settlement,
+    CHANGE_LEASE_MS, ClaimQuota, KnownToJournal, LeaseRequest, LeasedOne, Settled, Settlement,
 };
 use ringback::schedule::{ScheduleLeases as _, ScheduleMaintenance as _};
 
@@ -27,7 +27,11 @@ async fn while_something_is_or_may_be_missing_the_journal_is_asked_about_what_is
         schedule.register(entry).await.expect("registered");
     }
     let claim = async || {
-        let mut leases = schedule.claim(9).await.expect("claimed").leases;
+        let mut leases = schedule
+            .claim(ClaimQuota::of(9))
+            .await
+            .expect("claimed")
+            .leases;
         leases.sort_by_key(id);
         let mut marked = Vec::new();
         for lease in leases {
@@ -120,7 +124,14 @@ async fn a_call_that_finds_something_missing_has_it_compared() {
     }
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
-    assert!(schedule.claim(9).await.expect("claimed").leases.is_empty());
+    assert!(
+        schedule
+            .claim(ClaimQuota::of(9))
+            .await
+            .expect("claimed")
+            .leases
+            .is_empty()
+    );
     within("the damage", schedule.wait_for_loss()).await;
     // Whoever looks first sees to it.
     assert_eq!(
@@ -131,7 +142,11 @@ async fn a_call_that_finds_something_missing_has_it_compared() {
     assert_eq!((reindexed.reindexed, reindexed.next), (2, None));
     assert!(schedule.finish_loading().await.expect("heard"));
     assert_eq!(look(&schedule).await, Inspection::Whole);
-    let mut leases = schedule.claim(9).await.expect("claimed").leases;
+    let mut leases = schedule
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed")
+        .leases;
     leases.sort_by_key(id);
     let expected = ["1", "2"].map(|id| to_fence(entry("shop", id, 0)));
     let entries: Vec<_> = leases.into_iter().map(|lease| lease.entry).collect();
@@ -151,7 +166,7 @@ async fn what_is_found_missing_while_it_is_filled_has_it_compared_again() {
     put(&other, "1").await.expect("registered");
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     command(&server.options.url, redis::cmd("DEL").arg(lane)).await;
-    other.claim(9).await.expect("claimed");
+    other.claim(ClaimQuota::of(9)).await.expect("claimed");
     assert!(
         one.report_loading().await.expect("heard"),
         "it is at it still"
@@ -180,7 +195,7 @@ async fn a_server_that_was_started_anew_is_compared() {
     put(&one, "1").await.expect("registered");
     let redis = redis.restart(async {}).await;
     // It holds everything, and nobody can know.
-    one.claim(0).await.expect("claimed");
+    one.claim(ClaimQuota::of(0)).await.expect("claimed");
     within("the restart", one.wait_for_loss()).await;
     assert_eq!(look(&one).await, Inspection::ToLoad(LoadReason::Restarted));
     assert_eq!(look(&other).await, Inspection::Loading);

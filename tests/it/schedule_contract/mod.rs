@@ -8,6 +8,7 @@ mod by_hand;
 mod claiming;
 mod damage;
 mod ending;
+mod fair_shares;
 mod fairness;
 mod fixture;
 mod foreign_types;
@@ -169,6 +170,16 @@ macro_rules! each_entry {
                 what_waited_for_a_reservation_rings,
                 a_claim_does_not_ring,
             }
+            fair_shares {
+                a_lane_starts_small_and_grows_with_every_answer,
+                a_call_without_an_answer_halves_what_a_lane_gets,
+                a_lane_that_fails_is_probed_less_and_less_often,
+                what_is_registered_behind_a_probe_waits_for_it,
+                a_call_that_is_asked_for_does_not_wait_for_the_next_probe,
+                the_state_of_a_lane_is_known_to_every_instance,
+                the_state_of_a_lane_is_forgotten_after_an_hour,
+                a_call_that_was_not_made_says_nothing,
+            }
         );
     };
 }
@@ -192,6 +203,11 @@ macro_rules! all_lanes {
                 a_full_lane_holds_nobody_up,
                 a_lane_that_was_full_comes_behind_those_that_wait,
                 a_lane_with_nothing_due_takes_no_turn,
+            }
+            fair_shares {
+                destinations_that_answer_come_first,
+                a_part_is_kept_for_idle_lanes,
+                doubtful_and_probing_lanes_get_their_part,
             }
         );
     };

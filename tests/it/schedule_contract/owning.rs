@@ -5,11 +5,11 @@ use super::redis::{command, options};
 use crate::support::redis::{connect, fresh_database};
 use redis::Cmd;
 use ringback::clock::ManualClock;
-use ringback::schedule::ScheduleError;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::ScheduleMaintenance as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule};
+use ringback::schedule::{ClaimQuota, ScheduleError};
 use std::sync::Arc;
 
 /// How long after its last claim an instance is taken to be alive, in milliseconds.
@@ -119,7 +119,7 @@ async fn a_server_at_work_notes_the_owner_again() {
     let scene = Scene::new();
     let schedule = scene.filled().await;
     scene.lose(EPOCH).await;
-    schedule.claim(0).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(0)).await.expect("claimed");
     scene.lose(META).await;
     refused(
         &scene.instance("journal-2", None),
@@ -148,7 +148,7 @@ async fn what_says_of_nobody_whose_it_is_is_taken_by_whoever_knows_it() {
         "it is not touched"
     );
     assert!(matches!(
-        started.claim(9).await,
+        started.claim(ClaimQuota::of(9)).await,
         Err(ScheduleError::Rebuilding)
     ));
     let scanned = started.scan(None, 9).await.expect("a page");
@@ -157,7 +157,14 @@ async fn what_says_of_nobody_whose_it_is_is_taken_by_whoever_knows_it() {
     started.take_ownership();
     assert_eq!(look(&started).await, Inspection::ToLoad(LoadReason::Lost));
     assert!(started.finish_loading().await.expect("heard"));
-    assert_eq!(ids(&started.claim(9).await.expect("claimed").leases), ["1"]);
+    assert_eq!(
+        ids(&started
+            .claim(ClaimQuota::of(9))
+            .await
+            .expect("claimed")
+            .leases),
+        ["1"]
+    );
 }
 
 #[tokio::test]
@@ -199,7 +206,7 @@ async fn peeking_touches_nothing() {
     put(&schedule, "1").await;
     let lane = format!("{{rb:0}}:lane:{}", lane_of("shop").as_str());
     scene.lose(&lane).await;
-    schedule.claim(1).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
     assert_eq!(
         peek().await,
         ScheduleStatus::Loading,
@@ -221,7 +228,7 @@ async fn servers_that_sign_otherwise_do_not_work_side_by_side() {
     assert_eq!(look(&silent).await, Inspection::Whole, "it signs nothing");
     refused(&scene.signing("other"), "sign with another secret").await;
     scene.clock.turn_to(START_MS + ALIVE_MS - 1);
-    same.claim(0).await.expect("claimed");
+    same.claim(ClaimQuota::of(0)).await.expect("claimed");
     scene.clock.turn_to(START_MS + 2 * ALIVE_MS - 2);
     refused(&scene.signing("other"), "sign with another secret").await;
     // One that is so busy that it claims nothing says that it is there.
@@ -285,13 +292,16 @@ async fn what_an_instance_has_counted_is_forgotten_a_week_after_its_last_claim()
         if let Inspection::ToLoad(_) = look(&schedule).await {
             assert!(schedule.finish_loading().await.expect("heard"));
         }
-        schedule.claim(0).await.expect("claimed");
+        schedule.claim(ClaimQuota::of(0)).await.expect("claimed");
     }
     let at_work = scene.of_journal();
     for (at_ms, expected) in [(WEEK_MS, 4), (WEEK_MS + 1, 1)] {
         scene.clock.turn_to(START_MS + at_ms);
         assert_eq!(look(&at_work).await, Inspection::Whole);
-        at_work.claim(0).await.expect("it is known still");
+        at_work
+            .claim(ClaimQuota::of(0))
+            .await
+            .expect("it is known still");
         assert_eq!(counters().await, expected, "{at_ms}");
     }
 }

@@ -10,8 +10,8 @@ use ringback::domain::state::State;
 use ringback::schedule::recoverable::Recoverable as _;
 use ringback::schedule::redis::{Options, RedisSchedule};
 use ringback::schedule::{
-    Entry, Limits, Registered, ScheduleError, ScheduleLeases as _, ScheduleMaintenance as _,
-    ScheduleReads as _,
+    ClaimQuota, Entry, Limits, Registered, ScheduleError, ScheduleLeases as _,
+    ScheduleMaintenance as _, ScheduleReads as _,
 };
 use std::sync::Arc;
 
@@ -245,7 +245,13 @@ async fn comparing_forgets_keys_without_an_entry_and_finds_those_that_are_lost()
     }
     assert_eq!(compare().await, all);
     // What is remembered keeps its key; once it is forgotten, its key is free.
-    for lease in scene.schedule.claim(9).await.expect("claimed").leases {
+    for lease in scene
+        .schedule
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed")
+        .leases
+    {
         let settlement = end(&lease, State::Delivered, 30_000);
         scene
             .schedule
@@ -256,7 +262,11 @@ async fn comparing_forgets_keys_without_an_entry_and_finds_those_that_are_lost()
     scene.clock.turn_to(START_MS + 60_000);
     assert_eq!(compare().await, all);
     scene.clock.turn_to(START_MS + 30_000 + REMEMBER_MS);
-    scene.schedule.claim(9).await.expect("claimed");
+    scene
+        .schedule
+        .claim(ClaimQuota::of(9))
+        .await
+        .expect("claimed");
     assert_eq!(compare().await, []);
 }
 
@@ -318,7 +328,11 @@ async fn an_entry_that_was_cut_short_is_replaced_by_registering_again() {
 async fn a_key_whose_entry_is_lost_and_leased_is_not_given_to_another_lane() {
     let scene = scene().await;
     scene.register("lane-0", "1").await.expect("registered");
-    scene.schedule.claim(1).await.expect("claimed");
+    scene
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed");
     command(&scene.url, &redis::Cmd::del("{rb:3}:jobs")).await;
     scene.clock.turn_to(START_MS + 30_000 - 1 + LEASE_MS);
     refused(scene.register("lane-1", "1").await);

@@ -8,7 +8,7 @@ use ringback::clock::ManualClock;
 use ringback::domain::state::State;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable, ScheduleStatus};
 use ringback::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
-use ringback::schedule::{Limits, Reservation, ScheduleError, Settlement};
+use ringback::schedule::{ClaimQuota, Limits, Reservation, ScheduleError, Settlement};
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ async fn several_partitions_are_one_schedule() {
     );
     let next = fixture
         .schedule
-        .claim(9)
+        .claim(ClaimQuota::of(9))
         .await
         .expect("answered")
         .next_due_ms;
@@ -258,7 +258,7 @@ async fn the_documented_rights_suffice() {
     );
     // What is written down once Redis was restarted is within them too.
     let _server = server.restart(async {}).await;
-    schedule.claim(1).await.expect("claimed");
+    schedule.claim(ClaimQuota::of(1)).await.expect("claimed");
     within("the restart", shared.wait_for_loss()).await;
     let found = shared.inspect(false).await.expect("looked");
     assert_eq!(found, Inspection::ToLoad(LoadReason::Restarted));

@@ -6,8 +6,8 @@ use ringback::domain::key::Key;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::Notification;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, LeasedOne, Limits, Registered,
-    Reservation, Settled, Settlement,
+    CHANGE_LEASE_MS, ClaimQuota, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, LeasedOne, Limits,
+    Registered, Reservation, Settled, Settlement,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -322,7 +322,7 @@ pub async fn of_concurrent_a_registration_waits_or_is_leased(
         let (one, registered, claimed) = tokio::join!(
             fixture.other.lease_one(&request),
             fixture.schedule.register(entry("shop", &id, 0)),
-            fixture.other.claim(9),
+            fixture.other.claim(ClaimQuota::of(9)),
         );
         assert_eq!(registered.expect("registered"), Registered::Created);
         let claimed = claimed.expect("claimed").leases.len();

@@ -3,8 +3,9 @@
 //! Times are short and few, so that they often fall on the same instant or on a boundary.
 
 use proptest::prelude::*;
+use ringback::domain::lane_health::{LaneReport, QUICK_MS};
 use ringback::domain::state::State;
-use ringback::schedule::CHANGE_LEASE_MS;
+use ringback::schedule::{CHANGE_LEASE_MS, ClaimQuota};
 
 /// Keys in all; they take the lanes in turn.
 pub const KEYS: usize = 36;
@@ -44,11 +45,11 @@ pub enum Step {
     /// Registers some keys in a row, all due in so many milliseconds; late or not.
     Register(usize, usize, i64, bool),
     Turn(i64),
-    Claim(usize),
-    /// Settles one of the leases in force.
-    Settle(usize, How),
+    Claim(ClaimQuota),
+    /// Settles one of the leases in force, with what its call says if it is that of an attempt.
+    Settle(usize, How, Option<LaneReport>),
     /// Settles one of all leases there ever were.
-    SettleAny(usize, How),
+    SettleAny(usize, How, Option<LaneReport>),
     /// Renews the lease of an attempt that is in force.
     Renew(usize),
     /// Asks for a lease by hand.
@@ -63,6 +64,33 @@ pub enum Step {
     Restore(usize, i64),
     Find(usize),
     Dead(usize),
+}
+
+/// How many leases a claim may give: to any lanes, or with parts for classes of lanes.
+fn quota() -> impl Strategy<Value = ClaimQuota> {
+    let total = prop_oneof![Just(1_usize), 1..9_usize, Just(40)];
+    let part = || prop_oneof![2 => Just(40_usize), 3 => 0..4_usize];
+    let parts = (0..4_usize, part(), part());
+    (total, prop::option::of(parts)).prop_map(|(total, parts)| match parts {
+        None => ClaimQuota::of(total),
+        Some((kept_for_idle, doubtful, probing)) => ClaimQuota {
+            total,
+            kept_for_idle,
+            doubtful,
+            probing,
+        },
+    })
+}
+
+/// What calls say about their destination.
+fn result() -> impl Strategy<Value = Option<LaneReport>> {
+    prop_oneof![
+        1 => Just(None),
+        1 => Just(Some(LaneReport::CallNow)),
+        3 => Just(Some(LaneReport::Unanswered)),
+        2 => Just(Some(LaneReport::Answered(QUICK_MS - 1))),
+        1 => (0..12_000_i64).prop_map(|took_ms| Some(LaneReport::Answered(took_ms))),
+    ]
 }
 
 pub fn step() -> impl Strategy<Value = Step> {
@@ -112,9 +140,13 @@ pub fn step() -> impl Strategy<Value = Step> {
             Step::Register(key, many, in_ms, late)
         }),
         4 => turn.prop_map(Step::Turn),
-        6 => prop_oneof![Just(1_usize), 1..9_usize, Just(40)].prop_map(Step::Claim),
-        6 => (picked(), how()).prop_map(|(picked, how)| Step::Settle(picked, how)),
-        2 => (picked(), how()).prop_map(|(picked, how)| Step::SettleAny(picked, how)),
+        6 => quota().prop_map(Step::Claim),
+        8 => (picked(), how(), result()).prop_map(|(picked, how, result)| {
+            Step::Settle(picked, how, result)
+        }),
+        2 => (picked(), how(), result()).prop_map(|(picked, how, result)| {
+            Step::SettleAny(picked, how, result)
+        }),
         1 => picked().prop_map(Step::Renew),
         4 => (key.clone(), knows).prop_map(|(key, knows)| Step::LeaseOne(key, knows)),
         2 => (0..6_usize).prop_map(Step::AskAgain),

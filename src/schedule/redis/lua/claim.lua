@@ -1,4 +1,5 @@
--- claim: returns expired leases to their lanes, then leases due entries, lane by lane in turn.
+-- claim: returns expired leases to their lanes, then leases due entries: class by class, and the lanes of
+-- each in turn.
 --
 -- ARGV   (1 to 5, with the cap: common.lua)
 --        6 maximum number of leases to give
@@ -10,11 +11,15 @@
 --       12 the key that stores this instance's last claim
 --       13 the number of this claim: a claim that is repeated because its reply was lost has the same one,
 --          and gives the same leases
--- Reply  now, writes, when to claim next (-1: nothing known), whether something is missing here that
---        no instance repairs yet (1 or 0), when something was found to be missing (0: nothing is missing,
---        and attempts whose lease was lost have ended), the expiry of the leases given, then for each
---        lease: key, envelope
--- Keeps  a claim gives a lane no lease beyond the cap (lease_one may). An entry whose lease expired gets
+--       14 how many of the leases to give are kept for idle lanes, one for each
+--       15 maximum number of leases to give to doubtful lanes
+--       16 maximum number of leases to give to lanes that are probing
+-- Reply  now, writes, when to claim next (-1: nothing known), whether a lane is due that got nothing because
+--        its part was used up (1 or 0; such lanes do not count for the item before), whether something is
+--        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
+--        nothing is missing, and attempts whose lease was lost have ended), the expiry of the leases given,
+--        then for each lease: key, envelope, class of the lane
+-- Keeps  a claim gives a lane no lease beyond its limit (lease_one may). An entry whose lease expired gets
 --        flags and the start of that lease, so that the journal is asked before it is sent again.
 
 allow_when_full()
@@ -22,18 +27,37 @@ local lost = check_in()
 if lost then return lost end
 
 local most, lease_ms, visit = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
+local kept_for_idle = tonumber(ARGV[14])
+local parts = { [DOUBTFUL] = tonumber(ARGV[15]), [PROBING] = tonumber(ARGV[16]) }
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
 local reply
 
+-- How many leases a visit of a lane of this class may give (as ClaimQuota::for_visit).
+local function for_visit(class)
+  local shared = math.max(most - kept_for_idle, 0)
+  if class == IDLE and shared == 0 then return math.min(most, 1) end
+  local allowed = math.min(shared, visit, parts[class] or shared)
+  return class == PROBING and math.min(allowed, 1) or allowed
+end
+
 -- Fills in the first items of every reply.
 local function finish()
   local known = call('HMGET', META, 'state', 'lost')
-  reply[3] = next_claim()
-  reply[4] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
+  local used_up, limited = {}, 0
+  for class = IDLE, PROBING do
+    if most > 0 and for_visit(class) == 0 then
+      used_up[class] = true
+      local first = first_turn(class)
+      if first and first < NEXT_US then limited = 1 end
+    end
+  end
+  reply[3] = next_claim(used_up)
+  reply[4] = limited
+  reply[5] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
   local data_lost = tonumber(known[2] or nil)
   local over = known[1] == 'whole' and (not data_lost or NOW >= data_lost + lease_ms)
-  reply[5] = over and 0 or data_lost or 0
+  reply[6] = over and 0 or data_lost or 0
   return reply
 end
 
@@ -42,13 +66,14 @@ local function give_again(before)
   local given_until = tonumber(before.expiry)
   local in_force = call('ZMSCORE', LEASES, unpack(before.keys))
   local envelopes = call('HMGET', JOBS, unpack(before.keys))
-  reply = { NOW, WRITES, 0, 0, 0, before.expiry }
+  reply = { NOW, WRITES, 0, 0, 0, 0, before.expiry }
   for i, key in ipairs(before.keys) do
     local envelope = envelopes[i]
     if readable(envelope) and in_force[i] and tonumber(in_force[i]) == given_until then
       if most > 0 then
         reply[#reply + 1] = key
         reply[#reply + 1] = envelope
+        reply[#reply + 1] = before.classes[i]
         most = most - 1
       else
         -- This call asks for fewer. The others are returned: no instance knows that it has them.
@@ -103,10 +128,10 @@ local function end_expired(lane, lease_count)
   return call('ZCARD', LEASED .. lane)
 end
 
-local expiry, given_keys, leases
+local expiry, given_keys, given_classes, leases
 
--- Leases these entries of a lane. The result is how many were there.
-local function give(lane, keys)
+-- Leases these entries of a lane of this class. The result is how many were there.
+local function give(lane, class, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local leased = {}
   for i = 1, #keys do
@@ -118,7 +143,9 @@ local function give(lane, keys)
       leases[#leases + 1] = keys[i]
       reply[#reply + 1] = keys[i]
       reply[#reply + 1] = envelope
+      reply[#reply + 1] = class
       given_keys[#given_keys + 1] = keys[i]
+      given_classes[#given_classes + 1] = class
       bytes_left = bytes_left - #envelope
     else
       note_damage()
@@ -132,13 +159,15 @@ end
 -- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
--- Gives the due entries of a lane, within its cap and the maximum of this claim. `tail` is the lane's
--- score in `lanes` after that.
-local function visit_lane(lane, tail)
+-- Gives the due entries of a lane of this class, within its limit and what is left for the class. `tail` is the
+-- lane's turn after that.
+local function visit_lane(lane, class, tail, health)
   local lease_count = call_on_lane('ZCARD', LEASED .. lane)
-  local checked = lease_count > 0 and (checks_leases or lease_count + visit > CAP)
+  local limit = limit_of(health)
+  local checked = lease_count > 0 and (checks_leases or lease_count + visit > limit)
   if checked then lease_count = end_expired(lane, lease_count) end
-  local free_leases = math.min(visit, CAP - lease_count, most)
+  local free_leases = math.min(for_visit(class), limit - lease_count)
+  if health.at > NOW then free_leases = 0 end
   local keys = {}
   if free_leases > 0 then
     keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
@@ -146,28 +175,38 @@ local function visit_lane(lane, tail)
   if not keys[1] and lease_count > 0 and not checked then lease_count = end_expired(lane, lease_count) end
   local given = 0
   if keys[1] then
-    given = give(lane, keys)
+    given = give(lane, class, keys)
     most = most - given
+    if parts[class] then parts[class] = parts[class] - given end
   elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
     note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
-  place_lane(lane, tail, 'served', lease_count + given, lease_count == 0 and tonumber(expiry) or nil)
+  local expires = lease_count == 0 and tonumber(expiry) or nil
+  place_lane(lane, tail, 'served', health, lease_count + given, expires)
 end
 
--- Visits the lanes whose turn has come. A lane that was served gets a score one microsecond after the last
--- of them.
+-- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn one microsecond
+-- after the last of them.
 local function visit_lanes()
-  local last = call('ZREVRANGEBYSCORE', LANES, BY_NOW, '-inf', 'WITHSCORES', 'LIMIT', 0, 1)
-  local tail = math.max(NOW_US, tonumber(last[2] or 0))
+  local tail = NOW_US
+  for class = IDLE, PROBING do
+    local from, to = range_of(class, NEXT_US)
+    local last = call('ZREVRANGEBYSCORE', LANES, to, from, 'WITHSCORES', 'LIMIT', 0, 1)
+    if last[2] then tail = math.max(tail, (turn_of(tonumber(last[2])))) end
+  end
   local visits = 0
-  while most > 0 and bytes_left > 0 and visits < 4 * most_old do
-    local lanes = call('ZRANGEBYSCORE', LANES, '-inf', BY_NOW, 'LIMIT', 0, math.min(most, 64))
-    if not lanes[1] then break end
-    for _, lane in ipairs(lanes) do
-      if most <= 0 or bytes_left <= 0 then break end
-      visits = visits + 1
-      tail = tail + 1
-      visit_lane(lane, tail)
+  for class = IDLE, PROBING do
+    local from, to = range_of(class, NEXT_US)
+    while for_visit(class) > 0 and bytes_left > 0 and visits < 4 * most_old do
+      local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', 0, math.min(most, 64))
+      if not lanes[1] then break end
+      local fields = health_fields(lanes)
+      for n, lane in ipairs(lanes) do
+        if for_visit(class) == 0 or bytes_left <= 0 then break end
+        visits = visits + 1
+        tail = tail + 1
+        visit_lane(lane, class, tail, health_from(fields[n]))
+      end
     end
   end
 end
@@ -186,9 +225,10 @@ end
 
 return_expired()
 if remember_ms then forget_ended() end
+if checks_leases then forget_unused() end
 
 expiry = new_expiry(lease_ms)
-reply, given_keys, leases = { NOW, WRITES, 0, 0, 0, expiry }, {}, {}
+reply, given_keys, given_classes, leases = { NOW, WRITES, 0, 0, 0, 0, expiry }, {}, {}, {}
 visit_lanes()
 if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 
@@ -199,7 +239,7 @@ if not earliest() then
 end
 
 if given_keys[1] then
-  local record = cmsgpack.pack({ expiry = expiry, keys = given_keys })
+  local record = cmsgpack.pack({ expiry = expiry, keys = given_keys, classes = given_classes })
   call('SET', RECORD, number .. ' ' .. record, 'PX', lease_ms)
 end
 return finish()

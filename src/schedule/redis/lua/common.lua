@@ -10,14 +10,15 @@
 --       6 ended     ZSET    key -> ended at       (likewise)
 --       7 meta      HASH    instance -> how many changes it has made here, and what inspect.lua lists
 --       8 epoch     STRING  the owner of the data
+--       9 health    HASH    lane -> how its destination is doing (lanes.lua)
 -- ARGV  1 now in ms, or '' for this server's own clock
 --       2 prefix of all keys of this partition
---       3 maximum number of leases of one lane
+--       3 the smallest and the largest number of leases of a lane, with a blank between
 --       4 the instance that calls
 --       5 the highest write count of its own that it has seen
 -- `directory`, a HASH key -> the partition that has the key's lane, is used by directory.lua alone.
 -- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`.
--- Those are microseconds: the last three digits keep an order within the millisecond. Redis handles whole
+-- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order within the millisecond. Redis handles whole
 -- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
 -- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
 --       lane:NAME    key -> due: the entries that wait
@@ -25,8 +26,8 @@
 --                    counted here. So a lease that `leases` has lost counts until it expires.
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
--- dead, ended. A lane with waiting or leased entries is in `lanes`. Its score is no later than its
--- earliest expiry and, unless the lane is full, no later than its earliest due time. A lease in `leases`
+-- dead, ended. A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
+-- expiry and, unless the lane is full or probing, no later than its earliest due time. A lease in `leases`
 -- whose key is not in jobs reserves that key for a change by hand.
 --
 -- Redis does not roll a script back when a command in it fails. Two failures are expected.
@@ -45,10 +46,12 @@
 -- been flushed, replaced or set back to an older copy. Its data must not be used before the instance
 -- has inspected it.
 
-local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, EPOCH =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, EPOCH, HEALTH =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local LANE, LEASED = ARGV[2] .. 'lane:', ARGV[2] .. 'leased:'
-local CAP, INSTANCE, SEEN = tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+local blank = string.find(ARGV[3], ' ', 1, true)
+local START, CAP = tonumber(string.sub(ARGV[3], 1, blank - 1)), tonumber(string.sub(ARGV[3], blank + 1))
+local INSTANCE, SEEN = ARGV[4], tonumber(ARGV[5])
 local call = redis.call
 
 local NOW = tonumber(ARGV[1])
@@ -133,42 +136,6 @@ local function call_on_lane(command, key, ...)
   return reply
 end
 
--- Gives a lane its score in `lanes` after its entries or leases changed. A lane whose turn has come
--- keeps its score, unless it was served. Any other gets its earliest due time, but at least `floor` (in
--- microseconds); or the earliest expiry of its leases, if that is earlier or the lane is full.
--- `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
--- `lease_count` (the number of its leases) and `expires` (the first expiry) may be nil if not known.
-local function place_lane(lane, floor, how, lease_count, expires)
-  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
-  lease_count = lease_count or call_on_lane('ZCARD', LEASED .. lane)
-  local full = lease_count > 0 and lease_count >= CAP
-  local at
-  if head[1] and not full then
-    at = tonumber(head[2]) * 1000
-    if how ~= 'served' and at < NEXT_US then
-      local current = tonumber(call('ZSCORE', LANES, lane) or nil)
-      if current and current < NEXT_US then return end
-    end
-    if at < floor then at = floor end
-  end
-  -- If the lane's turn has come, the claim that serves it checks its leases.
-  if lease_count > 0 and not (at and at < NEXT_US) then
-    -- Its score is no later than the first expiry of the leases it had, so no look-up is needed.
-    if how == 'settled' and not at and call('ZSCORE', LANES, lane) then return end
-    if not expires then
-      local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')
-      expires = tonumber(lease[2] or nil)
-    end
-    expires = expires and ms_of(expires) * 1000
-    if expires and not (at and at <= expires) then at = expires end
-  end
-  if at then
-    call('ZADD', LANES, text_of(at), lane)
-  else
-    call('ZREM', LANES, lane)
-  end
-end
-
 -- The expiry of the lease in force on an entry, as text, or nil. If `leases` has lost it, it is read
 -- from the lane.
 local function lease_of(key, lane)
@@ -221,35 +188,6 @@ local function note_unknown_change(key)
   end
 end
 
--- Ends a lease that has expired, and returns the entry to its set. An entry that was claimed for an
--- attempt gets the flag INTERRUPTED with the start of its lease, which lasted `lease_ms`. The result is the
--- size of the entry in bytes.
-local function return_lease(key, expiry, lease_ms)
-  local envelope = call('HGET', JOBS, key)
-  local by_hand = call('HDEL', CHANGING, key) == 1
-  if not readable(envelope) then
-    if by_hand then note_unknown_change(key) else note_damage() end
-    call('ZREM', LEASES, key)
-    return 0
-  end
-  local lane = lane_of(envelope)
-  if is_pending(envelope) then
-    if by_hand then
-      envelope = with_flags(envelope, VERIFY, FENCE)
-    else
-      envelope = with_flags(envelope, VERIFY, INTERRUPTED)
-      envelope = string.sub(envelope, 1, ENDED_AT - 1)
-        .. struct.pack('>i8', ms_of(expiry) - lease_ms) .. string.sub(envelope, ENDED_AT + 8)
-    end
-    call('HSET', JOBS, key, envelope)
-  end
-  return_entry(key, envelope)
-  call_on_lane('ZREM', LEASED .. lane, key)
-  call('ZREM', LEASES, key)
-  place_lane(lane, NOW_US)
-  return #envelope
-end
-
 -- Makes a full server accept the writes of this script: it refuses none after the first write.
 local function allow_when_full()
   call('ZREM', LEASES, '')
@@ -270,28 +208,4 @@ end
 local function new_expiry(lease_ms)
   local number = call('HINCRBY', META, 'number', 1) % 1000
   return text_of((NOW + lease_ms) * 1000 + number)
-end
-
--- When the turn of the first lane comes, in ms, or nil.
-local function earliest()
-  local at = tonumber(call('ZRANGE', LANES, 0, 0, 'WITHSCORES')[2] or nil)
-  return at and ms_of(at)
-end
-
--- Wakes the other instances if the first turn is now earlier than `before`.
-local function publish_if_earlier(before, channel)
-  local after = earliest()
-  if after and (not before or after < before) then
-    call('PUBLISH', channel, after)
-  end
-end
-
--- When there is next something to claim, in ms: a lane's turn, or a lease that expires. -1 for never.
-local function next_claim()
-  local lane = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
-  local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
-  local at = tonumber(lane[2] or lease[2] or nil)
-  if not at then return -1 end
-  if lease[2] and tonumber(lease[2]) < at then at = tonumber(lease[2]) end
-  return ms_of(at)
 end

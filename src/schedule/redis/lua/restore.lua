@@ -57,10 +57,10 @@ if new_jobs[1] then
     lanes[#lanes + 1] = lane
   end
   if lanes[1] then
-    -- A lane whose score is no later than the first entry added to it keeps that score.
+    -- A lane whose turn is no later than the first entry added to it keeps it.
     local current = call('ZMSCORE', LANES, unpack(lanes))
     for n, lane in ipairs(lanes) do
-      if not current[n] or tonumber(current[n]) > soonest[lane] * 1000 then touched[lane] = true end
+      if not current[n] or turn_of(tonumber(current[n])) > soonest[lane] * 1000 then touched[lane] = true end
     end
   end
 end

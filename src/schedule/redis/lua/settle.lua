@@ -2,8 +2,10 @@
 -- force.
 --
 -- ARGV   6 channel that wakes the other instances
+--        7 how long the lease of an attempt lasts, ms
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
---        instant, bytes
+--        instant, bytes, what is reported about the lane: how long an answer took in ms | 'none': a call brought
+--        no answer | 'now': a call is asked for now | '': nothing
 -- Verbs  again     back to its lane, due at the instant, with the bytes as its header
 --        put       into its lane, due at the instant; the bytes are its envelope
 --        release   back to where it was before it was leased
@@ -27,14 +29,15 @@ if lost then return lost end
 local before = earliest()
 local reply, settled_by_lane = { NOW, WRITES, 0 }, {}
 local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
+local lease_ms, reports = tonumber(ARGV[7]), {}
 
 local asked = {}
-for i = 7, #ARGV, 6 do asked[#asked + 1] = ARGV[i] end
+for i = 8, #ARGV, 7 do asked[#asked + 1] = ARGV[i] end
 local in_force = call('ZMSCORE', LEASES, unpack(asked))
 local settled = {}
 
 for n = 1, #asked do
-  local i = 7 + (n - 1) * 6
+  local i = 8 + (n - 1) * 7
   local key, lane, expiry = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2])
   local verb, at, bytes = ARGV[i + 3], ARGV[i + 4], ARGV[i + 5]
   local current = in_force[n]
@@ -93,6 +96,11 @@ for n = 1, #asked do
         local keys = settled_by_lane[lane] or {}
         keys[#keys + 1] = key
         settled_by_lane[lane] = keys
+        if ARGV[i + 6] ~= '' then
+          local of_lane = reports[lane] or {}
+          of_lane[#of_lane + 1] = { text = ARGV[i + 6], leased_ms = ms_of(expiry) - lease_ms }
+          reports[lane] = of_lane
+        end
       end
     end
   end
@@ -107,10 +115,25 @@ if settled_keys[1] then
   call('HDEL', CHANGING, unpack(settled_keys))
 end
 for _, key in ipairs(unknown) do note_unknown_change(key) end
-for lane, keys in pairs(settled_by_lane) do
-  call_on_lane('ZREM', LEASED .. lane, unpack(keys))
-  place_lane(lane, NOW_US, 'settled')
+
+local lanes = {}
+for lane in pairs(settled_by_lane) do lanes[#lanes + 1] = lane end
+local fields = lanes[1] and health_fields(lanes)
+local changed = {}
+for n, lane in ipairs(lanes) do
+  local health = health_from(fields[n])
+  if reports[lane] then
+    for _, report in ipairs(reports[lane]) do observe(health, report.text, report.leased_ms) end
+    if health.used + USED_STEP <= NOW or health_field(health) ~= fields[n] then
+      health.used = NOW
+      changed[#changed + 1] = lane
+      changed[#changed + 1] = health_field(health)
+    end
+  end
+  call_on_lane('ZREM', LEASED .. lane, unpack(settled_by_lane[lane]))
+  place_lane(lane, NOW_US, 'settled', health)
 end
+if changed[1] then call('HSET', HEALTH, unpack(changed)) end
 publish_if_earlier(before, ARGV[6])
 reply[3] = next_claim()
 return reply

@@ -1,7 +1,7 @@
 -- clear: removes a bounded part of the data of a partition. When nothing is left, loading may begin.
 --
 -- KEYS   as for common.lua, and
---        9 rebuild  STRING  which instance loads it
+--       10 rebuild  STRING  which instance loads it
 -- ARGV   1 prefix of all keys of this partition
 --        2 the instance that calls
 --        3 how long it may load without a report, ms
@@ -12,7 +12,7 @@
 --        when a claim visits that lane again. A late call, after loading has begun, removes nothing.
 
 local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, REBUILD =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[9]
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[10]
 local PREFIX, instance, hold_ms, generation, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 

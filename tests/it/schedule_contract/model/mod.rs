@@ -14,15 +14,17 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ringback::domain::lane::KeyInLane;
+use ringback::domain::lane_health::{LONGEST_PROBE_MS, LaneClass, LaneReport};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
 use ringback::schedule::{
-    CHANGE_LEASE_MS, Entry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, Limits, PER_VISIT,
-    PROMPT_MS,
+    CHANGE_LEASE_MS, ClaimQuota, Entry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, Limits,
+    PER_VISIT, PROMPT_MS,
 };
 use std::collections::BTreeSet;
 
+const START: usize = 2;
 const CAP: usize = 6;
 
 /// Tries so many random sequences of calls; shrinks and shows the first one that goes wrong.
@@ -41,6 +43,7 @@ pub fn holds(open: impl AsyncFn(Limits) -> Fixture, cases: u32) {
     let result = TestRunner::new(config).run(&sequences, |(remembering, steps)| {
         runtime.block_on(async {
             let limits = Limits {
+                lane_start: START,
                 lane_cap: CAP,
                 lease_ms: SHORT_LEASE_MS,
                 remember_ms: remembering.then_some(SHORT_MEMORY_MS),
@@ -65,6 +68,8 @@ type Checked = Result<(), TestCaseError>;
 struct Turn {
     /// Since when it could have been served; `None` if it cannot be.
     since_ms: Option<i64>,
+    /// The class of the lane in that time.
+    class: Option<LaneClass>,
     /// Entries taken from each lane meanwhile.
     others: [usize; LANES.len()],
 }
@@ -121,16 +126,17 @@ impl Model {
                 self.fixture.clock.turn_to(self.now_ms());
                 Ok(())
             }
-            Step::Claim(most) => self.claim(most).await,
-            Step::Settle(picked, how) => {
+            Step::Claim(quota) => self.claim(quota).await,
+            Step::Settle(picked, how, result) => {
                 let in_force = self.leases.iter().filter(|l| self.predicted.in_force(l));
                 match pick(in_force, picked).cloned() {
-                    Some(lease) => self.settle(lease, how).await,
+                    Some(lease) => self.settle(lease, how, result).await,
                     None => Ok(()),
                 }
             }
-            Step::SettleAny(picked, how) => match pick(self.leases.iter(), picked).cloned() {
-                Some(lease) => self.settle(lease, how).await,
+            Step::SettleAny(picked, how, result) => match pick(self.leases.iter(), picked).cloned()
+            {
+                Some(lease) => self.settle(lease, how, result).await,
                 None => Ok(()),
             },
             Step::Renew(picked) => {
@@ -193,43 +199,76 @@ impl Model {
         Ok(())
     }
 
-    async fn claim(&mut self, most: usize) -> Checked {
+    async fn claim(&mut self, mut quota: ClaimQuota) -> Checked {
         self.fixture.wake().reset();
-        let claimed = self.fixture.claim(most).await;
+        let claimed = self.fixture.schedule.claim(quota).await.expect("claimed");
         self.predicted.return_expired();
         self.predicted.forget();
         self.follow_turns();
-        let available = (0..LANES.len()).map(|lane| self.predicted.available(lane));
-        let available: usize = available.sum();
-        prop_assert_eq!(claimed.leases.len(), most.min(available), "of {}", most);
         for lease in &claimed.leases {
             let number = number_of(&lease.entry.notification.key);
             let lane = lane(number);
             prop_assert_eq!(self.predicted.head(lane), Some(number), "longest due first");
             prop_assert!(self.predicted.available(lane) > 0, "due, and below the cap");
-            self.check_turn(lane)?;
+            self.check_class(lane, lease.class, quota)?;
+            self.check_turn(lane, lease.class)?;
+            quota.take(lease.class, 1);
             self.lease(number, lease, Holder::Attempt)?;
             self.follow_turns();
+        }
+        for class in LaneClass::ALL {
+            let is_left = quota.for_visit(class) > 0 && self.is_available(class);
+            prop_assert!(!is_left, "{class:?} lanes could be served: {quota:?}");
+            let is_limited = quota.is_used_up(class) && self.is_available(class);
+            prop_assert!(claimed.is_limited || !is_limited, "{class:?}: {quota:?}");
         }
         let next_ms = claimed.next_due_ms.unwrap_or(NEVER_MS);
         match self.predicted.earliest_ms() {
             None => prop_assert_eq!(next_ms, NEVER_MS),
+            // The caller claims again when its quota has grown.
+            Some(_) if claimed.is_limited => {}
             Some(earliest_ms) => prop_assert!(next_ms <= earliest_ms.max(self.now_ms())),
         }
-        if claimed.leases.len() < most {
+        if quota.total > 0 {
             prop_assert!(next_ms > self.now_ms(), "or the next claim follows at once");
         }
-        self.next_ms = next_ms;
+        self.next_ms = if claimed.is_limited {
+            self.now_ms()
+        } else {
+            next_ms
+        };
         Ok(())
     }
 
-    /// Between two turns of a lane no other may have more than one. Who comes first of those that
-    /// came within the same millisecond is left open.
-    fn check_turn(&mut self, served: usize) -> Checked {
+    fn is_available(&self, class: LaneClass) -> bool {
+        (0..LANES.len())
+            .any(|lane| self.predicted.class(lane) == class && self.predicted.available(lane) > 0)
+    }
+
+    /// A lease to a lane of a class is within the quota, and no lane of a more urgent class could be served.
+    fn check_class(&self, lane: usize, class: LaneClass, quota: ClaimQuota) -> Checked {
+        let predicted = self.predicted.class(lane);
+        // The first lease of a visit makes an idle lane busy.
+        let same_visit = class == LaneClass::Idle && predicted == LaneClass::Busy;
+        prop_assert!(
+            class == predicted || same_visit,
+            "{class:?}, not {predicted:?}"
+        );
+        prop_assert!(quota.for_visit(class) > 0, "{class:?}: {quota:?}");
+        for other in LaneClass::ALL {
+            let comes_first = other < class && quota.for_visit(other) > 0;
+            prop_assert!(!comes_first || !self.is_available(other), "{other:?} first");
+        }
+        Ok(())
+    }
+
+    /// Between two turns of a lane no other of its class may have more than one. Who comes first of those
+    /// that came within the same millisecond is left open.
+    fn check_turn(&mut self, served: usize, class: LaneClass) -> Checked {
         let now_ms = self.now_ms();
         for (waiting, turn) in self.turns.iter_mut().enumerate() {
             let waits = turn.since_ms.is_some_and(|since_ms| since_ms < now_ms);
-            if waiting != served && waits {
+            if waiting != served && waits && turn.class == Some(class) {
                 turn.others[served] += 1;
                 prop_assert!(
                     turn.others[served] <= PER_VISIT,
@@ -245,10 +284,15 @@ impl Model {
     /// A lane that cannot be served now waits for no turn; one that can does from now on.
     fn follow_turns(&mut self) {
         for lane in 0..LANES.len() {
+            let class = self.predicted.class(lane);
             if self.predicted.available(lane) == 0 {
                 self.turns[lane] = Turn::default();
-            } else if self.turns[lane].since_ms.is_none() {
-                self.turns[lane].since_ms = Some(self.now_ms());
+            } else if self.turns[lane].class != Some(class) {
+                self.turns[lane] = Turn {
+                    since_ms: Some(self.now_ms()),
+                    class: Some(class),
+                    others: Default::default(),
+                };
             }
         }
     }
@@ -273,7 +317,9 @@ impl Model {
         Ok(())
     }
 
-    async fn settle(&mut self, lease: Lease, how: How) -> Checked {
+    async fn settle(&mut self, lease: Lease, how: How, result: Option<LaneReport>) -> Checked {
+        let result = result.filter(|_| self.predicted.is_attempt(&lease));
+        let lease = lease.with_report(result);
         let settlement = self.predicted.settlement(&lease, how);
         let settled = self.fixture.settle(&lease, settlement).await;
         prop_assert_eq!(settled, self.predicted.settle(&lease, how));
@@ -416,11 +462,12 @@ impl Model {
         }
         self.run(Step::Turn(1_000_000)).await?;
         for _ in 0..KEYS {
-            self.claim(7).await?;
+            self.claim(ClaimQuota::of(7)).await?;
+            self.run(Step::Turn(LONGEST_PROBE_MS)).await?;
             let in_force = self.leases.iter().filter(|l| self.predicted.in_force(l));
             let in_force: Vec<Lease> = in_force.cloned().collect();
             for lease in in_force {
-                self.settle(lease, How::End(State::Delivered)).await?;
+                self.settle(lease, How::End(State::Delivered), None).await?;
             }
             self.check().await?;
         }

@@ -6,6 +6,7 @@
 use super::super::fixture::*;
 use super::super::steps::{Ending, How, KEYS, SHORT_LEASE_MS};
 use ringback::domain::key::Key;
+use ringback::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
@@ -109,6 +110,8 @@ pub struct Predicted {
     unknown_change: Vec<bool>,
     pub created: usize,
     pub ended: usize,
+    /// How the lanes are doing.
+    health: [LaneHealth; LANES.len()],
 }
 
 impl Predicted {
@@ -121,6 +124,7 @@ impl Predicted {
             unknown_change: vec![false; KEYS],
             created: 0,
             ended: 0,
+            health: [LaneHealth::unknown(limits.lane_start); LANES.len()],
         }
     }
 
@@ -225,6 +229,9 @@ impl Predicted {
         if !self.in_force(lease) {
             return Settled::Lost;
         }
+        if let Some(report) = lease.report {
+            self.observe(lease, report);
+        }
         let now_ms = self.now_ms - START_MS;
         let number = number_of(&lease.entry.notification.key);
         let kept = self.kept[number].as_mut().expect("it is leased");
@@ -250,6 +257,23 @@ impl Predicted {
             }
         }
         Settled::Done
+    }
+
+    fn observe(&mut self, lease: &Lease, report: LaneReport) {
+        let Limits {
+            lane_start,
+            lane_cap,
+            lease_ms,
+            ..
+        } = self.limits;
+        let health = &mut self.health[lane(number_of(&lease.entry.notification.key))];
+        let leased_ms = lease.expires_ms() - lease_ms;
+        health.observe(report, leased_ms, self.now_ms, lane_start, lane_cap);
+    }
+
+    /// The class of a lane.
+    pub fn class(&self, lane: usize) -> LaneClass {
+        self.health[lane].class(self.leased(lane))
     }
 
     /// The end that a lease gets on being renewed.
@@ -333,8 +357,12 @@ impl Predicted {
         let due = self
             .of_lane(lane)
             .filter(|kept| kept.waits() && kept.due_ms() <= self.now_ms);
+        let health = &self.health[lane];
+        if health.probe_at_ms > self.now_ms {
+            return 0;
+        }
         due.count()
-            .min(self.limits.lane_cap.saturating_sub(self.leased(lane)))
+            .min(health.limit().saturating_sub(self.leased(lane)))
     }
 
     /// The entry that a lane gives next.
@@ -347,12 +375,16 @@ impl Predicted {
 
     /// When there is next something to claim or to return.
     pub fn earliest_ms(&self) -> Option<i64> {
-        let open = |kept: &&Kept| self.leased(lane(number_of(kept.key()))) < self.limits.lane_cap;
+        let health = |kept: &Kept| &self.health[lane(number_of(kept.key()))];
+        let open = |kept: &&Kept| {
+            let lane = lane(number_of(kept.key()));
+            self.leased(lane) < health(kept).limit()
+        };
         let due = self
             .entries()
             .filter(|kept| kept.waits())
             .filter(open)
-            .map(Kept::due_ms);
+            .map(|kept| kept.due_ms().max(health(kept).probe_at_ms));
         let expires = (0..KEYS).filter_map(|number| self.lease_on(number));
         due.chain(expires.map(|out| out.expiry.at_ms)).min()
     }

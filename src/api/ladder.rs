@@ -1,16 +1,13 @@
-//! Reads the ladder (the retry schedule) and the ack rule of a registration.
+//! Reads the ladder (the retry schedule) of a registration: a name or an object.
 //!
-//! A ladder is a name or an object. An ack rule is a name. An error inside the object of a ladder is reported
-//! at `/ladder`, and the text of the error names the member.
+//! An error inside the object is reported at `/ladder`, and the text of the error names the member.
 
 use crate::api::field_errors::{FieldErrors, Noted};
-use crate::api::fields::{self, given, string, wrong_kind};
-use crate::domain::ack::AckRule;
+use crate::api::fields::{self, given, plain, string, wrong_kind};
 use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS};
 use serde_json::value::RawValue;
 
 const LADDER: &str = "/ladder";
-const ACK: &str = "/ack";
 const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
 
 /// Reads the ladder of a registration. The default is the standard ladder.
@@ -44,8 +41,8 @@ fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
             Ok::<_, &str>(window.to_string())
         })
         .unwrap_or_default(),
-        repeat_last: read_plain(repeat_last, "/repeat_last", "true or false", &mut inner),
-        jitter: read_plain(jitter, "/jitter", "a number from 0 to 0.5", &mut inner),
+        repeat_last: plain(repeat_last, "/repeat_last", "true or false", &mut inner),
+        jitter: plain(jitter, "/jitter", "a number from 0 to 0.5", &mut inner),
     };
     if inner.is_empty() {
         return Ladder::custom(&custom).map_err(|bad| errors.add(LADDER, bad));
@@ -81,42 +78,6 @@ fn read_intervals(field: Option<&RawValue>, errors: &mut FieldErrors) -> Vec<Str
         }
     }
     intervals
-}
-
-/// Reads a boolean or a number. Returns the default if the field is missing or wrong.
-fn read_plain<'a, Value>(
-    field: Option<&'a RawValue>,
-    pointer: &str,
-    expected: &'static str,
-    errors: &mut FieldErrors,
-) -> Value
-where
-    Value: serde::Deserialize<'a> + Default,
-{
-    let Some(field) = field else {
-        return Value::default();
-    };
-    serde_json::from_str(field.get()).unwrap_or_else(|_| {
-        errors.add(pointer, format_args!("{expected} is expected"));
-        Value::default()
-    })
-}
-
-/// Reads the ack rule of a registration. The default is `success`.
-///
-/// # Errors
-/// [`Noted`] if the value is not the name of an ack rule.
-pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
-    let Some(field) = given(field) else {
-        return Ok(AckRule::Success);
-    };
-    if field.get().starts_with('{') {
-        let known = AckRule::names();
-        let detail = format!("this server knows ack rules by name only: {known}");
-        return Err(errors.add(ACK, detail));
-    }
-    let name = string(field).map_err(|bad| errors.add(ACK, bad))?;
-    AckRule::by_name(&name).map_err(|bad| errors.add(ACK, bad))
 }
 
 #[cfg(test)]
@@ -217,27 +178,5 @@ mod tests {
         check(r#"{"x":1,"jitter":[]}"#, "/jitter: a number");
         let many = format!(r#"{{"intervals":[{}"1s"]}}"#, r#""1s","#.repeat(100));
         check(&many, "at most 100 intervals");
-    }
-
-    #[test]
-    fn ack_rules_are_read_by_name_only() {
-        fn check(text: &str, expected: Result<AckRule, &str>) {
-            let mut errors = FieldErrors::default();
-            let rule = read_ack(Some(raw(text)), &mut errors);
-            let summary = errors.summary();
-            assert_eq!(rule.map_err(|Noted| summary.as_str()), expected, "{text}");
-        }
-        check("null", Ok(AckRule::Success));
-        check(r#""success""#, Ok(AckRule::Success));
-        check(r#""exact""#, Ok(AckRule::Exact));
-        check(
-            r#""Success""#,
-            Err("/ack: unknown ack rule `Success`; known are success, exact"),
-        );
-        check(
-            r#"{"status":"2xx"}"#,
-            Err("/ack: this server knows ack rules by name only: success, exact"),
-        );
-        check("true", Err("/ack: a string is expected, not a boolean"));
     }
 }

@@ -1,0 +1,165 @@
+//! Benchmark: how much destinations in trouble delay the calls to those that answer.
+//!
+//! A thousand destinations answer at once. Their notifications are due evenly spread, at half the rate that
+//! the server can deliver to them. How late the calls arrive is measured twice on the same server: alone, and
+//! beside one kind of destinations in trouble ([`trouble::Trouble`]), whose notifications are all due when the
+//! measurement begins. The settings are the defaults.
+//!
+//! The receiver, the server, Redis (append-only file on) and this program are separate processes on the same
+//! machine. `cargo bench --bench fair_shares -- --help` shows the options.
+
+#[path = "../throughput/load.rs"]
+#[expect(dead_code, reason = "the other benchmark does more with it")]
+mod load;
+#[path = "../../tests/it/support/postgres.rs"]
+#[expect(dead_code, reason = "the tests do more with their servers")]
+mod postgres;
+#[path = "../throughput/receiver.rs"]
+mod receiver;
+#[path = "../throughput/report.rs"]
+#[expect(dead_code, reason = "the other benchmark does more with it")]
+mod report;
+#[path = "../throughput/server.rs"]
+#[expect(dead_code, reason = "the other benchmark does more with it")]
+mod server;
+mod trouble;
+
+use receiver::{Receiver, now_us};
+use report::Lateness;
+use server::{Setup, Stores};
+use std::time::Duration;
+use trouble::Trouble;
+
+/// Number of destinations that answer.
+const HEALTHY: usize = 1_000;
+/// Number of notifications with which the rate of the server is measured.
+const DRAINED: usize = 50_000;
+
+/// The options of the command line.
+struct Options {
+    rounds: usize,
+    seconds: u64,
+    stores: Vec<Stores>,
+    troubles: Vec<Trouble>,
+}
+
+impl Options {
+    fn parse() -> Option<Self> {
+        let mut options = Self {
+            rounds: 1,
+            seconds: 15,
+            stores: vec![Stores::RedisPostgres, Stores::Embedded],
+            troubles: Trouble::ALL.to_vec(),
+        };
+        let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
+        while let Some(word) = words.next() {
+            let value = words.next()?;
+            match word.as_str() {
+                "--rounds" => options.rounds = value.parse().ok()?,
+                "--seconds" => options.seconds = value.parse().ok()?,
+                "--stores" => options.stores = vec![Stores::from_name(&value)?],
+                "--beside" => options.troubles = vec![Trouble::from_name(&value)?],
+                _ => return None,
+            }
+        }
+        Some(options)
+    }
+}
+
+fn main() {
+    rustls::crypto::ring::default_provider()
+        .install_default()
+        .expect("installed once");
+    rlimit::increase_nofile_limit(u64::MAX).expect("a limit of open files");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    if std::env::args().nth(1).as_deref() == Some(receiver::ROLE) {
+        runtime.block_on(receiver::run());
+        return;
+    }
+    let Some(options) = Options::parse() else {
+        let names: Vec<String> = Trouble::ALL.iter().map(ToString::to_string).collect();
+        eprintln!(
+            "options: --rounds N --seconds N --stores redis|redis+postgres|redis+sqlite|embedded --beside {}",
+            names.join("|")
+        );
+        std::process::exit(2);
+    };
+    runtime.block_on(measure(&options));
+}
+
+/// Waits at most a minute for a future. `what` names it in the error.
+async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
+    match tokio::time::timeout(Duration::from_secs(60), coming).await {
+        Ok(value) => value,
+        Err(_) => panic!("this took more than a minute: {what}"),
+    }
+}
+
+async fn measure(options: &Options) {
+    for round in 1..=options.rounds {
+        for stores in &options.stores {
+            for trouble in &options.troubles {
+                let receiver = Receiver::start(HEALTHY).await;
+                let setup = Setup::start(*stores).await;
+                let per_second = load::drain(&setup, &receiver, DRAINED).await / 2.0;
+                let alone = lateness(&setup, &receiver, per_second, options.seconds, None).await;
+                println!(
+                    "round {round}: {stores} alone at {per_second:.0}/s: {}",
+                    alone.all
+                );
+                let beside = Some(*trouble);
+                let beside = lateness(&setup, &receiver, per_second, options.seconds, beside).await;
+                println!("round {round}: {stores} beside {trouble}: {}", beside.all);
+                println!(
+                    "round {round}: {stores} beside {trouble}, after the first second: {}; p99 {:.2} of alone",
+                    beside.later,
+                    beside.later.p99_us as f64 / alone.later.p99_us as f64,
+                );
+                setup.stop().await;
+            }
+        }
+    }
+}
+
+/// How late the calls to the destinations that answer arrived.
+struct Measured {
+    all: Lateness,
+    /// Those that were due after the first second.
+    later: Lateness,
+}
+
+async fn lateness(
+    setup: &Setup,
+    receiver: &Receiver,
+    per_second: f64,
+    seconds: u64,
+    beside: Option<Trouble>,
+) -> Measured {
+    receiver.stats("reset").await;
+    let many = (per_second * seconds as f64) as usize;
+    let lead_ms = 8_000 + many as u64 / 5;
+    let first_ms = now_us() / 1_000 + lead_ms;
+    let _destinations = match beside {
+        Some(trouble) => Some(trouble.register(setup, first_ms).await),
+        None => None,
+    };
+    let due = |number: usize| first_ms + (number as f64 / per_second * 1e3) as u64;
+    load::register(setup, receiver, (0..many).map(due)).await;
+    let now_ms = now_us() / 1_000;
+    assert!(
+        now_ms < first_ms,
+        "registering took longer than {lead_ms} ms"
+    );
+    load::arrived(receiver, many).await;
+    let stats = receiver.stats("late").await;
+    let later = stats.late_us.iter().zip(&stats.due_us);
+    let later = later.filter(|(_, due_us)| **due_us >= (first_ms + 1_000) * 1_000);
+    Measured {
+        later: Lateness::of(later.map(|(late_us, _)| *late_us).collect()),
+        all: Lateness::of(stats.late_us),
+    }
+}

@@ -1,0 +1,249 @@
+//! Reads the ack rule that a registration chooses: a name or an object.
+//!
+//! An error inside an object is reported at the field itself, and names the member.
+
+use crate::api::field_errors::{FieldErrors, Noted};
+use crate::api::fields::{self, given, plain, string, wrong_kind};
+use crate::domain::ack::custom::{
+    CustomAck, MOST_STATUSES, WrittenJson, WrittenStatuses, WrittenXml,
+};
+use crate::domain::ack::{AckRule, BadAckRule};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+const ACK: &str = "/ack";
+const MEMBERS: [&str; 6] = ["text", "ignore_case", "exact", "status", "json", "xml"];
+
+/// The ack rule of a registration; `success` if none is given.
+///
+/// # Errors
+/// [`Noted`] if there is no such rule, or one of the caller's own breaks a limit.
+pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
+    let Some(field) = given(field) else {
+        return Ok(AckRule::standard());
+    };
+    match field.get().as_bytes().first() {
+        Some(b'"') => {
+            let name = string(field).map_err(|bad| errors.add(ACK, bad))?;
+            AckRule::by_name(&name).map_err(|bad| errors.add(ACK, bad))
+        }
+        Some(b'{') => read_custom(field.get(), errors),
+        Some(_) | None => {
+            let expected = "an ack rule's name or an object";
+            Err(errors.add(ACK, wrong_kind(field, expected)))
+        }
+    }
+}
+
+fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
+    let mut inner = FieldErrors::default();
+    let custom = read_members(text, &mut inner).map_err(|error| errors.add(ACK, error))?;
+    if inner.is_empty() {
+        return AckRule::custom(custom).map_err(|bad| errors.add(ACK, bad));
+    }
+    let mut noted = Noted;
+    for error in inner.into_list() {
+        noted = errors.add(ACK, error.in_words());
+    }
+    Err(noted)
+}
+
+fn read_members(text: &str, errors: &mut FieldErrors) -> Result<CustomAck, fields::UnreadableJson> {
+    let members = fields::read(text, &MEMBERS, "", errors)?;
+    let [text, ignore_case, exact, status, json, xml] = members.map(given);
+    Ok(CustomAck {
+        text: read_text(text, "/text", errors),
+        ignore_case: plain(ignore_case, "/ignore_case", "true or false", errors),
+        exact: plain(exact, "/exact", "true or false", errors),
+        status: status.and_then(|status| read_status(status, errors)),
+        json: json.and_then(|json| read_json(json, errors)),
+        xml: xml.and_then(|xml| read_xml(xml, errors)),
+    })
+}
+
+fn read_text(field: Option<&RawValue>, pointer: &str, errors: &mut FieldErrors) -> Option<String> {
+    let read = fields::optional(field, pointer, errors, |text| {
+        Ok::<_, &str>(text.to_string())
+    });
+    read.unwrap_or_default()
+}
+
+fn read_status(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenStatuses> {
+    if field.get().starts_with('"') {
+        return read_text(Some(field), "/status", errors).map(WrittenStatuses::Class);
+    }
+    // One more than a rule may list, so that the rule itself refuses that many.
+    let listed = fields::elements(field.get(), MOST_STATUSES + 1).ok();
+    let codes = listed.and_then(|(elements, _)| {
+        let mut codes = elements.into_iter();
+        codes.try_fold(Vec::new(), |mut read, code| {
+            read.push(serde_json::from_str(code.get()).ok()?);
+            Some(read)
+        })
+    });
+    if codes.is_none() {
+        errors.add("/status", BadAckRule::Status);
+    }
+    codes.map(WrittenStatuses::Codes)
+}
+
+fn read_json(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenJson> {
+    let [pointer, equals] = read_object(field, &["pointer", "equals"], "/json", errors)?;
+    let pointer = fields::required(pointer, "/json/pointer", errors, keep);
+    let Some(equals) = equals else {
+        errors.add("/json/equals", "this field is missing");
+        return None;
+    };
+    match serde_json::from_str::<Value>(equals.get()) {
+        Ok(equals) => Some(WrittenJson {
+            pointer: pointer.ok()?,
+            equals,
+        }),
+        Err(_) => {
+            errors.add("/json/equals", "this value cannot be compared with");
+            None
+        }
+    }
+}
+
+fn read_xml(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenXml> {
+    let [element, equals] = read_object(field, &["element", "equals"], "/xml", errors)?;
+    let element = fields::required(element, "/xml/element", errors, keep);
+    let equals = fields::required(equals, "/xml/equals", errors, keep);
+    Some(WrittenXml {
+        element: element.ok()?,
+        equals: equals.ok()?,
+    })
+}
+
+fn keep(text: &str) -> Result<String, BadAckRule> {
+    Ok(text.to_string())
+}
+
+fn read_object<'a>(
+    field: &'a RawValue,
+    names: &'static [&'static str; 2],
+    pointer: &str,
+    errors: &mut FieldErrors,
+) -> Option<[Option<&'a RawValue>; 2]> {
+    match fields::read(field.get(), names, pointer, errors) {
+        Ok(members) => Some(members),
+        Err(bad) => {
+            errors.add(pointer, bad);
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        let field: &RawValue = serde_json::from_str(text).expect("JSON");
+        let mut errors = FieldErrors::default();
+        let rule = read_ack(Some(field), &mut errors);
+        rule.map(|rule| rule.to_text().into_owned())
+            .map_err(|Noted| errors.summary())
+    }
+
+    #[test]
+    fn ack_rules_are_read_by_name_or_as_objects() {
+        fn check(text: &str, expected: &str) {
+            assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
+        }
+        check("null", "success");
+        check(r#""success""#, "success");
+        check(r#""exact""#, "exact");
+        check(r#""wechat-v2""#, "wechat-v2");
+        check(r#"{"text":"OK"}"#, r#"{"text":"OK"}"#);
+        check(
+            r#"{"exact":true,"text":"R_{id}","ignore_case":false,"status":null}"#,
+            r#"{"text":"R_{id}","exact":true}"#,
+        );
+        check(r#"{"status":"2xx"}"#, r#"{"status":"2xx"}"#);
+        check(r#"{"status":[204, 200]}"#, r#"{"status":[200,204]}"#);
+        check(
+            r#"{"json":{"pointer":"/ok","equals":null}}"#,
+            r#"{"json":{"pointer":"/ok","equals":null}}"#,
+        );
+        check(
+            r#"{"xml":{"element":"code","equals":"OK"}}"#,
+            r#"{"xml":{"element":"code","equals":"OK"}}"#,
+        );
+    }
+
+    #[test]
+    fn bad_ack_rules_are_reported_at_the_field_and_name_the_member() {
+        fn check(text: &str, expected: &str) {
+            let summary = read(text).expect_err(text);
+            assert!(summary.starts_with("/ack: "), "{summary}");
+            assert!(summary.contains(expected), "{text}: {summary}");
+        }
+        check(
+            r#""Success""#,
+            "unknown ack rule `Success`; known are success, exact",
+        );
+        check(
+            "true",
+            "an ack rule's name or an object is expected, not a boolean",
+        );
+        check("[]", "not an array");
+        check("{}", "exactly one of");
+        check(r#"{"text":"OK","status":"2xx"}"#, "exactly one of");
+        check(r#"{"txt":"OK"}"#, "/txt: unknown field; known are text");
+        check(
+            r#"{"text":"OK","text":"OK"}"#,
+            "/text: this field is given twice",
+        );
+        check(r#"{"text":7}"#, "/text: a string is expected, not a number");
+        check(r#"{"text":"\ud800"}"#, "half a surrogate pair");
+        check(
+            r#"{"text":"OK","exact":"yes"}"#,
+            "/exact: true or false is expected",
+        );
+        check(r#"{"status":"3xx"}"#, "`status` is \"2xx\" or a list");
+        check(
+            r#"{"status":200}"#,
+            "/status: `status` is \"2xx\" or a list",
+        );
+        check(r#"{"status":["200"]}"#, "/status: `status` is");
+        check(r#"{"status":[70000]}"#, "/status: `status` is");
+        let many = format!(r#"{{"status":[{}200]}}"#, "200,".repeat(100));
+        check(&many, "`status` is");
+        check(
+            r#"{"json":[]}"#,
+            "/json: an object is expected, not an array",
+        );
+        check(
+            r#"{"json":{"pointer":"/a"}}"#,
+            "/json/equals: this field is missing",
+        );
+        check(
+            r#"{"json":{"pointer":1,"equals":1}}"#,
+            "/json/pointer: a string is expected",
+        );
+        check(
+            r#"{"json":{"pointer":"a","equals":1}}"#,
+            "`pointer` is a JSON pointer",
+        );
+        check(
+            r#"{"json":{"pointer":"","equals":1,"x":1}}"#,
+            "/json/x: unknown field",
+        );
+        let deep = format!(
+            r#"{{"json":{{"pointer":"","equals":{}{}}}}}"#,
+            "[".repeat(300),
+            "]".repeat(300)
+        );
+        check(&deep, "/json/equals: this value cannot be compared with");
+        check(
+            r#"{"xml":{"element":"a"}}"#,
+            "/xml/equals: this field is missing",
+        );
+        check(
+            r#"{"xml":{"element":"","equals":""}}"#,
+            "`element` is the name",
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! Measures the phases of one call while it is made.
+//!
+//! A call may be broken off at any time by its time limit. So the measurements are kept outside of it.
+
+use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The measurements of one call.
+#[derive(Debug, Default)]
+pub struct CallRecorder(Mutex<Measured>);
+
+#[derive(Debug, Default)]
+struct Measured {
+    trace: CallTrace,
+    /// The phase that the call is in, and since when.
+    phase: Option<(Phase, Instant)>,
+}
+
+impl CallRecorder {
+    /// Notes that a phase begins, and the one before it ends.
+    pub fn begin(&self, phase: Phase) {
+        let mut measured = self.lock();
+        measured.end();
+        measured.phase = Some((phase, Instant::now()));
+    }
+
+    /// Notes that the last phase has ended.
+    pub fn end(&self) {
+        self.lock().end();
+    }
+
+    /// Notes which connection the call uses.
+    pub fn uses(&self, address: Option<SocketAddr>, tls: Option<TlsVersion>, is_kept: bool) {
+        let mut measured = self.lock();
+        measured.trace.address = address.map(|address| address.to_string().into());
+        measured.trace.tls = tls;
+        measured.trace.is_kept = is_kept;
+    }
+
+    /// The phase that the call is in.
+    pub fn phase(&self) -> Option<Phase> {
+        self.lock().phase.map(|(phase, _)| phase)
+    }
+
+    /// What was measured, up to now.
+    pub fn into_trace(self) -> CallTrace {
+        let mut measured = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        measured.end();
+        measured.trace
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Measured> {
+        // No step in here can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Measured {
+    fn end(&mut self) {
+        if let Some((phase, since)) = self.phase.take() {
+            let took_us = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+            let before_us = self.trace.phase_us(phase).unwrap_or(0);
+            // A call that moves to a new connection passes through some phases twice.
+            self.trace
+                .set_phase_us(phase, before_us.saturating_add(took_us));
+        }
+    }
+}

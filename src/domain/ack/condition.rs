@@ -1,0 +1,326 @@
+//! What an answer is compared with.
+
+use super::xml::{self, BadXml, DEEPEST};
+use crate::domain::attempt::escape;
+use crate::domain::key::Key;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::fmt;
+
+/// How much of a wrong answer the reason quotes, in bytes.
+const QUOTED_BYTES: usize = 60;
+/// Replaced by the notification's id in a text.
+const ID: &str = "{id}";
+/// Replaced by the notification's topic in a text.
+const TOPIC: &str = "{topic}";
+
+/// What an answer has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Condition {
+    /// Its body is a text.
+    Text(TextCondition),
+    /// Its status is one of these.
+    Status(Statuses),
+    /// Its body is JSON in which a place has a value.
+    Json(JsonCondition),
+    /// Its body is XML in which an element has a text.
+    Xml(XmlCondition),
+}
+
+/// The text that a body has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TextCondition {
+    /// The text; `{id}` and `{topic}` in it stand for those of the notification.
+    pub text: String,
+    /// Whether upper and lower case of ASCII letters are the same.
+    pub ignore_case: bool,
+    /// Whether white space around it is wrong. Merchants' samples print a newline after it.
+    pub exact: bool,
+}
+
+/// The statuses that acknowledge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Statuses {
+    /// 200 to 299.
+    Success,
+    /// These, in ascending order.
+    Listed(Vec<u16>),
+}
+
+/// The value that a place in a JSON body has to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JsonCondition {
+    /// The place (RFC 6901); empty for the whole body.
+    pub pointer: String,
+    /// The value.
+    pub equals: Value,
+}
+
+/// The text that an element of an XML body has to have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct XmlCondition {
+    /// The element's name as it is written in the body, with its prefix if it has one.
+    pub element: String,
+    /// The text.
+    pub equals: String,
+}
+
+impl Condition {
+    /// Compares the body of the answer to the notification of this key. The error says how it differs; it
+    /// follows "answered 200, but".
+    pub(super) fn check_body(&self, key: &Key, body: &[u8]) -> Result<(), String> {
+        match self {
+            Self::Text(condition) => condition.check(key, body),
+            Self::Status(_) => Ok(()),
+            Self::Json(condition) => condition.check(body),
+            Self::Xml(condition) => condition.check(body),
+        }
+    }
+}
+
+impl TextCondition {
+    fn check(&self, key: &Key, body: &[u8]) -> Result<(), String> {
+        let expected = self.expected(key);
+        let given = if self.exact { body } else { body.trim_ascii() };
+        let same = if self.ignore_case {
+            given.eq_ignore_ascii_case(expected.as_bytes())
+        } else {
+            given == expected.as_bytes()
+        };
+        if same {
+            return Ok(());
+        }
+        Err(if body.is_empty() {
+            format!("with an empty body and not `{expected}`")
+        } else {
+            format!("the body is {} and not `{expected}`", quoted(body))
+        })
+    }
+
+    /// The text for one notification.
+    fn expected(&self, key: &Key) -> Cow<'_, str> {
+        let mut rest = self.text.as_str();
+        if !rest.contains(ID) && !rest.contains(TOPIC) {
+            return Cow::Borrowed(rest);
+        }
+        // One pass, so that an id which contains `{topic}` stays as it is.
+        let mut expected = String::new();
+        while let Some(at) = rest.find('{') {
+            expected.push_str(&rest[..at]);
+            rest = &rest[at..];
+            if let Some(after) = rest.strip_prefix(ID) {
+                expected.push_str(key.id());
+                rest = after;
+            } else if let Some(after) = rest.strip_prefix(TOPIC) {
+                expected.push_str(key.topic());
+                rest = after;
+            } else {
+                expected.push('{');
+                rest = &rest[1..];
+            }
+        }
+        expected.push_str(rest);
+        Cow::Owned(expected)
+    }
+}
+
+impl Statuses {
+    /// Whether this status acknowledges.
+    #[must_use]
+    pub fn contains(&self, status: u16) -> bool {
+        match self {
+            Self::Success => (200..=299).contains(&status),
+            Self::Listed(codes) => codes.contains(&status),
+        }
+    }
+}
+
+impl fmt::Display for Statuses {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Success => out.write_str("2xx"),
+            Self::Listed(codes) => {
+                let codes: Vec<String> = codes.iter().map(ToString::to_string).collect();
+                out.write_str(&codes.join(" or "))
+            }
+        }
+    }
+}
+
+impl JsonCondition {
+    fn check(&self, body: &[u8]) -> Result<(), String> {
+        let Ok(json) = serde_json::from_slice::<Value>(body) else {
+            return Err(format!("the body is not JSON: {}", quoted(body)));
+        };
+        let pointer = &self.pointer;
+        match json.pointer(pointer) {
+            Some(value) if is_same(value, &self.equals) => Ok(()),
+            Some(value) => {
+                let (value, equals) = (value.to_string(), &self.equals);
+                let value = quoted(value.as_bytes());
+                Err(format!(
+                    "`{pointer}` in the body is {value} and not `{equals}`"
+                ))
+            }
+            None => Err(format!("the body has no `{pointer}`: {}", quoted(body))),
+        }
+    }
+}
+
+/// Whether two values are the same. Receivers write a number as `0`, `0.0` or `0e0`.
+fn is_same(value: &Value, other: &Value) -> bool {
+    match (value, other) {
+        (Value::Number(number), Value::Number(same)) => {
+            number == same
+                || ((number.is_f64() || same.is_f64()) && number.as_f64() == same.as_f64())
+        }
+        (Value::Array(items), Value::Array(same)) => {
+            items.len() == same.len()
+                && items
+                    .iter()
+                    .zip(same)
+                    .all(|(item, same)| is_same(item, same))
+        }
+        (Value::Object(members), Value::Object(same)) => {
+            members.len() == same.len()
+                && members
+                    .iter()
+                    .all(|(name, member)| same.get(name).is_some_and(|same| is_same(member, same)))
+        }
+        _ => value == other,
+    }
+}
+
+impl XmlCondition {
+    fn check(&self, body: &[u8]) -> Result<(), String> {
+        let Self { element, equals } = self;
+        match xml::element_text(body, element) {
+            Ok(text) if text == *equals => Ok(()),
+            Ok(text) => {
+                let text = quoted(text.as_bytes());
+                Err(format!(
+                    "`{element}` in the body is {text} and not `{equals}`"
+                ))
+            }
+            Err(bad) => {
+                let problem = match bad {
+                    BadXml::Malformed => "is not well-formed XML in UTF-8".to_string(),
+                    BadXml::DocumentType => {
+                        "declares a document type, which is not read".to_string()
+                    }
+                    BadXml::TooDeep => format!("nests more than {DEEPEST} elements"),
+                    BadXml::Missing => format!("has no element `{element}`"),
+                    BadXml::Several => format!("has several elements `{element}`"),
+                    BadXml::NotText => format!("has other elements inside `{element}`"),
+                };
+                Err(format!("the body {problem}: {}", quoted(body)))
+            }
+        }
+    }
+}
+
+/// The beginning of an answer, escaped, in backquotes.
+fn quoted(body: &[u8]) -> String {
+    let shown = escape(&body[..body.len().min(QUOTED_BYTES)]);
+    let more = if body.len() > QUOTED_BYTES { "..." } else { "" };
+    format!("`{shown}{more}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_compared_whole() {
+        let text = |text: &str, ignore_case, exact| {
+            Condition::Text(TextCondition {
+                text: text.to_string(),
+                ignore_case,
+                exact,
+            })
+        };
+        let check = |condition: &Condition, body: &str, expected: bool| {
+            let key = Key::new("paid", "a{topic}b").expect("a key");
+            let checked = condition.check_body(&key, body.as_bytes());
+            assert_eq!(
+                checked.is_ok(),
+                expected,
+                "{condition:?} {body}: {checked:?}"
+            );
+        };
+        check(&text("OK", false, false), "OK", true);
+        check(&text("OK", false, false), "\r\nOK ", true);
+        check(&text("OK", false, false), "ok", false);
+        check(&text("OK", true, false), "ok\n", true);
+        check(&text("OK", true, true), "ok\n", false);
+        check(&text("[accepted]", false, true), "[accepted]", true);
+        check(&text("ÄOK", true, true), "äok", false);
+        check(&text("RECV_{id}", false, true), "RECV_a{topic}b", true);
+        check(&text("RECV_{id}", false, true), "RECV_apaidb", false);
+        check(&text("{topic}:{id}{", false, true), "paid:a{topic}b{", true);
+        check(
+            &text("{\"id\":\"{id}\"}", false, true),
+            "{\"id\":\"a{topic}b\"}",
+            true,
+        );
+        check(&text("{ID}{", false, true), "{ID}{", true);
+    }
+
+    #[test]
+    fn json_values_are_compared_by_value() {
+        fn check(pointer: &str, equals: &str, body: &str, expected: bool) {
+            let condition = JsonCondition {
+                pointer: pointer.to_string(),
+                equals: serde_json::from_str(equals).expect("JSON"),
+            };
+            let checked = condition.check(body.as_bytes());
+            assert_eq!(
+                checked.is_ok(),
+                expected,
+                "{pointer} {equals} {body}: {checked:?}"
+            );
+        }
+        check(
+            "/err_no",
+            "0",
+            "{\"err_no\":0,\"err_tips\":\"success\"}",
+            true,
+        );
+        check("/err_no", "0", " { \"err_no\" : 0.0 } ", true);
+        check("/err_no", "0", "{\"err_no\":0e0}", true);
+        check("/err_no", "0", "{\"err_no\":\"0\"}", false);
+        check("/err_no", "0", "{\"err_no\":null}", false);
+        check("/err_no", "0", "{\"err_no\":[0]}", false);
+        check("/n", "9007199254740993", "{\"n\":9007199254740992}", false);
+        check("/n", "9007199254740993", "{\"n\":9007199254740993}", true);
+        check("/a/0/b~1c", "\"x\"", "{\"a\":[{\"b/c\":\"x\"}]}", true);
+        check("", "\"ok\"", "\"ok\"", true);
+        check("", "[1,{\"a\":2}]", "[1.0,{\"a\":2e0}]", true);
+        check("", "{\"a\":1}", "{\"a\":1,\"b\":2}", false);
+        check("/a", "1", "\u{feff}{\"a\":1}", false);
+        check("/a", "1", "{\"a\":1}{\"a\":1}", false);
+        check("/a", "1", "{\"a\":1", false);
+        check("/a", "1", "", false);
+        check("/a", "1", &"[".repeat(60_000), false);
+    }
+
+    #[test]
+    fn elements_are_compared_by_their_text() {
+        fn check(body: &str, expected: Result<(), &str>) {
+            let condition = XmlCondition {
+                element: "return_code".to_string(),
+                equals: "SUCCESS".to_string(),
+            };
+            let checked = condition.check(body.as_bytes());
+            assert_eq!(checked, expected.map_err(ToString::to_string), "{body}");
+        }
+        check(
+            "<xml><return_code><![CDATA[SUCCESS]]></return_code></xml>",
+            Ok(()),
+        );
+        check(
+            "<xml><return_code>FAIL</return_code></xml>",
+            Err("`return_code` in the body is `FAIL` and not `SUCCESS`"),
+        );
+    }
+}

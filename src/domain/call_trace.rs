@@ -1,0 +1,185 @@
+//! How a call to a receiver went on the network: the address, and the time of each phase.
+//!
+//! Support staff see from it where a call was slow or stuck. A trace contains nothing of the request or the
+//! answer.
+
+use std::fmt::Write as _;
+
+/// The phases of a call, in their order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// The host name is resolved.
+    Dns,
+    /// A TCP connection is opened.
+    Connect,
+    /// The TLS handshake.
+    Tls,
+    /// The request is sent, and the head of the answer is awaited.
+    FirstByte,
+    /// The body of the answer is read.
+    Body,
+}
+
+impl Phase {
+    /// Every phase.
+    pub const ALL: [Self; 5] = [
+        Self::Dns,
+        Self::Connect,
+        Self::Tls,
+        Self::FirstByte,
+        Self::Body,
+    ];
+
+    /// What happens in the phase; it follows "while".
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Dns => "the host name was resolved",
+            Self::Connect => "the connection was opened",
+            Self::Tls => "the TLS handshake was made",
+            Self::FirstByte => "the answer was awaited",
+            Self::Body => "the body of the answer was read",
+        }
+    }
+
+    fn stored_name(self) -> &'static str {
+        match self {
+            Self::Dns => "dns",
+            Self::Connect => "connect",
+            Self::Tls => "handshake",
+            Self::FirstByte => "first",
+            Self::Body => "body",
+        }
+    }
+}
+
+/// See the documentation of the module. What is not known is `None`: the phase was not reached, or not needed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallTrace {
+    /// The address that was called, with its port.
+    pub address: Option<Box<str>>,
+    /// Whether the call used a connection that an earlier call had opened.
+    pub is_kept: bool,
+    /// The version of TLS.
+    pub tls: Option<TlsVersion>,
+    /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
+    /// have been broken off.
+    phases_us: [Option<u64>; Phase::ALL.len()],
+}
+
+/// The versions of TLS that are spoken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+impl TlsVersion {
+    /// The name of the version.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tls12 => "1.2",
+            Self::Tls13 => "1.3",
+        }
+    }
+
+    fn from_name(name: &str) -> Option<Self> {
+        [Self::Tls12, Self::Tls13]
+            .into_iter()
+            .find(|version| version.as_str() == name)
+    }
+}
+
+impl CallTrace {
+    /// How long a phase took, in microseconds.
+    #[must_use]
+    pub fn phase_us(&self, phase: Phase) -> Option<u64> {
+        self.phases_us[phase as usize]
+    }
+
+    /// Sets how long a phase took, in microseconds.
+    pub fn set_phase_us(&mut self, phase: Phase, took_us: u64) {
+        self.phases_us[phase as usize] = Some(took_us);
+    }
+
+    /// The text in which stores keep a trace: words such as `to=192.0.2.1:443 kept tls=1.3 first=8120`, the
+    /// phases in microseconds. Empty if nothing is known.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        let mut word = |word: std::fmt::Arguments<'_>| {
+            let space = if text.is_empty() { "" } else { " " };
+            let _ = write!(text, "{space}{word}");
+        };
+        if let Some(address) = &self.address {
+            word(format_args!("to={address}"));
+        }
+        if self.is_kept {
+            word(format_args!("kept"));
+        }
+        if let Some(tls) = self.tls {
+            word(format_args!("tls={}", tls.as_str()));
+        }
+        for phase in Phase::ALL {
+            if let Some(took_us) = self.phase_us(phase) {
+                word(format_args!("{}={took_us}", phase.stored_name()));
+            }
+        }
+        text
+    }
+
+    /// Reads what [`CallTrace::to_text`] wrote. Words of a later version are left out.
+    #[must_use]
+    pub fn from_text(text: &str) -> Self {
+        let mut trace = Self::default();
+        for word in text.split_ascii_whitespace() {
+            match word.split_once('=') {
+                None => trace.is_kept |= word == "kept",
+                Some(("to", address)) => trace.address = Some(address.into()),
+                Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
+                Some((name, took_us)) => {
+                    let phase = Phase::ALL
+                        .into_iter()
+                        .find(|phase| phase.stored_name() == name);
+                    if let (Some(phase), Ok(took_us)) = (phase, took_us.parse()) {
+                        trace.set_phase_us(phase, took_us);
+                    }
+                }
+            }
+        }
+        trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_survives_its_stored_form() {
+        fn check(text: &str) -> CallTrace {
+            let trace = CallTrace::from_text(text);
+            assert_eq!(trace.to_text(), text);
+            trace
+        }
+        assert_eq!(check(""), CallTrace::default());
+        let whole = "to=[2001:db8::1]:443 kept tls=1.2 dns=1 connect=2 handshake=3 first=4 body=5";
+        let trace = check(whole);
+        assert!(trace.is_kept);
+        let phases = Phase::ALL.map(|phase| trace.phase_us(phase));
+        assert_eq!(phases, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
+        check("to=192.0.2.1:80 connect=18446744073709551615");
+    }
+
+    #[test]
+    fn words_that_are_not_known_are_left_out() {
+        fn check(text: &str, expected: &str) {
+            assert_eq!(CallTrace::from_text(text).to_text(), expected, "{text}");
+        }
+        check("later tls=1.4 first=-1 body= new=7", "");
+        check("  first=7\n body=x", "first=7");
+    }
+}

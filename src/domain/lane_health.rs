@@ -1,0 +1,311 @@
+//! How a lane is doing: how many calls to its destination may be in flight, and how urgent its entries are.
+//!
+//! A destination that does not answer holds every call until the time limit. So the number of calls that a
+//! lane may have in flight starts small, grows with every answer, and is halved by every call that brings none.
+//! After [`PROBE_AFTER`] such calls in a row the lane is *probing*: it gets one call at a time, at growing
+//! intervals, until one is answered. What waits behind a probe spends no attempt.
+//!
+//! An answer is any HTTP answer: a wrong body or a 500 is a matter of the ladder. Losing the state of a lane
+//! costs one round of calls that run into their time limit. The Lua scripts of the schedule in Redis
+//! (`schedule/redis/lua/lanes.lua`) keep the same rules.
+
+use crate::domain::attempt::Outcome;
+
+/// Number of calls in a row without an answer after which a lane is probing.
+pub const PROBE_AFTER: u16 = 3;
+/// How long the first probe waits after the calls before it failed, in milliseconds.
+pub const FIRST_PROBE_MS: i64 = 1_000;
+/// The longest wait between two probes, in milliseconds. Each failed probe doubles the wait up to this.
+pub const LONGEST_PROBE_MS: i64 = 60_000;
+/// A lane is slow if its calls take longer than this on average, in milliseconds.
+pub const SLOW_MS: i64 = 2_000;
+/// An answer that takes less than this counts as taking no time, in milliseconds. So the state of a lane whose
+/// destination answers quickly does not change.
+pub const QUICK_MS: i64 = 500;
+/// For how long the state of a lane is kept without a call to it, in milliseconds.
+pub const KEPT_MS: i64 = 3_600_000;
+
+/// What is reported about a lane when a lease on one of its entries is settled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneReport {
+    /// A call was answered by HTTP after so many milliseconds.
+    Answered(i64),
+    /// A call was not answered: the connection, TLS, DNS or the time limit failed.
+    Unanswered,
+    /// Somebody asks for a call now, so the next probe need not wait.
+    CallNow,
+}
+
+impl LaneReport {
+    /// What a call with this outcome says; `None` if nothing, because we did not make it or broke it off.
+    #[must_use]
+    pub fn of(outcome: Outcome, took_ms: i64) -> Option<Self> {
+        match outcome {
+            Outcome::Acknowledged | Outcome::WrongAnswer | Outcome::HttpStatus => {
+                Some(Self::Answered(took_ms))
+            }
+            Outcome::Timeout
+            | Outcome::Connect
+            | Outcome::Tls
+            | Outcome::Dns
+            | Outcome::Protocol => Some(Self::Unanswered),
+            Outcome::Blocked | Outcome::Interrupted => None,
+        }
+    }
+}
+
+/// How urgent the due entries of a lane are, most urgent first. All due lanes of one class are served before
+/// those of the next, so that destinations that answer never wait for those that do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LaneClass {
+    /// The destination answers, and no call to it is in flight.
+    Idle,
+    /// The destination answers, and calls to it are in flight.
+    Busy,
+    /// The destination has not answered yet, or fails, or is slow.
+    Doubtful,
+    /// The destination fails, and is called once in a while.
+    Probing,
+}
+
+impl LaneClass {
+    /// Every class, most urgent first.
+    pub const ALL: [Self; 4] = [Self::Idle, Self::Busy, Self::Doubtful, Self::Probing];
+}
+
+/// The state of one lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LaneHealth {
+    /// How many calls may be in flight, while the lane is not probing.
+    pub allowed: usize,
+    /// Number of calls in a row without an answer.
+    pub failures: u16,
+    /// Whether a call was answered since the last failure.
+    pub is_proven: bool,
+    /// The moving average of how long an answered call takes, in milliseconds.
+    pub answer_ms: i64,
+    /// How long the next probe waits, in milliseconds; 0 if the lane is not probing.
+    pub probe_wait_ms: i64,
+    /// When the next probe may be made, in milliseconds since 1970, if the lane is probing.
+    pub probe_at_ms: i64,
+    /// Since when no call was answered, in milliseconds since 1970; 0 if the last one was.
+    pub failing_since_ms: i64,
+    /// When the last call ended, in milliseconds since 1970.
+    pub used_ms: i64,
+}
+
+impl LaneHealth {
+    /// The state of a lane that was never called. `start` is how many calls it may have in flight.
+    #[must_use]
+    pub fn unknown(start: usize) -> Self {
+        Self {
+            allowed: start,
+            failures: 0,
+            is_proven: false,
+            answer_ms: 0,
+            probe_wait_ms: 0,
+            probe_at_ms: 0,
+            failing_since_ms: 0,
+            used_ms: 0,
+        }
+    }
+
+    /// Whether it gets one call at a time.
+    #[must_use]
+    pub fn is_probing(&self) -> bool {
+        self.probe_wait_ms > 0
+    }
+
+    /// How many calls may be in flight.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        if self.is_probing() { 1 } else { self.allowed }
+    }
+
+    /// The class of the lane while it has so many leases.
+    #[must_use]
+    pub fn class(&self, leases: usize) -> LaneClass {
+        if self.is_probing() {
+            LaneClass::Probing
+        } else if !self.is_proven || self.answer_ms > SLOW_MS {
+            LaneClass::Doubtful
+        } else if leases > 0 {
+            LaneClass::Busy
+        } else {
+            LaneClass::Idle
+        }
+    }
+
+    /// Takes in the report of a lease that was given at `leased_ms` and ends now. `start` and `cap` are
+    /// the smallest and largest number of calls that may be in flight.
+    pub fn observe(
+        &mut self,
+        report: LaneReport,
+        leased_ms: i64,
+        now_ms: i64,
+        start: usize,
+        cap: usize,
+    ) {
+        if report != LaneReport::CallNow {
+            self.used_ms = now_ms;
+        }
+        match report {
+            LaneReport::Answered(took_ms) => {
+                let took_ms = if took_ms < QUICK_MS { 0 } else { took_ms };
+                self.allowed = if self.is_probing() {
+                    start
+                } else {
+                    (self.allowed + 1).min(cap)
+                };
+                self.answer_ms = if self.is_proven {
+                    (3 * self.answer_ms + took_ms) / 4
+                } else {
+                    took_ms
+                };
+                self.is_proven = true;
+                self.failures = 0;
+                self.failing_since_ms = 0;
+                self.probe_wait_ms = 0;
+                self.probe_at_ms = 0;
+            }
+            LaneReport::Unanswered => {
+                if self.failures == 0 {
+                    self.failing_since_ms = now_ms;
+                }
+                self.failures = self.failures.saturating_add(1);
+                self.is_proven = false;
+                self.allowed = (self.allowed / 2).max(1);
+                if self.is_probing() {
+                    // Calls from before the lane was probing still end; they are no probes.
+                    if leased_ms >= self.probe_at_ms {
+                        self.probe_wait_ms = (2 * self.probe_wait_ms).min(LONGEST_PROBE_MS);
+                        self.probe_at_ms = now_ms + self.probe_wait_ms;
+                    }
+                } else if self.failures >= PROBE_AFTER {
+                    self.probe_wait_ms = FIRST_PROBE_MS;
+                    self.probe_at_ms = now_ms + self.probe_wait_ms;
+                }
+            }
+            LaneReport::CallNow => {
+                if self.is_probing() {
+                    self.probe_at_ms = now_ms;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use LaneReport::{Answered, Unanswered};
+
+    const START: usize = 2;
+    const CAP: usize = 16;
+
+    /// The state after these results, each a second after the one before, of leases that were given at once.
+    fn after(results: &[LaneReport]) -> LaneHealth {
+        let mut health = LaneHealth::unknown(START);
+        for (second, result) in (1..).zip(results) {
+            let now_ms = second * 1_000;
+            health.observe(*result, now_ms, now_ms, START, CAP);
+        }
+        health
+    }
+
+    #[test]
+    fn the_number_of_calls_grows_with_answers_and_is_halved_by_failures() {
+        fn check(results: &[LaneReport], limit: usize, class: LaneClass) {
+            let health = after(results);
+            assert_eq!(
+                (health.limit(), health.class(0)),
+                (limit, class),
+                "{results:?}"
+            );
+        }
+        use LaneClass::{Doubtful, Idle, Probing};
+        check(&[], 2, Doubtful);
+        check(&[Answered(5)], 3, Idle);
+        check(&[Answered(5); 13], 15, Idle);
+        check(&[Answered(5); 30], 16, Idle);
+        check(&[Unanswered], 1, Doubtful);
+        check(&[Unanswered; 2], 1, Doubtful);
+        check(&[Unanswered; 3], 1, Probing);
+        check(&[Unanswered, Unanswered, Answered(5)], 2, Idle);
+        check(&[Unanswered, Unanswered, Unanswered, Answered(5)], 2, Idle);
+        check(
+            &[[Answered(5); 14].as_slice(), &[Unanswered]].concat(),
+            8,
+            Doubtful,
+        );
+        check(&[Answered(9_000)], 3, Doubtful);
+        check(
+            &[
+                Answered(9_000),
+                Answered(5),
+                Answered(5),
+                Answered(5),
+                Answered(5),
+            ],
+            7,
+            Doubtful,
+        );
+        check(&[Answered(5), Answered(9_000)], 4, Doubtful);
+        check(&[Answered(5), Answered(7_000)], 4, Idle);
+    }
+
+    #[test]
+    fn calls_in_flight_make_a_lane_busy() {
+        let health = after(&[Answered(5)]);
+        assert_eq!(health.class(1), LaneClass::Busy);
+        assert_eq!(after(&[]).class(1), LaneClass::Doubtful);
+        assert!(LaneClass::ALL.is_sorted());
+    }
+
+    #[test]
+    fn probes_are_made_less_and_less_often() {
+        let mut health = after(&[Unanswered; 3]);
+        assert_eq!(health.failing_since_ms, 1_000);
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            waits.push(health.probe_wait_ms);
+            let at_ms = health.probe_at_ms;
+            health.observe(Unanswered, at_ms, at_ms + 10_000, START, CAP);
+            assert_eq!(health.probe_at_ms, at_ms + 10_000 + health.probe_wait_ms);
+        }
+        assert_eq!(
+            waits,
+            [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
+        );
+        assert_eq!(health.failing_since_ms, 1_000);
+    }
+
+    #[test]
+    fn only_a_probe_delays_the_next_one() {
+        let mut health = after(&[Unanswered; 3]);
+        let before = health;
+        health.observe(Unanswered, health.probe_at_ms - 1, 20_000, START, CAP);
+        let (wait_ms, at_ms) = (health.probe_wait_ms, health.probe_at_ms);
+        assert_eq!((wait_ms, at_ms), (before.probe_wait_ms, before.probe_at_ms));
+    }
+
+    #[test]
+    fn a_probe_can_be_asked_for() {
+        let mut health = after(&[Unanswered; 3]);
+        health.observe(LaneReport::CallNow, 3_100, 3_200, START, CAP);
+        assert_eq!((health.probe_at_ms, health.probe_wait_ms), (3_200, 1_000));
+        health.observe(Unanswered, 3_200, 13_200, START, CAP);
+        assert_eq!((health.probe_at_ms, health.probe_wait_ms), (15_200, 2_000));
+        let mut open = after(&[Answered(5)]);
+        open.observe(LaneReport::CallNow, 1_000, 2_000, START, CAP);
+        assert_eq!(open, after(&[Answered(5)]));
+    }
+
+    #[test]
+    fn an_answer_to_an_earlier_call_ends_probing() {
+        let mut health = after(&[Unanswered; 3]);
+        health.observe(Answered(5), 0, 20_000, START, CAP);
+        assert_eq!((health.limit(), health.is_probing()), (START, false));
+        assert_eq!((health.probe_at_ms, health.failing_since_ms), (0, 0));
+    }
+}

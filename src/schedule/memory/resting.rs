@@ -1,0 +1,91 @@
+//! The states of lanes that have no entries now.
+//!
+//! A lane is often empty between two notifications, and its state must outlive that. It is forgotten after
+//! [`KEPT_MS`] without a call, and the number of states is bounded.
+
+use crate::domain::lane::Lane;
+use crate::domain::lane_health::{KEPT_MS, LaneHealth};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// Maximum number of lanes whose state is kept while they have no entries.
+const MOST_RESTING: usize = 100_000;
+
+/// The states of lanes without entries.
+#[derive(Debug, Default)]
+pub(super) struct RestingLanes {
+    states: HashMap<Arc<Lane>, LaneHealth>,
+    /// When each lane was last called.
+    by_use: BTreeSet<(i64, Arc<Lane>)>,
+}
+
+impl RestingLanes {
+    /// Keeps the state of a lane that has no entries any more. Forgets those that are kept for too long.
+    pub(super) fn rest(&mut self, lane: Arc<Lane>, health: LaneHealth, now_ms: i64) {
+        if health.used_ms > 0 {
+            self.by_use.insert((health.used_ms, lane.clone()));
+            self.states.insert(lane, health);
+        }
+        while let Some((used_ms, _)) = self.by_use.first()
+            && (used_ms + KEPT_MS <= now_ms || self.by_use.len() > MOST_RESTING)
+            && let Some((_, lane)) = self.by_use.pop_first()
+        {
+            self.states.remove(&lane);
+        }
+    }
+
+    /// Removes and returns the state of a lane that has an entry again.
+    pub(super) fn wake(&mut self, lane: &Lane, now_ms: i64) -> Option<LaneHealth> {
+        let (name, health) = self.states.remove_entry(lane)?;
+        self.by_use.remove(&(health.used_ms, name));
+        (health.used_ms + KEPT_MS > now_ms).then_some(health)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::lane_health::LaneReport;
+
+    fn lane(name: &str) -> Lane {
+        Lane::from_name(name)
+    }
+
+    fn used(used_ms: i64) -> LaneHealth {
+        let mut health = LaneHealth::unknown(1);
+        health.observe(LaneReport::Answered(1), used_ms, used_ms, 1, 1);
+        health
+    }
+
+    #[test]
+    fn a_state_is_kept_for_a_bounded_time() {
+        let mut resting = RestingLanes::default();
+        resting.rest(Arc::new(lane("a")), used(1), 1);
+        assert_eq!(resting.wake(&lane("a"), KEPT_MS), Some(used(1)));
+        assert_eq!(resting.wake(&lane("a"), KEPT_MS), None, "it was returned");
+        resting.rest(Arc::new(lane("a")), used(1), 1);
+        assert_eq!(resting.wake(&lane("a"), KEPT_MS + 1), None);
+        resting.rest(Arc::new(lane("a")), used(1), 1);
+        resting.rest(Arc::new(lane("b")), used(2), KEPT_MS + 1);
+        assert_eq!((resting.states.len(), resting.by_use.len()), (1, 1));
+    }
+
+    #[test]
+    fn the_state_that_was_used_least_is_forgotten_first() {
+        let mut resting = RestingLanes::default();
+        for number in 0..=MOST_RESTING {
+            let used_ms = i64::try_from(number).expect("small") + 1;
+            resting.rest(Arc::new(lane(&number.to_string())), used(used_ms), 1);
+        }
+        assert_eq!(resting.states.len(), MOST_RESTING);
+        assert_eq!(resting.wake(&lane("0"), 1), None);
+        assert!(resting.wake(&lane("1"), 1).is_some());
+    }
+
+    #[test]
+    fn a_lane_that_was_never_called_has_no_state_to_keep() {
+        let mut resting = RestingLanes::default();
+        resting.rest(Arc::new(lane("a")), LaneHealth::unknown(2), 1);
+        assert!(resting.states.is_empty() && resting.by_use.is_empty());
+    }
+}

@@ -1,0 +1,134 @@
+//! Destinations in trouble: they delay nobody else, and lose nothing themselves.
+
+use super::on_stores;
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::ringback::{Server, Stores, registration};
+use ringback::clock::Clock as _;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+on_stores!(
+    destinations_that_hang_delay_nobody_who_answers,
+    a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes,
+    an_attempt_that_is_asked_for_is_made_at_once,
+);
+
+/// A limit that no call runs into while a test lasts.
+const GENEROUS: Duration = Duration::from_secs(60);
+
+async fn destinations_that_hang_delay_nobody_who_answers(stores: Stores) {
+    const PERMITS: usize = 8;
+    let server = Server::start_as(stores, |config| {
+        config.delivery.concurrency = PERMITS;
+        config.delivery.timeout = GENEROUS;
+    })
+    .await;
+    let mut healthy = Merchant::start().await;
+    server.register(registration("first", &healthy)).await;
+    healthy.call().await;
+    let mut hanging = Vec::new();
+    for merchant in 0..3 * PERMITS {
+        let hangs = Merchant::scripted(vec![], Reaction::Hang).await;
+        for number in 0..5 {
+            let id = format!("hangs-{merchant}-{number}");
+            server.register(registration(&id, &hangs)).await;
+        }
+        hanging.push(hangs);
+    }
+    for number in 0..50 {
+        let id = format!("well-{number}");
+        server.register(registration(&id, &healthy)).await;
+        healthy.call().await;
+        server.until_state(&id, "delivered").await;
+    }
+    let held = hanging.iter_mut();
+    let held: usize = held.map(calls).sum();
+    assert_eq!(
+        held,
+        PERMITS / 2,
+        "as many as unknown destinations may hold"
+    );
+}
+
+/// The number of calls that have arrived since the last look.
+fn calls(merchant: &mut Merchant) -> usize {
+    std::iter::from_fn(|| merchant.arrived()).count()
+}
+
+/// A notification that is attempted every minute for three hours.
+fn every_minute(id: &str, merchant: &Merchant) -> Value {
+    let mut registration = registration(id, merchant);
+    registration["ladder"] = json!({ "intervals": ["1m"], "window": "3h", "repeat_last": true });
+    registration
+}
+
+async fn a_merchant_that_comes_back_after_an_hour_gets_everything_within_minutes(stores: Stores) {
+    const MANY: usize = 200;
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::Close).await;
+    for number in 0..MANY {
+        let id = format!("n{number}");
+        server.register(every_minute(&id, &merchant)).await;
+    }
+    let mut made = 0;
+    for _ in 0..3_600 / 4 {
+        server.clock().advance(4_000);
+        // Time for a probe that is due by now.
+        server.get("n0").await;
+        made += calls(&mut merchant);
+    }
+    assert!(
+        (30..=80).contains(&made),
+        "one at a time, ever less often: {made}"
+    );
+
+    merchant.now_does(Reaction::success());
+    let back_ms = server.clock().now_ms();
+    let mut untouched = 0;
+    for number in 0..MANY {
+        let id = format!("n{number}");
+        let view = server
+            .until(&id, |view| {
+                server.clock().advance(20);
+                view["state"] == "delivered"
+            })
+            .await;
+        untouched += usize::from(view["attempts_made"] == 1);
+    }
+    let took_ms = server.clock().now_ms() - back_ms;
+    assert!(took_ms <= 180_000, "{took_ms} ms");
+    assert!(
+        untouched >= MANY - made,
+        "{untouched} of {MANY} spent no attempt, {made} did"
+    );
+    server.stop().await;
+}
+
+async fn an_attempt_that_is_asked_for_is_made_at_once(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::Close).await;
+    for number in 0..5 {
+        let id = format!("n{number}");
+        server.register(every_minute(&id, &merchant)).await;
+    }
+    for _ in 0..3 {
+        merchant.call().await;
+    }
+    // The clock stands still, so no probe is due.
+    merchant.now_does(Reaction::success());
+    let waiting = async |server: &Server| {
+        for number in 0..5 {
+            let view = server.get(&format!("n{number}")).await;
+            if view["attempts_made"] == 0 && view["state"] == "scheduled" {
+                return format!("n{number}");
+            }
+        }
+        panic!("some wait behind the probe")
+    };
+    let id = waiting(&server).await;
+    let path = format!("/v1/notifications/t/{id}/retry");
+    let (status, view) = server.call(reqwest::Method::POST, &path, None).await;
+    assert_eq!(status, 200, "{view}");
+    server.until_state(&id, "delivered").await;
+    server.stop().await;
+}
