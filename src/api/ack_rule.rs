@@ -1,4 +1,4 @@
-//! Reads the ack rule that a registration chooses: a name or an object.
+//! Reads the ack rule that a registration or an endpoint chooses: a name or an object.
 //!
 //! An error inside an object is reported at the field itself, and names the member.
 
@@ -14,15 +14,18 @@ use serde_json::value::RawValue;
 const ACK: &str = "/ack";
 const MEMBERS: [&str; 6] = ["text", "ignore_case", "exact", "status", "json", "xml"];
 
-/// The ack rule of a registration; `success` if none is given.
+/// The ack rule of a registration or an endpoint; `None` if none is given.
 ///
 /// # Errors
 /// [`Noted`] if there is no such rule, or one of the caller's own breaks a limit.
-pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
+pub fn read_ack(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<AckRule>, Noted> {
     let Some(field) = given(field) else {
-        return Ok(AckRule::standard());
+        return Ok(None);
     };
-    match field.get().as_bytes().first() {
+    let read = match field.get().as_bytes().first() {
         Some(b'"') => {
             let name = string(field).map_err(|bad| errors.add(ACK, bad))?;
             AckRule::by_name(&name).map_err(|bad| errors.add(ACK, bad))
@@ -32,7 +35,8 @@ pub fn read_ack(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Ac
             let expected = "an ack rule's name or an object";
             Err(errors.add(ACK, wrong_kind(field, expected)))
         }
-    }
+    };
+    read.map(Some)
 }
 
 fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
@@ -143,7 +147,7 @@ mod tests {
         let field: &RawValue = serde_json::from_str(text).expect("JSON");
         let mut errors = FieldErrors::default();
         let rule = read_ack(Some(field), &mut errors);
-        rule.map(|rule| rule.to_text().into_owned())
+        rule.map(|rule| rule.map_or("none".into(), |rule| rule.to_text().into_owned()))
             .map_err(|Noted| errors.summary())
     }
 
@@ -152,7 +156,7 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(read(text).as_deref(), Ok(expected), "{text}");
         }
-        check("null", "success");
+        check("null", "none");
         check(r#""success""#, "success");
         check(r#""exact""#, "exact");
         check(r#""wechat-v2""#, "wechat-v2");

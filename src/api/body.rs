@@ -3,6 +3,8 @@
 //! A refused body is not read to its end. `api::unread` makes sure that the client receives the answer
 //! nevertheless.
 
+use crate::api::field_errors::FieldErrors;
+use crate::api::fields;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::request_memory::MemoryShare;
 use axum::body::{Body, HttpBody as _};
@@ -64,6 +66,27 @@ pub async fn read_optional_json(
     JsonText::check(text).map(Some)
 }
 
+/// Reads a body without fields: it is empty, or an empty JSON object.
+///
+/// # Errors
+/// As [`read_json`], and if the object has a field.
+pub async fn read_no_fields(
+    headers: &HeaderMap,
+    body: Body,
+    bounds: BodyBounds,
+    share: &mut MemoryShare,
+) -> Result<(), Problem> {
+    let Some(text) = read_optional_json(headers, body, bounds, share).await? else {
+        return Ok(());
+    };
+    let mut errors = FieldErrors::default();
+    let [] = fields::read(text.as_str(), &[], "", &mut errors).map_err(Problem::unreadable)?;
+    if errors.is_empty() {
+        return Ok(());
+    }
+    Err(Problem::fields(errors))
+}
+
 /// A body that is UTF-8. Whether it is JSON was not checked yet.
 #[derive(Debug)]
 pub struct JsonText(Bytes);
@@ -99,6 +122,9 @@ fn not_packed(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
+/// JSON, and that of a merge patch (RFC 7396).
+const JSON_TYPES: [&str; 2] = ["application/json", "application/merge-patch+json"];
+
 /// Checks that the content type is JSON in UTF-8.
 ///
 /// This protects against web pages of other sites. Such a page can make a browser send a request, but only
@@ -110,9 +136,11 @@ fn declared_json(headers: &HeaderMap) -> Result<(), Problem> {
         .and_then(|value| value.to_str().ok())
         .unwrap_or("");
     let mut parts = declared.split(';').map(str::trim);
-    let json = parts
-        .next()
-        .is_some_and(|essence| essence.eq_ignore_ascii_case("application/json"));
+    let json = parts.next().is_some_and(|essence| {
+        JSON_TYPES
+            .iter()
+            .any(|json| essence.eq_ignore_ascii_case(json))
+    });
     let utf8 = parts.all(|parameter| match parameter.split_once('=') {
         Some((name, value)) if name.eq_ignore_ascii_case("charset") => {
             value.trim_matches('"').eq_ignore_ascii_case("utf-8")

@@ -10,15 +10,18 @@ use serde_json::value::RawValue;
 const LADDER: &str = "/ladder";
 const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
 
-/// Reads the ladder of a registration. The default is the standard ladder.
+/// Reads the ladder of a registration or an endpoint; `None` if none is given.
 ///
 /// # Errors
 /// [`Noted`] if the name is unknown, or if a custom ladder breaks a rule.
-pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
+pub fn read_ladder(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<Ladder>, Noted> {
     let Some(field) = given(field) else {
-        return Ok(Ladder::standard());
+        return Ok(None);
     };
-    match field.get().as_bytes().first() {
+    let read = match field.get().as_bytes().first() {
         Some(b'"') => {
             let name = string(field).map_err(|bad| errors.add(LADDER, bad))?;
             Ladder::by_name(&name).map_err(|bad| errors.add(LADDER, bad))
@@ -27,7 +30,8 @@ pub fn read_ladder(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result
         Some(_) | None => {
             Err(errors.add(LADDER, wrong_kind(field, "a ladder's name or an object")))
         }
-    }
+    };
+    read.map(Some)
 }
 
 fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<Ladder, Noted> {
@@ -94,13 +98,13 @@ mod tests {
             let mut errors = FieldErrors::default();
             let ladder = read_ladder(Some(raw(text)), &mut errors);
             assert_eq!(
-                ladder.map(|ladder| ladder.to_text()),
+                ladder.map(|ladder| ladder.map_or("none".to_string(), |ladder| ladder.to_text())),
                 Ok(expected.to_string()),
                 "{text}: {}",
                 errors.summary()
             );
         }
-        check("null", "alipay");
+        check("null", "none");
         check(r#""wechat""#, "wechat");
         check(
             r#"{"intervals":["10s","1m"],"window":"1h","repeat_last":true,"jitter":0.1}"#,

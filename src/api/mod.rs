@@ -14,8 +14,11 @@ pub mod batch;
 pub mod body;
 pub mod concurrency_limit;
 pub mod dead_letters;
+pub mod endpoint_document;
+pub mod endpoints;
 pub mod field_errors;
 pub mod fields;
+pub mod headers_field;
 pub mod health;
 pub mod ladder;
 pub mod metrics;
@@ -68,6 +71,8 @@ pub struct ApiSettings {
     pub api_key: Option<String>,
     /// Maximum number of requests in flight. Others are answered 503.
     pub most_requests: usize,
+    /// The longest time-out that an endpoint may have: that of the server.
+    pub longest_timeout: Duration,
     /// Maximum time for a request's body to arrive.
     pub body_time: Duration,
     /// Maximum bytes of all request bodies in memory. The first [`FREE_BYTES`](request_memory::FREE_BYTES) of
@@ -83,6 +88,7 @@ impl Default for ApiSettings {
             largest_body_bytes: LARGEST_BODY_BYTES,
             api_key: None,
             most_requests: 1_024,
+            longest_timeout: Duration::from_secs(15),
             body_time: Duration::from_secs(30),
             request_memory_bytes: REQUEST_MEMORY_BYTES,
             longest_wait: LONGEST_WAIT,
@@ -96,6 +102,7 @@ impl fmt::Debug for ApiSettings {
             largest_body_bytes,
             api_key,
             most_requests,
+            longest_timeout,
             body_time,
             request_memory_bytes,
             longest_wait,
@@ -104,6 +111,7 @@ impl fmt::Debug for ApiSettings {
             .field("largest_body_bytes", largest_body_bytes)
             .field("api_key", &api_key.as_ref().map(|_| "set"))
             .field("most_requests", most_requests)
+            .field("longest_timeout", longest_timeout)
             .field("body_time", body_time)
             .field("request_memory_bytes", request_memory_bytes)
             .field("longest_wait", longest_wait)
@@ -195,6 +203,15 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             "/v1/dead-letters/{topic}/{id}/replay",
             post(dead_letters::replay),
         )
+        .route("/v1/endpoints", get(endpoints::list))
+        .route(
+            "/v1/endpoints/{name}",
+            get(endpoints::show)
+                .put(endpoints::set)
+                .patch(endpoints::change)
+                .delete(endpoints::remove),
+        )
+        .route("/v1/endpoints/{name}/test", post(endpoints::test))
         .method_not_allowed_fallback(notifications::unknown_method)
         .route_layer(from_fn_with_state(
             concurrency_limit,

@@ -2,9 +2,7 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::body::{read_json, read_optional_json};
-use crate::api::field_errors::FieldErrors;
-use crate::api::fields;
+use crate::api::body::{read_json, read_no_fields};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
 use crate::api::registration;
@@ -95,14 +93,7 @@ pub async fn retry(
 ) -> Result<Response, Problem> {
     let (parts, body) = request.into_parts();
     let mut share = api.request_memory.share();
-    let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
-    if let Some(text) = text {
-        let mut errors = FieldErrors::default();
-        let [] = fields::read(text.as_str(), &[], "", &mut errors).map_err(Problem::unreadable)?;
-        if !errors.is_empty() {
-            return Err(Problem::fields(errors));
-        }
-    }
+    read_no_fields(&parts.headers, body, api.small_bounds(), &mut share).await?;
     let snapshot = api
         .service
         .retry(&key, actor)

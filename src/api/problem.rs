@@ -140,6 +140,12 @@ impl Problem {
                 subject: Some(Subject::of(&snapshot)),
                 ..Self::new(ProblemKind::State, detail)
             },
+            ServiceError::UnknownEndpoint(_) => Self::fields(FieldErrors::one(
+                FieldLocation::Pointer("/endpoint".to_string()),
+                detail,
+            )),
+            ServiceError::MissingEndpoint => Self::new(ProblemKind::MissingEndpoint, detail),
+            ServiceError::EndpointInUse => Self::new(ProblemKind::EndpointInUse, detail),
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
                 format!("{detail}; nothing was done, so send the request again later"),
@@ -147,7 +153,9 @@ impl Problem {
             ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
                 Self::new(ProblemKind::Unavailable, detail)
             }
-            ServiceError::NoJournal => Self::new(ProblemKind::NoJournal, detail),
+            ServiceError::NoJournal | ServiceError::NoEndpoints => {
+                Self::new(ProblemKind::NoJournal, detail)
+            }
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(FieldErrors::one(
                     FieldLocation::Parameter("cursor".to_string()),
@@ -269,6 +277,8 @@ impl Problem {
             | ProblemKind::CrossSite
             | ProblemKind::Route
             | ProblemKind::Missing
+            | ProblemKind::MissingEndpoint
+            | ProblemKind::EndpointInUse
             | ProblemKind::Method
             | ProblemKind::Timeout
             | ProblemKind::Mismatch
@@ -297,6 +307,12 @@ pub struct ProblemView<'a> {
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
+}
+
+impl From<ServiceError> for Problem {
+    fn from(error: ServiceError) -> Self {
+        Self::of_service(error)
+    }
 }
 
 impl IntoResponse for Problem {

@@ -6,6 +6,7 @@
 
 use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Problem, ProblemKind};
+use crate::domain::endpoint::EndpointName;
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
 use crate::domain::state::{Cause, State};
@@ -23,7 +24,10 @@ const DEFAULT_ITEMS: usize = 100;
 /// Maximum length of a cursor, in bytes.
 const LONGEST_CURSOR: usize = 256;
 
+const BAD_CURSOR: &str = "invalid cursor; use the `next_cursor` of a list";
+
 const LIST: [&str; 7] = ["topic", "state", "lane", "from", "to", "limit", "cursor"];
+const ENDPOINTS: [&str; 2] = ["limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
 
 /// The key of a notification, from two segments of the path: topic and id.
@@ -107,6 +111,24 @@ pub fn dead_letters_request(uri: &Uri) -> Result<ListRequest, Problem> {
     };
     if errors.is_empty() {
         Ok(request)
+    } else {
+        Err(Problem::parameters(errors))
+    }
+}
+
+/// Reads the query of `GET /v1/endpoints`: the name after which the page begins, and the number of items.
+///
+/// # Errors
+/// The problem that lists every wrong parameter.
+pub fn endpoints_request(uri: &Uri) -> Result<(Option<EndpointName>, usize), Problem> {
+    let mut errors = FieldErrors::default();
+    let [limit, cursor] = read(uri, &ENDPOINTS, &mut errors);
+    let limit = parsed("limit", limit, &mut errors, parse_limit).unwrap_or(DEFAULT_ITEMS);
+    let cursor = parsed("cursor", cursor, &mut errors, |text| {
+        EndpointName::parse(text).map_err(|_| BAD_CURSOR.to_string())
+    });
+    if errors.is_empty() {
+        Ok((cursor, limit))
     } else {
         Err(Problem::parameters(errors))
     }
@@ -220,7 +242,7 @@ fn parse_limit(text: &str) -> Result<usize, String> {
 
 fn parse_cursor(text: &str) -> Result<String, String> {
     if text.len() > LONGEST_CURSOR || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("invalid cursor; use the `next_cursor` of a list".to_string());
+        return Err(BAD_CURSOR.to_string());
     }
     Ok(text.to_string())
 }
@@ -360,7 +382,8 @@ mod tests {
         check("lane=%00", "lane: a lane is");
         check(
             "lane=shop.example",
-            "lane: a lane is the origin of a URL, like https://shop.example, or any URL with that \
+            "lane: a lane is `endpoint:` and the name of an endpoint, or the origin of a URL, like \
+             https://shop.example, or any URL with that \
              origin: not an absolute URL",
         );
         check("lane=https://me@shop.example", "lane: a lane is");

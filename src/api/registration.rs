@@ -7,12 +7,15 @@
 use crate::api::ack_rule::read_ack;
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, optional, required, string};
+use crate::api::headers_field::read_headers;
 use crate::api::ladder::read_ladder;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
-use crate::domain::headers::Headers;
+use crate::domain::endpoint::EndpointName;
 use crate::domain::key::{Key, check_id, check_topic};
-use crate::domain::notification::{LONGEST_CONTENT_TYPE, LONGEST_DELAY_MS, Registration, Start};
+use crate::domain::notification::{
+    LONGEST_CONTENT_TYPE, LONGEST_DELAY_MS, Registration, Start, Target,
+};
 use crate::domain::timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,9 +23,10 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "topic",
     "id",
+    "endpoint",
     "url",
     "body",
     "body_base64",
@@ -64,6 +68,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
     let [
         topic,
         id,
+        endpoint,
         url,
         body,
         body_base64,
@@ -77,7 +82,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
     // All fields are read before an error is returned, so that the list contains all errors.
     let read = (
         read_key(topic, id, &mut errors),
-        required(url, "/url", &mut errors, Destination::parse),
+        read_target(endpoint, url, &mut errors),
         read_body(body, body_base64, measure.largest_body_bytes, &mut errors),
         optional(
             content_type,
@@ -93,7 +98,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
     match read {
         (
             Ok(key),
-            Ok(destination),
+            Ok(target),
             Ok((body, default_type)),
             Ok(content_type),
             Ok(headers),
@@ -102,7 +107,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             Ok(ack),
         ) if errors.is_empty() => Ok(Registration {
             key,
-            destination,
+            target,
             body,
             content_type: content_type.unwrap_or_else(|| default_type.to_string()),
             headers,
@@ -111,6 +116,21 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             ack,
         }),
         _ => Err(InvalidRequest::Fields(errors)),
+    }
+}
+
+/// Reads what is to be called: an endpoint, a URL, or an endpoint with another URL.
+fn read_target(
+    endpoint: Option<&RawValue>,
+    url: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Target, Noted> {
+    let endpoint = optional(endpoint, "/endpoint", errors, EndpointName::parse);
+    let url = optional(url, "/url", errors, Destination::parse);
+    match (endpoint?, url?) {
+        (Some(endpoint), url) => Ok(Target::Endpoint(endpoint, url)),
+        (None, Some(url)) => Ok(Target::Url(url)),
+        (None, None) => Err(errors.add("/url", "this field is missing; give `url` or `endpoint`")),
     }
 }
 
@@ -181,33 +201,6 @@ fn check_content_type(text: &str) -> Result<String, String> {
         ));
     }
     Ok(text.to_string())
-}
-
-fn read_headers(field: Option<&RawValue>, errors: &mut FieldErrors) -> Result<Headers, Noted> {
-    let mut headers = Headers::default();
-    let Some(field) = given(field) else {
-        return Ok(headers);
-    };
-    let mut noted = None;
-    let seen = fields::each_member(field.get(), |name, value| {
-        let bad = match string(value) {
-            Ok(value) => match headers.insert(&name, &value) {
-                Ok(()) => return,
-                Err(bad) => bad.to_string(),
-            },
-            Err(bad) => bad.to_string(),
-        };
-        noted = Some(errors.add_member("/headers", &name, bad));
-    });
-    match (seen, noted) {
-        (Ok(()), None) => Ok(headers),
-        (Ok(()), Some(noted)) => Err(noted),
-        (Err(UnreadableJson::Kind(kind)), _) => Err(errors.add("/headers", kind)),
-        // The grammar was checked before. So the only possible error is half a surrogate pair in a name.
-        (Err(UnreadableJson::Syntax(_)), _) => {
-            Err(errors.add("/headers", fields::BadString::Surrogate))
-        }
-    }
 }
 
 fn read_start(

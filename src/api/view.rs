@@ -4,6 +4,7 @@ use crate::api::problem::Problem;
 use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
+use crate::domain::destination::Destination;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
@@ -21,7 +22,7 @@ pub struct NotificationView<'a> {
     id: &'a str,
     webhook_id: String,
     lane: &'a str,
-    url: &'a str,
+    url: Option<&'a str>,
     state: &'static str,
     /// True if the journal says that the notification is scheduled and the schedule did not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,7 +40,7 @@ pub struct NotificationView<'a> {
 
 /// An attempt. `answer` is the beginning of the answer's body. Characters that are not visible are escaped.
 #[derive(Debug, Serialize)]
-struct AttemptView<'a> {
+pub struct AttemptView<'a> {
     series: u32,
     number: u32,
     due_at: String,
@@ -56,6 +57,8 @@ struct AttemptView<'a> {
     /// The version of TLS.
     tls: Option<&'static str>,
     phases: Option<PhasesView>,
+    /// The version of the endpoint whose settings the call used.
+    endpoint_version: Option<u32>,
 }
 
 /// How long each phase of a call took, in milliseconds. What the call did not need or reach is `null`. The last
@@ -121,7 +124,7 @@ impl<'a> NotificationView<'a> {
             id: snapshot.key.id(),
             webhook_id: snapshot.webhook_id.to_string(),
             lane: snapshot.lane.as_str(),
-            url: snapshot.destination.as_str(),
+            url: snapshot.destination.as_ref().map(Destination::as_str),
             state: snapshot.state_name(),
             may_be_in_flight: unknown.then_some(true),
             series: progress.series,
@@ -138,7 +141,9 @@ impl<'a> NotificationView<'a> {
 }
 
 impl<'a> AttemptView<'a> {
-    fn of(attempt: &'a Attempt) -> Self {
+    /// The view of an attempt.
+    #[must_use]
+    pub fn of(attempt: &'a Attempt) -> Self {
         let (answer, trace) = (&attempt.answer, &attempt.trace);
         Self {
             series: attempt.series,
@@ -156,6 +161,7 @@ impl<'a> AttemptView<'a> {
                 .map(|_| if trace.is_kept { "kept" } else { "new" }),
             tls: trace.tls.map(TlsVersion::as_str),
             phases: PhasesView::of(trace),
+            endpoint_version: trace.endpoint_version,
         }
     }
 }
@@ -265,7 +271,7 @@ mod tests {
     use crate::domain::headers::Headers;
     use crate::domain::key::Key;
     use crate::domain::ladder::{CustomLadder, Ladder};
-    use crate::domain::notification::{Registration, Start};
+    use crate::domain::notification::{Registration, Start, Target};
     use crate::domain::state::Cause;
     use crate::domain::webhook_id::WebhookId;
     use bytes::Bytes;
@@ -273,16 +279,16 @@ mod tests {
     fn snapshot(ladder: Ladder) -> Snapshot {
         let registration = Registration {
             key: Key::new("payment.succeeded", "a/\"b\"").expect("a key"),
-            destination: Destination::parse("https://shop.example/notify").expect("a url"),
+            target: Target::Url(Destination::parse("https://shop.example/notify").expect("a url")),
             body: Bytes::from_static(b"x"),
             content_type: "text/plain".into(),
             headers: Headers::default(),
             start: Start::After(1_800_000),
-            ladder,
-            ack: AckRule::standard(),
+            ladder: Some(ladder),
+            ack: Some(AckRule::standard()),
         };
         let (notification, progress) =
-            registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000);
+            registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000, None);
         Snapshot::of_new(&notification, progress)
     }
 
@@ -340,7 +346,9 @@ mod tests {
             attempts: vec![
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
                 Attempt {
-                    trace: CallTrace::from_text("to=192.0.2.1:443 kept tls=1.3 first=8120 body=0"),
+                    trace: CallTrace::from_text(
+                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 first=8120 body=0",
+                    ),
                     ..attempt(None, b"", Outcome::Connect, "refused")
                 },
                 attempt(Some(200), b"\xefsuccess\n", Outcome::Acknowledged, ""),
@@ -360,8 +368,8 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null}"#,
-            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0}}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null}"#,
+            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3}"#,
             r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,

@@ -11,6 +11,7 @@
 mod signals;
 pub mod stores;
 mod tasks;
+mod test_calls;
 
 use crate::api::server;
 use crate::api::{self, ApiSettings};
@@ -19,6 +20,7 @@ use crate::config::{RetentionConfig, ServeConfig};
 use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
+use crate::endpoints::Endpoints;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::maintenance::Maintenance;
@@ -34,6 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use stores::ServerStores;
 use tasks::Tasks;
+use test_calls::TestCalls;
 use tokio::net::TcpListener;
 
 /// The requested limit of open files. The connections of the API and the largest `concurrency` need fewer.
@@ -88,10 +91,18 @@ impl App {
         let stores = ServerStores::open(&config, &instance, clock.clone(), time).await?;
         let maintenance = begin_maintenance(&config, &stores).await?;
         let journal = stores.journal.clone();
-        let recorder = journal.map(|journal| Arc::new(Recorder::start(journal)));
+        let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
         let metrics = Metrics::new();
-        let dispatcher = dispatcher(&config, &stores, recorder.clone(), clock, metrics.clone());
+        let endpoints = Endpoints::open(journal)
+            .await
+            .context("the endpoints cannot be read")?;
+        let endpoints = Arc::new(endpoints);
+        let client = Arc::new(http_client(&config));
+        let testing = TestCalls::new(client.clone(), clock.clone());
+        let parts = (client, endpoints.clone(), clock, metrics.clone());
+        let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
         let service = Service::new(recorder, stores.schedule.clone())
+            .with_endpoints(endpoints.clone(), Arc::new(testing))
             .with_health(stores.health.clone())
             .with_metrics(metrics);
         let service = Arc::new(service);
@@ -106,6 +117,7 @@ impl App {
             tasks.run_required(duty, work);
         }
         run_probes(&mut tasks, &stores);
+        tasks.run("reading of endpoints", endpoints.run(tasks.stop_token()));
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);
@@ -182,20 +194,15 @@ fn dispatcher(
     config: &ServeConfig,
     stores: &ServerStores,
     recorder: Option<Arc<Recorder>>,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    (client, endpoints, clock, metrics): (
+        Arc<HttpClient>,
+        Arc<Endpoints>,
+        Arc<dyn Clock>,
+        Arc<Metrics>,
+    ),
 ) -> Dispatcher {
-    let client = HttpClient::new(HttpClientSettings {
-        filter: AddressFilter {
-            allowed: config.delivery.allow_destinations.clone(),
-            allow_http: config.delivery.allow_http,
-        },
-        secret: config.delivery.signing_secret.clone(),
-        timeout: config.delivery.timeout,
-        user_agent: config.delivery.user_agent.clone(),
-    });
     Dispatcher::new(
-        Arc::new(client),
+        client,
         stores.schedule.clone(),
         recorder,
         clock,
@@ -203,7 +210,20 @@ fn dispatcher(
         stores.health.clone(),
         metrics,
     )
+    .with_endpoints(endpoints)
     .with_body_memory(config.schedule.memory_bytes / BODY_MEMORY_DIVISOR)
+}
+
+fn http_client(config: &ServeConfig) -> HttpClient {
+    HttpClient::new(HttpClientSettings {
+        filter: AddressFilter {
+            allowed: config.delivery.allow_destinations.clone(),
+            allow_http: config.delivery.allow_http,
+        },
+        secret: config.delivery.signing_secret.clone(),
+        timeout: config.delivery.timeout,
+        user_agent: config.delivery.user_agent.clone(),
+    })
 }
 
 /// Starts the tasks that check a store while calls to it fail.
@@ -229,6 +249,7 @@ fn api_settings(config: &ServeConfig, address: SocketAddr) -> ApiSettings {
         largest_body_bytes: config.api.largest_body_bytes,
         api_key,
         most_requests: MOST_REQUESTS,
+        longest_timeout: config.delivery.timeout,
         ..ApiSettings::default()
     }
 }

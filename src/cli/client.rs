@@ -238,5 +238,8 @@ fn refusal(status: StatusCode, retry_after: Option<&str>, answer: &[u8]) -> Comm
     if let Some(seconds) = retry_after {
         lines.push(format!("  try again in {} s", clean(seconds)));
     }
+    if status == StatusCode::NOT_FOUND {
+        return CommandFailure::NotFound(lines);
+    }
     CommandFailure::Refused(lines)
 }

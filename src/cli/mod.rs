@@ -73,6 +73,9 @@ enum CommandFailure {
     /// The server refused the request. The lines are its explanation.
     #[error("the server refused")]
     Refused(Vec<String>),
+    /// The server has nothing there. The lines are its explanation.
+    #[error("the server refused")]
+    NotFound(Vec<String>),
     /// The command failed.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
@@ -113,7 +116,7 @@ fn report(failure: &CommandFailure) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         CommandFailure::Usage(_) | CommandFailure::Config(_) => 2,
-        CommandFailure::Refused(lines) => {
+        CommandFailure::Refused(lines) | CommandFailure::NotFound(lines) => {
             terminal::complain_at_length(lines);
             return ExitCode::FAILURE;
         }

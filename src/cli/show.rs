@@ -52,7 +52,7 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     if one.series > 1 {
         line("series", one.series.to_string());
     }
-    line("url", clean(&one.url));
+    line("url", one.url.as_deref().map_or(String::new(), clean));
     line("lane", clean(&one.lane));
     line("ladder", ladder(&one.ladder));
     line("webhook id", clean(&one.webhook_id));

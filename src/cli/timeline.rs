@@ -197,6 +197,13 @@ impl TimelineRow {
     }
 }
 
+/// The text for one attempt that belongs to no history.
+pub fn attempt_text(attempt: &AttemptDetails, colours: Colours) -> String {
+    let mut text = String::new();
+    TimelineRow::of_attempt(attempt).write(&mut text, colours);
+    text
+}
+
 /// How the call of an attempt went on the network: address, connection, TLS, and the time of each phase.
 fn call_of(attempt: &AttemptDetails) -> Option<String> {
     let mut facts = Vec::new();
@@ -218,6 +225,9 @@ fn call_of(attempt: &AttemptDetails) -> Option<String> {
     for (name, ms) in times.into_iter().flatten() {
         facts.extend(ms.map(|ms| format!("{name} {ms:.1}ms")));
     }
+    facts.extend(
+        (attempt.endpoint_version).map(|version| format!("version {version} of the endpoint")),
+    );
     (!facts.is_empty()).then(|| facts.join(", "))
 }
 

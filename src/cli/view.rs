@@ -4,6 +4,7 @@
 
 use serde::Deserialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// A notification in an answer of the API.
 #[derive(Debug, Default, Deserialize)]
@@ -13,7 +14,7 @@ pub struct NotificationDetails {
     pub id: String,
     pub webhook_id: String,
     pub lane: String,
-    pub url: String,
+    pub url: Option<String>,
     pub state: String,
     pub may_be_in_flight: bool,
     pub series: u32,
@@ -36,6 +37,32 @@ pub struct NotificationDetails {
 pub struct SetAsideDetails {
     pub at: Option<String>,
     pub reason: String,
+}
+
+/// An endpoint in an answer of the API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct EndpointDetails {
+    pub name: String,
+    pub version: u32,
+    pub url: String,
+    pub ladder: Value,
+    pub ack: Value,
+    pub timeout: Option<String>,
+    pub headers: BTreeMap<String, Value>,
+    pub user_agent: Option<String>,
+    pub signature_headers: BTreeMap<String, Value>,
+    pub metadata: Value,
+    pub created_at: String,
+    pub changed_at: String,
+}
+
+/// A page of endpoints.
+#[derive(Debug, Default, Deserialize)]
+pub struct EndpointDetailsPage {
+    pub items: Vec<EndpointDetails>,
+    #[serde(default)]
+    pub next_cursor: Option<String>,
 }
 
 /// A page of a list.
@@ -63,6 +90,7 @@ pub struct AttemptDetails {
     pub connection: Option<String>,
     pub tls: Option<String>,
     pub phases: Option<PhaseTimes>,
+    pub endpoint_version: Option<u32>,
 }
 
 /// How long each phase of a call took, in milliseconds.

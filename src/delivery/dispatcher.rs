@@ -11,6 +11,7 @@ use super::in_flight::InFlight;
 use super::permits::Permits;
 use super::worker::Worker;
 use crate::clock::Clock;
+use crate::endpoints::Endpoints;
 use crate::health::Health;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{ClaimQuota, Schedule, ScheduleError};
@@ -94,6 +95,7 @@ impl Dispatcher {
             client,
             schedule: schedule.clone(),
             recorder,
+            endpoints: Arc::default(),
             clock: clock.clone(),
             machine_clock,
             in_flight: InFlight::default(),
@@ -117,6 +119,17 @@ impl Dispatcher {
     #[must_use]
     pub fn worker(&self) -> Arc<Worker> {
         self.worker.clone()
+    }
+
+    /// Uses these endpoints for notifications that name one.
+    ///
+    /// # Panics
+    /// If a worker from [`Dispatcher::worker`] is in use.
+    #[must_use]
+    pub fn with_endpoints(mut self, endpoints: Arc<Endpoints>) -> Self {
+        let worker = Arc::get_mut(&mut self.worker);
+        worker.expect("invariant: nothing runs yet").endpoints = endpoints;
+        self
     }
 
     /// Limits the memory for all bodies that attempts read from the journal to this many bytes.

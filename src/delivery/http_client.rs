@@ -7,12 +7,14 @@
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
+use super::call_target::CallTarget;
 use super::connector::ReceiverConnector;
 use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
+use crate::domain::headers::Headers;
 use crate::domain::notification::Notification;
 use crate::domain::signature::SigningSecret;
 use crate::tls_roots;
@@ -44,12 +46,13 @@ pub struct HttpClientSettings {
     pub user_agent: String,
 }
 
-/// What differs between the requests of one notification: the number of the attempt, and the time that is
-/// signed, in milliseconds since 1970.
-#[derive(Debug, Clone, Copy)]
-struct Signed {
+/// What may differ between the requests of one notification: the number of the attempt, the time that is signed,
+/// in milliseconds since 1970, and the target.
+#[derive(Clone, Copy)]
+struct Signed<'call> {
     number: u32,
     now_ms: i64,
+    target: CallTarget<'call>,
 }
 
 /// Makes HTTP calls to receivers.
@@ -89,28 +92,33 @@ impl HttpClient {
         self.timeout
     }
 
-    /// Makes one delivery attempt with this body. `number` is the number of the attempt, and `now_ms` the
+    /// Makes one delivery attempt to this target with this body. `number` is the number of the attempt, and `now_ms` the
     /// time that is signed. `until` is when the lease expires. Returns `None` if it expired before the
     /// first byte was written: then nothing was sent.
     pub async fn deliver(
         &self,
         notification: &Notification,
+        target: CallTarget<'_>,
         body: &Bytes,
-        number: u32,
-        now_ms: i64,
+        (number, now_ms): (u32, i64),
         until: Instant,
         recorder: &CallRecorder,
     ) -> Option<Answer> {
         let accepted = OnceLock::new();
-        let signed = Signed { number, now_ms };
+        let signed = Signed {
+            number,
+            now_ms,
+            target,
+        };
+        let timeout = self.timeout_of(target);
         let call = self.call(notification, body, signed, until, &accepted, recorder);
-        if let Ok(answer) = tokio::time::timeout(self.timeout, call).await {
+        if let Ok(answer) = tokio::time::timeout(timeout, call).await {
             return answer;
         }
         if let Some(answer) = accepted.into_inner() {
             return Some(answer);
         }
-        let limit = duration::display_ms(self.timeout.as_millis().try_into().unwrap_or(0));
+        let limit = duration::display_ms(timeout.as_millis().try_into().unwrap_or(0));
         let phase = recorder.phase();
         let phase = phase.map(|phase| format!("; the time ran out while {}", phase.in_words()));
         Some(without_answer(
@@ -122,16 +130,26 @@ impl HttpClient {
         ))
     }
 
+    /// The time limit of a call to this target: that of its endpoint, if it is shorter. Leases are made for the
+    /// limit of the server.
+    fn timeout_of(&self, target: CallTarget<'_>) -> Duration {
+        let own_ms = target
+            .endpoint
+            .and_then(|endpoint| endpoint.settings.timeout_ms);
+        let own = own_ms.map(|ms| Duration::from_millis(ms.unsigned_abs()));
+        own.map_or(self.timeout, |own| own.min(self.timeout))
+    }
+
     async fn call(
         &self,
         notification: &Notification,
         body: &Bytes,
-        signed: Signed,
+        signed: Signed<'_>,
         until: Instant,
         accepted: &OnceLock<Answer>,
         recorder: &CallRecorder,
     ) -> Option<Answer> {
-        let Some(url) = notification.destination.url() else {
+        let Some(url) = signed.target.url.url() else {
             let reason = "the URL cannot be read".to_string();
             return Some(without_answer(Outcome::Blocked, reason));
         };
@@ -157,7 +175,7 @@ impl HttpClient {
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
             let judging = Judging {
-                ack: &notification.ack,
+                ack: signed.target.ack,
                 key: &notification.key,
                 accepted,
             };
@@ -188,7 +206,7 @@ impl HttpClient {
         url: &Url,
         notification: &Notification,
         body: &Bytes,
-        signed: Signed,
+        signed: Signed<'_>,
     ) -> Result<Request<Full<Bytes>>, http::Error> {
         let path = &url[Position::BeforePath..Position::AfterQuery];
         let host = &url[Position::BeforeHost..Position::BeforePath];
@@ -205,15 +223,21 @@ impl HttpClient {
         headers: &mut HeaderMap,
         notification: &Notification,
         body: &Bytes,
-        Signed { number, now_ms }: Signed,
+        Signed {
+            number,
+            now_ms,
+            target,
+        }: Signed<'_>,
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
         let timestamp_s = now_ms.div_euclid(1_000);
         let signature = self.secret.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
-        headers.reserve(8 + own.len());
+        let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);
+        headers.reserve(8 + own.len() + of_endpoint.len());
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        for (name, value) in own {
+        // The notification's own headers replace those of its endpoint.
+        for (name, value) in of_endpoint.iter().chain(own) {
             headers.insert(
                 HeaderName::from_bytes(name.as_bytes())?,
                 HeaderValue::from_str(value)?,
@@ -223,10 +247,17 @@ impl HttpClient {
             CONTENT_TYPE,
             HeaderValue::from_str(&notification.content_type)?,
         );
-        headers.insert(USER_AGENT, self.user_agent.clone());
-        headers.insert(WEBHOOK_ID, HeaderValue::try_from(webhook_id)?);
-        headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp_s));
-        headers.insert(WEBHOOK_SIGNATURE, HeaderValue::try_from(signature)?);
+        let settings = target.endpoint.map(|endpoint| &endpoint.settings);
+        let user_agent = settings.and_then(|settings| settings.user_agent.as_deref());
+        let user_agent = match user_agent {
+            Some(own) => HeaderValue::from_str(own)?,
+            None => self.user_agent.clone(),
+        };
+        headers.insert(USER_AGENT, user_agent);
+        let [id, timestamp, sign] = signature_headers(target)?;
+        headers.insert(id, HeaderValue::try_from(webhook_id)?);
+        headers.insert(timestamp, HeaderValue::from(timestamp_s));
+        headers.insert(sign, HeaderValue::try_from(signature)?);
         headers.insert(
             RINGBACK_TOPIC,
             HeaderValue::from_str(notification.key.topic())?,
@@ -234,6 +265,16 @@ impl HttpClient {
         headers.insert(RINGBACK_ATTEMPT, HeaderValue::from(number));
         Ok(())
     }
+}
+
+/// The names of the headers with the webhook id, the time and the signature.
+fn signature_headers(target: CallTarget<'_>) -> Result<[HeaderName; 3], http::Error> {
+    let Some(endpoint) = target.endpoint else {
+        return Ok([WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE]);
+    };
+    let [id, timestamp, signature] = endpoint.settings.signature_headers.names();
+    let name = |name: &str| HeaderName::from_bytes(name.as_bytes());
+    Ok([name(id)?, name(timestamp)?, name(signature)?])
 }
 
 /// The IP address in a URL, if the URL has an address in the place of a host name. The URL parser has

@@ -84,7 +84,7 @@ mod tests {
     use crate::domain::headers::Headers;
     use crate::domain::ladder::Ladder;
     use crate::domain::lease::Expiry;
-    use crate::domain::notification::{Registration, Start};
+    use crate::domain::notification::{Registration, Start, Target};
     use crate::domain::webhook_id::WebhookId;
     use crate::schedule::Entry;
     use bytes::Bytes;
@@ -93,15 +93,15 @@ mod tests {
     fn lease(expires_ms: i64) -> Lease {
         let registration = Registration {
             key: Key::new("t", "1").expect("a key"),
-            destination: Destination::parse("https://shop.example/").expect("a url"),
+            target: Target::Url(Destination::parse("https://shop.example/").expect("a url")),
             body: Bytes::new(),
             content_type: "text/plain".into(),
             headers: Headers::default(),
             start: Start::After(0),
-            ladder: Ladder::standard(),
-            ack: AckRule::standard(),
+            ladder: Some(Ladder::standard()),
+            ack: Some(AckRule::standard()),
         };
-        let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0);
+        let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0, None);
         let expiry = Expiry {
             at_ms: expires_ms,
             number: 0,

@@ -9,7 +9,8 @@
 
 pub mod address_filter;
 mod bodies;
-mod call_recorder;
+pub mod call_recorder;
+pub mod call_target;
 mod connector;
 pub mod dispatcher;
 mod exchange;

@@ -15,6 +15,7 @@
 
 use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::call_recorder::CallRecorder;
+use super::call_target::CallTarget;
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
@@ -22,10 +23,12 @@ use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, decide, is_recovery};
+use crate::domain::endpoint::Endpoint;
 use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
+use crate::endpoints::Endpoints;
 use crate::health::{Backoff, Health, Store};
 use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
@@ -40,6 +43,8 @@ pub struct Worker {
     pub(super) client: Arc<HttpClient>,
     pub(super) schedule: Arc<dyn Schedule>,
     pub(super) recorder: Option<Arc<Recorder>>,
+    /// The receivers that have a name.
+    pub(super) endpoints: Arc<Endpoints>,
     /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
     /// The clock of this machine.
@@ -84,6 +89,9 @@ impl Worker {
         let Some(lease) = self.confirm(lease).await else {
             return;
         };
+        let Some((lease, endpoint)) = self.find_endpoint(lease).await else {
+            return;
+        };
         let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.bodies.find(&lease, latest_start_ms).await {
             FoundBody::AtHand(body) => body,
@@ -107,7 +115,12 @@ impl Worker {
             return;
         }
         let recorder = CallRecorder::default();
-        let call = self.call(&lease, body, measured, started_ms, &recorder);
+        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref()) else {
+            let why = "it names an endpoint that the journal does not know".to_string();
+            self.set_aside_unsent(lease, why).await;
+            return;
+        };
+        let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
         let Some(answer) = call.await else {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
@@ -118,7 +131,8 @@ impl Worker {
             self.release(lease).await;
             return;
         };
-        let trace = recorder.into_trace();
+        let mut trace = recorder.into_trace();
+        trace.endpoint_version = endpoint.map(|endpoint| endpoint.version);
         let made = CallMade {
             measured,
             started_ms,
@@ -133,9 +147,9 @@ impl Worker {
     async fn call(
         &self,
         lease: &Lease,
+        target: CallTarget<'_>,
         body: BodyAtHand,
-        measured: Instant,
-        started_ms: i64,
+        (measured, started_ms): (Instant, i64),
         recorder: &CallRecorder,
     ) -> Option<Answer> {
         // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
@@ -146,9 +160,10 @@ impl Worker {
         let number = lease.entry.progress.next_number();
         let notification = &lease.entry.notification;
         let bytes = &body.bytes;
+        let signed = (number, signed_ms);
         let calling = self
             .client
-            .deliver(notification, bytes, number, signed_ms, until, recorder);
+            .deliver(notification, target, bytes, signed, until, recorder);
         tokio::select! {
             answer = calling => answer,
             () = self.interrupt.cancelled() => Some(without_answer(
@@ -253,6 +268,36 @@ impl Worker {
         Some(lease)
     }
 
+    /// The endpoint that a leased notification names, as it is now; `None` inside if it names none or the journal
+    /// does not know it. Returns `None` if the journal could not be read before the latest start: then nothing
+    /// is sent, and the lease is released.
+    async fn find_endpoint(&self, lease: Lease) -> Option<(Lease, Option<Arc<Endpoint>>)> {
+        let Some(name) = lease.entry.notification.lane.endpoint() else {
+            return Some((lease, None));
+        };
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
+        loop {
+            match self.endpoints.of_pending(&name).await {
+                Ok(endpoint) => return Some((lease, endpoint)),
+                Err(error) => tracing::debug!(
+                    notification = %lease.entry.notification.key,
+                    %error,
+                    "the endpoint of a notification cannot be read now; trying again"
+                ),
+            }
+            if !self.wait_for_journal(&lease, &mut backoff).await {
+                self.release(lease).await;
+                return None;
+            }
+        }
+    }
+
+    /// Waits before the journal is asked again. `false` if there is no time left to make the attempt.
+    async fn wait_for_journal(&self, lease: &Lease, backoff: &mut Backoff) -> bool {
+        let waiting = self.abandon.run_until_cancelled(backoff.wait());
+        waiting.await.is_some() && self.clock.now_ms() <= self.latest_start_ms(lease)
+    }
+
     /// Reads a leased notification from the journal. Raises its fence if an earlier lease has expired.
     /// Returns `None` if the journal could not be read before the latest start: then nothing is sent, and
     /// the lease is released or the notification set aside.
@@ -287,8 +332,7 @@ impl Worker {
                     );
                 }
             }
-            let waiting = self.abandon.run_until_cancelled(backoff.wait());
-            if waiting.await.is_none() || self.clock.now_ms() > self.latest_start_ms(&lease) {
+            if !self.wait_for_journal(&lease, &mut backoff).await {
                 // Nothing was sent. If the lease expired instead, an attempt would be recorded as interrupted.
                 self.release(lease).await;
                 return None;

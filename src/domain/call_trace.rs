@@ -62,6 +62,8 @@ pub struct CallTrace {
     pub is_kept: bool,
     /// The version of TLS.
     pub tls: Option<TlsVersion>,
+    /// The version of the endpoint whose settings the call used.
+    pub endpoint_version: Option<u32>,
     /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
     /// have been broken off.
     phases_us: [Option<u64>; Phase::ALL.len()],
@@ -123,6 +125,9 @@ impl CallTrace {
         if let Some(tls) = self.tls {
             word(format_args!("tls={}", tls.as_str()));
         }
+        if let Some(version) = self.endpoint_version {
+            word(format_args!("endpoint={version}"));
+        }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
                 word(format_args!("{}={took_us}", phase.stored_name()));
@@ -140,6 +145,7 @@ impl CallTrace {
                 None => trace.is_kept |= word == "kept",
                 Some(("to", address)) => trace.address = Some(address.into()),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
+                Some(("endpoint", version)) => trace.endpoint_version = version.parse().ok(),
                 Some((name, took_us)) => {
                     let phase = Phase::ALL
                         .into_iter()
@@ -172,6 +178,10 @@ mod tests {
         let phases = Phase::ALL.map(|phase| trace.phase_us(phase));
         assert_eq!(phases, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
         check("to=192.0.2.1:80 connect=18446744073709551615");
+        assert_eq!(
+            check("to=192.0.2.1:80 endpoint=7").endpoint_version,
+            Some(7)
+        );
     }
 
     #[test]

@@ -68,6 +68,18 @@ impl Destination {
         Self(text.into())
     }
 
+    /// The text in which stores keep the destination of a notification: empty if it is that of an endpoint.
+    #[must_use]
+    pub fn to_stored(own: Option<&Self>) -> &str {
+        own.map_or("", Self::as_str)
+    }
+
+    /// Reads what [`Destination::to_stored`] wrote.
+    #[must_use]
+    pub fn own_from_stored(text: &str) -> Option<Self> {
+        (!text.is_empty()).then(|| Self::from_stored(text))
+    }
+
     /// The URL as written.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -1,33 +1,60 @@
-//! The lane: the queue of all notifications that go to the same origin.
+//! The lane: the queue of all notifications that go to the same endpoint, or else to the same origin.
 //!
 //! Lanes are served in turn, and each lane has a limit of calls in flight. So one slow receiver alone cannot
 //! block the others.
 
 use crate::domain::destination::{BadDestination, Destination};
+use crate::domain::endpoint::{BadEndpointName, EndpointName};
 use crate::domain::key::Key;
 use std::fmt;
 use thiserror::Error;
 
-/// A lane's name: the origin of the destination URL, such as `https://shop.example`. It contains the
-/// port, unless that is the default port of the scheme.
+/// What the name of an endpoint's lane begins with. No origin begins with it, since it is not a scheme of HTTP.
+const OF_ENDPOINT: &str = "endpoint:";
+
+/// A lane's name: `endpoint:` and the endpoint's name, or the origin of the destination URL, such as
+/// `https://shop.example`. An origin contains the port, unless that is the default port of the scheme.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(Box<str>);
 
 /// The error for a text that is not the name of a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error(
-    "a lane is the origin of a URL, like https://shop.example, or any URL with that origin: {0}"
-)]
-pub struct BadLane(BadDestination);
+pub enum BadLane {
+    /// The text does not name an origin.
+    #[error(
+        "a lane is `endpoint:` and the name of an endpoint, or the origin of a URL, like https://shop.example, or \
+         any URL with that origin: {0}"
+    )]
+    Origin(BadDestination),
+    /// The text does not name an endpoint.
+    #[error(transparent)]
+    Endpoint(#[from] BadEndpointName),
+}
 
 impl Lane {
-    /// Reads a lane from any URL with its origin. The lane's name is such a URL too.
+    /// Reads the lane of an endpoint, or a lane from any URL with its origin. The lane's name is such a URL too.
     ///
     /// # Errors
     /// [`BadLane`] says what is wrong, without repeating the text.
     pub fn parse(text: &str) -> Result<Self, BadLane> {
-        let destination = Destination::parse(text).map_err(BadLane)?;
-        Self::of(&destination).map_err(BadLane)
+        if let Some(name) = text.strip_prefix(OF_ENDPOINT) {
+            return Ok(Self::of_endpoint(&EndpointName::parse(name)?));
+        }
+        let destination = Destination::parse(text).map_err(BadLane::Origin)?;
+        Self::of(&destination).map_err(BadLane::Origin)
+    }
+
+    /// The lane of an endpoint.
+    #[must_use]
+    pub fn of_endpoint(name: &EndpointName) -> Self {
+        Self(format!("{OF_ENDPOINT}{name}").into_boxed_str())
+    }
+
+    /// The name of the endpoint that the lane belongs to, if it belongs to one.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<EndpointName> {
+        let name = self.0.strip_prefix(OF_ENDPOINT)?;
+        EndpointName::parse(name).ok()
     }
 
     /// The lane that a destination belongs to.
@@ -89,7 +116,10 @@ mod tests {
     fn any_url_names_the_lane_that_it_belongs_to() {
         fn check(text: &str, expected: Result<&str, BadDestination>) {
             let lane = Lane::parse(text);
-            let lane = lane.as_ref().map(Lane::as_str).map_err(|bad| bad.0);
+            let lane = lane.as_ref().map(Lane::as_str).map_err(|bad| match bad {
+                BadLane::Origin(bad) => *bad,
+                BadLane::Endpoint(bad) => panic!("{text}: {bad}"),
+            });
             assert_eq!(lane, expected, "{text}");
         }
         use BadDestination::{Credentials, Form, Length, Scheme};
@@ -111,11 +141,28 @@ mod tests {
         check("shop.example:8080", Err(Scheme));
         check("https://", Err(Form));
         check("ftp://shop.example", Err(Scheme));
-        check("endpoint:shop-1", Err(Scheme));
+        check("endpoint:shop-1", Ok("endpoint:shop-1"));
         check("https://shop.example\0", Err(Form));
         check(
             &format!("https://shop.example/{}", "x".repeat(2_048)),
             Err(Length),
+        );
+    }
+
+    #[test]
+    fn the_lane_of_an_endpoint_names_it() {
+        let name = EndpointName::parse("shop-1").expect("a name");
+        let lane = Lane::of_endpoint(&name);
+        assert_eq!(lane.as_str(), "endpoint:shop-1");
+        assert_eq!(lane.endpoint(), Some(name));
+        assert_eq!(Lane::from_name("https://shop.example").endpoint(), None);
+        assert_eq!(
+            Lane::parse("endpoint:"),
+            Err(BadLane::Endpoint(BadEndpointName::Form))
+        );
+        assert_eq!(
+            Lane::parse("endpoint:a/b"),
+            Err(BadLane::Endpoint(BadEndpointName::Form))
         );
     }
 }

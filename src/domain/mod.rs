@@ -28,6 +28,7 @@ pub mod change;
 pub mod decision;
 pub mod destination;
 pub mod duration;
+pub mod endpoint;
 pub mod headers;
 pub mod key;
 pub mod ladder;

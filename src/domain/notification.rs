@@ -3,6 +3,7 @@
 use crate::domain::ack::AckRule;
 use crate::domain::body::Body;
 use crate::domain::destination::Destination;
+use crate::domain::endpoint::{EndpointName, EndpointSettings};
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
@@ -33,8 +34,8 @@ pub enum Start {
 pub struct Registration {
     /// The notification's topic and id.
     pub key: Key,
-    /// The URL to call.
-    pub destination: Destination,
+    /// What is called.
+    pub target: Target,
     /// The bytes to deliver.
     pub body: Bytes,
     /// The content type of the body.
@@ -43,10 +44,48 @@ pub struct Registration {
     pub headers: Headers,
     /// When the first attempt is due.
     pub start: Start,
-    /// The retry schedule.
-    pub ladder: Ladder,
-    /// The rule that says which answers acknowledge the notification.
-    pub ack: AckRule,
+    /// The retry schedule, if the caller chose one.
+    pub ladder: Option<Ladder>,
+    /// The rule that says which answers acknowledge the notification, if the caller chose one.
+    pub ack: Option<AckRule>,
+}
+
+/// What a registration says is to be called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A URL.
+    Url(Destination),
+    /// An endpoint, by its name; the URL of the registration replaces that of the endpoint.
+    Endpoint(EndpointName, Option<Destination>),
+}
+
+impl Target {
+    /// The name of the endpoint.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&EndpointName> {
+        match self {
+            Self::Url(_) => None,
+            Self::Endpoint(name, _) => Some(name),
+        }
+    }
+
+    /// The URL that the caller gave.
+    #[must_use]
+    pub fn url(&self) -> Option<&Destination> {
+        match self {
+            Self::Url(url) => Some(url),
+            Self::Endpoint(_, url) => url.as_ref(),
+        }
+    }
+
+    fn lane(&self) -> Lane {
+        match self {
+            Self::Url(url) => {
+                Lane::of(url).expect("invariant: a destination is a URL since it was parsed")
+            }
+            Self::Endpoint(name, _) => Lane::of_endpoint(name),
+        }
+    }
 }
 
 /// A hash of all fields of a registration except the key, 16 bytes.
@@ -59,8 +98,8 @@ pub struct Notification {
     pub key: Key,
     /// The id that the receiver gets in the header `webhook-id`.
     pub webhook_id: WebhookId,
-    /// The URL to call.
-    pub destination: Destination,
+    /// The URL to call; `None` if it is that of the endpoint at the moment of each attempt.
+    pub destination: Option<Destination>,
     /// The lane that the notification waits in.
     pub lane: Lane,
     /// The bytes to deliver, or a note that only the journal has them.
@@ -71,8 +110,9 @@ pub struct Notification {
     pub headers: Headers,
     /// The retry schedule.
     pub ladder: Ladder,
-    /// The rule that says which answers acknowledge the notification.
-    pub ack: AckRule,
+    /// The rule that says which answers acknowledge the notification; `None` if it is that of the endpoint at
+    /// the moment of each attempt.
+    pub ack: Option<AckRule>,
     /// When the notification was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
     /// The fingerprint of the registration. If a key is registered again, it tells whether the second
@@ -92,27 +132,39 @@ impl Notification {
 }
 
 impl Registration {
-    /// Turns the registration into a notification with the progress at the start of its first series.
+    /// Turns the registration into a notification with the progress at the start of its first series. `endpoint`
+    /// is what the registration's endpoint says now: the ladder of a notification is fixed here.
     #[must_use]
-    pub fn accept(self, webhook_id: WebhookId, now_ms: i64) -> (Notification, Progress) {
+    pub fn accept(
+        self,
+        webhook_id: WebhookId,
+        now_ms: i64,
+        endpoint: Option<&EndpointSettings>,
+    ) -> (Notification, Progress) {
         let first_due_ms = match self.start {
             Start::After(delay_ms) => now_ms + delay_ms,
             Start::At(at_ms) => at_ms.max(now_ms),
         };
-        let progress = Progress::start(&self.ladder, first_due_ms);
         let fingerprint = self.fingerprint();
-        let lane = Lane::of(&self.destination)
-            .expect("invariant: a destination is a URL since it was parsed");
+        let of_endpoint = endpoint.and_then(|endpoint| endpoint.ladder.clone());
+        let ladder = self.ladder.or(of_endpoint).unwrap_or_else(Ladder::standard);
+        let progress = Progress::start(&ladder, first_due_ms);
+        let lane = self.target.lane();
+        // What names no endpoint gets the standard rule now; else the endpoint's rule is asked at each attempt.
+        let (destination, ack) = match self.target {
+            Target::Url(url) => (Some(url), self.ack.or_else(|| Some(AckRule::standard()))),
+            Target::Endpoint(_, url) => (url, self.ack),
+        };
         let notification = Notification {
             key: self.key,
             webhook_id,
             lane,
-            destination: self.destination,
+            destination,
             body: self.body.into(),
             content_type: self.content_type,
             headers: self.headers,
-            ladder: self.ladder,
-            ack: self.ack,
+            ladder,
+            ack,
             registered_ms: now_ms,
             fingerprint,
         };
@@ -120,7 +172,8 @@ impl Registration {
     }
 
     /// The hash of every field of the registration except the key. A delay is hashed as the caller wrote
-    /// it, not as a due time. So the same request has the same fingerprint if it is sent again later.
+    /// it, not as a due time. So the same request has the same fingerprint if it is sent again later, also if its
+    /// endpoint was changed meanwhile.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let mut digest = Sha256::new();
@@ -128,7 +181,7 @@ impl Registration {
             digest.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
             digest.update(bytes);
         };
-        part(self.destination.as_str().as_bytes());
+        part(Destination::to_stored(self.target.url()).as_bytes());
         part(&self.body);
         part(self.content_type.as_bytes());
         for (name, value) in self.headers.pairs() {
@@ -141,8 +194,20 @@ impl Registration {
         };
         part(kind);
         part(&start_ms.to_be_bytes());
-        part(self.ladder.to_text().as_bytes());
-        part(self.ack.to_text().as_bytes());
+        let (mut ladder, mut ack) = (
+            self.ladder.as_ref().map(Ladder::to_text),
+            self.ack.as_ref().map(AckRule::to_text),
+        );
+        if self.target.endpoint().is_none() {
+            // Without an endpoint, a default that is written out is the same request.
+            ladder.get_or_insert_with(|| Ladder::standard().to_text());
+            ack.get_or_insert_with(|| AckRule::standard().to_text());
+        }
+        part(ladder.unwrap_or_default().as_bytes());
+        part(ack.unwrap_or_default().as_bytes());
+        if let Some(endpoint) = self.target.endpoint() {
+            part(endpoint.as_str().as_bytes());
+        }
         let full = digest.finalize();
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&full[..16]);
@@ -157,18 +222,67 @@ mod tests {
     fn registration() -> Registration {
         Registration {
             key: Key::new("payment.succeeded", "1").expect("a key"),
-            destination: Destination::parse("https://shop.example/notify").expect("a url"),
+            target: url("https://shop.example/notify"),
             body: Bytes::from_static(b"a=1"),
             content_type: "text/plain".into(),
             headers: Headers::default(),
             start: Start::After(0),
-            ladder: Ladder::standard(),
-            ack: AckRule::standard(),
+            ladder: None,
+            ack: None,
         }
     }
 
+    fn url(text: &str) -> Target {
+        Target::Url(Destination::parse(text).expect("a url"))
+    }
+
+    fn endpoint(name: &str) -> Target {
+        Target::Endpoint(EndpointName::parse(name).expect("a name"), None)
+    }
+
     fn accept(registration: Registration) -> (Notification, Progress) {
-        registration.accept(WebhookId::from_bytes([1; 16]), 1_000)
+        registration.accept(WebhookId::from_bytes([1; 16]), 1_000, None)
+    }
+
+    #[test]
+    fn a_default_that_is_written_out_is_the_same_request_without_an_endpoint_alone() {
+        for (target, is_same) in [(registration().target, true), (endpoint("shop-1"), false)] {
+            let plain = Registration {
+                target,
+                ..registration()
+            };
+            let written = Registration {
+                ladder: Some(Ladder::standard()),
+                ack: Some(AckRule::standard()),
+                ..plain.clone()
+            };
+            assert_eq!(plain.fingerprint() == written.fingerprint(), is_same);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_gives_the_ladder_at_once_and_all_else_at_each_attempt() {
+        let settings = r#"{"url":"https://shop.example/n","ladder":"wechat","ack":"exact"}"#;
+        let settings = EndpointSettings::from_text(settings).expect("settings");
+        let asked = Registration {
+            target: endpoint("shop-1"),
+            ..registration()
+        };
+        let accept = |asked: Registration| {
+            let id = WebhookId::from_bytes([1; 16]);
+            asked.accept(id, 1_000, Some(&settings)).0
+        };
+        let plain = accept(asked.clone());
+        assert_eq!(plain.lane.as_str(), "endpoint:shop-1");
+        assert_eq!(plain.ladder, Ladder::by_name("wechat").expect("known"));
+        assert_eq!((plain.destination, plain.ack), (None, None));
+        let own = accept(Registration {
+            ladder: Some(Ladder::standard()),
+            ack: Some(AckRule::standard()),
+            ..asked
+        });
+        assert_eq!(own.ladder, Ladder::standard());
+        assert_eq!(own.ack, Some(AckRule::standard()));
     }
 
     #[test]
@@ -210,11 +324,11 @@ mod tests {
                 ..registration()
             },
             Registration {
-                ack: AckRule::by_name("exact").expect("known"),
+                ack: Some(AckRule::by_name("exact").expect("known")),
                 ..registration()
             },
             Registration {
-                ladder: Ladder::by_name("wechat").expect("known"),
+                ladder: Some(Ladder::by_name("wechat").expect("known")),
                 ..registration()
             },
             Registration {
@@ -222,7 +336,15 @@ mod tests {
                 ..registration()
             },
             Registration {
-                destination: Destination::parse("https://shop.example/other").expect("a url"),
+                target: url("https://shop.example/other"),
+                ..registration()
+            },
+            Registration {
+                target: endpoint("shop-1"),
+                ..registration()
+            },
+            Registration {
+                target: endpoint("shop-2"),
                 ..registration()
             },
         ];

@@ -30,8 +30,8 @@ pub struct Snapshot {
     pub webhook_id: WebhookId,
     /// The lane that the notification waits in.
     pub lane: Lane,
-    /// The URL to call.
-    pub destination: Destination,
+    /// The URL to call; `None` if it is that of the endpoint at the moment of each attempt.
+    pub destination: Option<Destination>,
     /// The retry schedule.
     pub ladder: Ladder,
     /// The fingerprint of the registration.

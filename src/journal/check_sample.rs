@@ -5,15 +5,13 @@
 //! attempt, with the same statements as for all notifications, and then rolls both back.
 
 use super::{Actor, JournalError, Recorded, Recording, RegisterResult, Registering};
-use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::decide;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
-use crate::domain::ladder::Ladder;
-use crate::domain::notification::{Registration, Start};
+use crate::domain::notification::{Registration, Start, Target};
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -43,15 +41,15 @@ impl CheckSample {
         // until the next vacuum; with these instants, no query reads the index ranges that contain them.
         let (notification, progress) = Registration {
             key: Key::new("ringback.check", &id.to_string()).expect("invariant: both are short"),
-            destination: Destination::from_stored("https://check.invalid/"),
+            target: Target::Url(Destination::from_stored("https://check.invalid/")),
             body: Bytes::from(vec![b' '; body_bytes]),
             content_type: "text/plain".to_string(),
             headers: Headers::default(),
             start: Start::After(FAR_MS),
-            ladder: Ladder::standard(),
-            ack: AckRule::standard(),
+            ladder: None,
+            ack: None,
         }
-        .accept(WebhookId::new(id), 0);
+        .accept(WebhookId::new(id), 0, None);
         let notification = Arc::new(notification);
         let decision = decide(
             &notification.ladder,

@@ -4,11 +4,13 @@
 //! [`JournalDecorator`].
 
 use super::{
-    AllSetAside, ChangeResult, Changing, Cursor, Examined, Filter, Journal, JournalCounts,
-    JournalError, JournalMaintenance, JournalReads, JournalWrites, Noting, Order, Pending, Prune,
-    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, SettingAside, SnapshotPage,
+    AllSetAside, ChangeResult, Changing, Cursor, EndpointSet, Examined, Filter, Journal,
+    JournalCounts, JournalEndpoints, JournalError, JournalMaintenance, JournalReads, JournalWrites,
+    Noting, Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult,
+    Registering, RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint,
     Transition,
 };
+use crate::domain::endpoint::EndpointName;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
@@ -35,6 +37,10 @@ pub enum JournalCall {
     PendingPage,
     Bodies,
     List,
+    SetEndpoint,
+    RemoveEndpoint,
+    Endpoint,
+    EndpointsAfter,
     Changes,
     Note,
     Rebuilding,
@@ -138,6 +144,33 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
     ) -> Result<SnapshotPage, JournalError> {
         let calling = self.inner().list(filter, order, cursor, limit);
         self.around(JournalCall::List, calling).await
+    }
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalEndpoints for Decorator {
+    async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError> {
+        let calling = self.inner().set_endpoint(setting);
+        self.around(JournalCall::SetEndpoint, calling).await
+    }
+
+    async fn remove_endpoint(&self, removing: &RemovingEndpoint) -> Result<bool, JournalError> {
+        let calling = self.inner().remove_endpoint(removing);
+        self.around(JournalCall::RemoveEndpoint, calling).await
+    }
+
+    async fn endpoint(&self, name: &EndpointName) -> Result<Option<StoredEndpoint>, JournalError> {
+        let calling = self.inner().endpoint(name);
+        self.around(JournalCall::Endpoint, calling).await
+    }
+
+    async fn endpoints_after(
+        &self,
+        number: i64,
+        limit: usize,
+    ) -> Result<Vec<StoredEndpoint>, JournalError> {
+        let calling = self.inner().endpoints_after(number, limit);
+        self.around(JournalCall::EndpointsAfter, calling).await
     }
 }
 

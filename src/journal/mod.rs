@@ -8,9 +8,10 @@
 //! Each database has a folder with its SQL. The files beside these folders contain the code that both
 //! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has three parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
-//! changing by hand), [`JournalReads`] (look-ups), [`JournalMaintenance`] (keeping the schedule in
-//! agreement with the journal, checks, audits). [`Journal`] combines them.
+//! The trait has four parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! changing by hand), [`JournalReads`] (look-ups), [`JournalEndpoints`] (receivers that have a name),
+//! [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits). [`Journal`]
+//! combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
 //! journal. One test suite (`tests/it/journal_contract`) checks this contract for every implementation:
@@ -33,6 +34,7 @@ mod change;
 mod check_sample;
 pub mod decorator;
 mod effect;
+mod endpoints;
 mod error;
 mod examination;
 mod history;
@@ -57,6 +59,10 @@ mod writes;
 
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
+pub use endpoints::{
+    EndpointSet, ExpectedVersion, JournalEndpoints, RemovingEndpoint, SettingEndpoint,
+    StoredEndpoint,
+};
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
 pub use list::{Cursor, Filter, Order, SnapshotPage};
@@ -72,7 +78,10 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one of the three parts takes the trait of that part.
-pub trait Journal: JournalWrites + JournalReads + JournalMaintenance {}
+/// Code that needs only one of the four parts takes the trait of that part.
+pub trait Journal: JournalWrites + JournalReads + JournalEndpoints + JournalMaintenance {}
 
-impl<Whole: JournalWrites + JournalReads + JournalMaintenance> Journal for Whole {}
+impl<Whole> Journal for Whole where
+    Whole: JournalWrites + JournalReads + JournalEndpoints + JournalMaintenance
+{
+}

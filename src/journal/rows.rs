@@ -4,13 +4,15 @@
 use super::pending::PendingBodies;
 use super::sql_values::NO_HEADERS;
 use super::{
-    AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, Transition,
+    AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, StoredEndpoint,
+    Transition,
 };
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::body::Body;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::destination::Destination;
+use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
@@ -120,7 +122,7 @@ where
             key: self.key()?,
             webhook_id: WebhookId::from_bytes(self.bytes()?),
             lane: Lane::from_name(self.take()?),
-            destination: Destination::from_stored(self.take()?),
+            destination: Destination::own_from_stored(self.take()?),
             ladder: ladders.read(self.take()?)?,
             fingerprint: self.bytes()?,
             registered_ms: self.take()?,
@@ -177,7 +179,7 @@ where
         bodies: PendingBodies,
     ) -> Result<Pending, JournalError> {
         let StoredNotification { snapshot, .. } = self.stored(ladders)?;
-        let ack = self.read("ack rule", |text| AckRule::from_text(text).ok())?;
+        let ack = self.read("ack rule", |text| AckRule::own_from_stored(text).ok())?;
         let content_type = self.text()?;
         let headers = match self.take::<Option<&str>>()? {
             Some(NO_HEADERS) => Headers::default(),
@@ -355,6 +357,32 @@ where
             total: total.unsigned_abs(),
             named: named.collect::<Result<_, JournalError>>()?,
         })
+    }
+
+    /// Reads rows of `name, number, version, removed, settings, created_ms, changed_ms`.
+    pub(super) fn endpoints(rows: &'row [R]) -> Result<Vec<StoredEndpoint>, JournalError> {
+        let read = |row| {
+            let mut fields = Self::of(row);
+            let name = fields.read("endpoint's name", |name| EndpointName::parse(name).ok())?;
+            let number = fields.take()?;
+            let version = fields.number("version")?;
+            let is_removed = fields.take()?;
+            let settings = EndpointSettings::from_text(fields.take()?)
+                .map_err(|bad| JournalError::Corrupt(format!("the endpoint {name}: {bad}")))?;
+            let endpoint = Endpoint {
+                name,
+                version,
+                settings,
+                created_ms: fields.take()?,
+                changed_ms: fields.take()?,
+            };
+            Ok(StoredEndpoint {
+                endpoint,
+                number,
+                is_removed,
+            })
+        };
+        rows.iter().map(read).collect()
     }
 
     fn text(&mut self) -> Result<String, JournalError> {

@@ -57,6 +57,10 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Transitions
         | JournalCall::PendingPage
         | JournalCall::List
+        | JournalCall::SetEndpoint
+        | JournalCall::RemoveEndpoint
+        | JournalCall::Endpoint
+        | JournalCall::EndpointsAfter
         | JournalCall::Changes
         | JournalCall::Note
         | JournalCall::Rebuilding

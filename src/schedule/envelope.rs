@@ -82,10 +82,10 @@ impl From<BadEnvelope> for ScheduleError {
 pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let notification = &entry.notification;
     let ladder = notification.ladder.to_text();
-    let ack = notification.ack.to_text();
+    let ack = AckRule::to_stored(notification.ack.as_ref());
     let fixed = Fixed {
         webhook_id: notification.webhook_id.to_bytes(),
-        url: notification.destination.as_str(),
+        url: Destination::to_stored(notification.destination.as_ref()),
         content_type: &notification.content_type,
         headers: (notification.headers.pairs().iter())
             .map(|(name, value)| (name.as_str(), value.as_str()))
@@ -121,7 +121,7 @@ pub fn estimated_bytes(entry: &Entry) -> usize {
 
 fn estimated_bytes_without_body(notification: &Notification) -> usize {
     let lane = notification.lane.as_str().len();
-    let url = notification.destination.as_str().len();
+    let url = Destination::to_stored(notification.destination.as_ref()).len();
     HEADER_BYTES + lane + url + notification.headers.bytes() + 192
 }
 
@@ -180,7 +180,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
     let notification = Notification {
         key,
         webhook_id: WebhookId::from_bytes(fixed.webhook_id),
-        destination: Destination::from_stored(fixed.url),
+        destination: Destination::own_from_stored(fixed.url),
         lane: Lane::from_name(lane),
         body: bytes.slice_ref(body).into(),
         content_type: fixed.content_type.to_string(),
@@ -190,7 +190,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
                 .collect(),
         ),
         ladder: Ladder::from_text(fixed.ladder).map_err(|_| "its ladder")?,
-        ack: AckRule::from_text(fixed.ack).map_err(|_| "its ack rule")?,
+        ack: AckRule::own_from_stored(fixed.ack).map_err(|_| "its ack rule")?,
         registered_ms: fixed.registered_ms,
         fingerprint: fixed.fingerprint,
     };
@@ -285,23 +285,23 @@ fn decode_cause(code: u8) -> Option<Option<Cause>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::notification::{Registration, Start};
+    use crate::domain::notification::{Registration, Start, Target};
 
     fn entry() -> Entry {
         let mut headers = Headers::default();
         headers.insert("x-request-id", "42").expect("a header");
         let registration = Registration {
             key: Key::new("payment.succeeded", "order/1").expect("a key"),
-            destination: Destination::parse("https://shop.example/notify").expect("a url"),
+            target: Target::Url(Destination::parse("https://shop.example/notify").expect("a url")),
             body: Bytes::from_static(b"a=1&b=\xff\x00"),
             content_type: "application/x-www-form-urlencoded".into(),
             headers,
             start: Start::After(0),
-            ladder: Ladder::standard(),
-            ack: AckRule::standard(),
+            ladder: None,
+            ack: None,
         };
         let (notification, progress) =
-            registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123);
+            registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123, None);
         Entry::scheduled(Arc::new(notification), progress)
     }
 
@@ -334,6 +334,13 @@ mod tests {
             verify: true,
             interrupted_ms: Some(8),
             raise_fence: true,
+            ..entry()
+        });
+        let mut of_endpoint = (*entry().notification).clone();
+        of_endpoint.lane = Lane::from_name("endpoint:shop-1");
+        (of_endpoint.destination, of_endpoint.ack) = (None, None);
+        variants.push(Entry {
+            notification: Arc::new(of_endpoint),
             ..entry()
         });
         for entry in variants {

@@ -9,6 +9,7 @@
 //!
 //! [`ScheduleLeases::reserve_memory`]: super::ScheduleLeases::reserve_memory
 
+use crate::domain::destination::Destination;
 use crate::domain::notification::Notification;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -169,7 +170,7 @@ fn bytes_without_body(notification: &Notification) -> usize {
     } = notification;
     ENTRY_OVERHEAD_BYTES
         + key.as_str().len()
-        + destination.as_str().len()
+        + Destination::to_stored(destination.as_ref()).len()
         + lane.as_str().len()
         + content_type.len()
         + ladder.own_bytes()

@@ -71,6 +71,7 @@ impl Service {
         let Some(mut snapshot) = with_timeout(journal.find(key)).await? else {
             return Ok(None);
         };
+        self.endpoints.fill_in_url(&mut snapshot);
         let marked = self.mark_in_flight(std::slice::from_mut(&mut snapshot));
         let flights = known_if(&marked.await);
         Ok(Some((snapshot, flights)))
@@ -121,6 +122,9 @@ impl Service {
         let listing = journal.list(&request.filter, order, cursor, request.limit);
         let page = with_long_timeout(listing).await?;
         let mut items = page.items;
+        items
+            .iter_mut()
+            .for_each(|item| self.endpoints.fill_in_url(item));
         let marked = self.mark_in_flight(&mut items).await;
         let flights = known_if(&marked);
         if let Some(in_flight) = request.in_flight {

@@ -8,6 +8,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod changes;
+mod endpoints;
 mod held;
 mod locks;
 mod lookup;
@@ -15,13 +16,16 @@ mod measure;
 mod register;
 mod timeouts;
 
+pub use endpoints::{EndpointPage, EndpointReply, TestCaller};
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
 
 use crate::clock::Clock;
 use crate::domain::change::Change;
+use crate::domain::endpoint::EndpointName;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
+use crate::endpoints::Endpoints;
 use crate::health::{Health, HealthReport, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
@@ -47,6 +51,8 @@ const ASK_AGAIN: Duration = Duration::from_millis(5);
 /// The operations on notifications.
 pub struct Service {
     recorder: Option<Arc<Recorder>>,
+    endpoints: Arc<Endpoints>,
+    test_caller: Option<Arc<dyn TestCaller>>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
@@ -74,6 +80,17 @@ pub enum ServiceError {
         /// The notification.
         snapshot: Box<Snapshot>,
     },
+    /// A registration names an endpoint that does not exist.
+    #[error("there is no endpoint `{0}`")]
+    UnknownEndpoint(EndpointName),
+    /// No such endpoint.
+    #[error("there is no endpoint of this name")]
+    MissingEndpoint,
+    /// Notifications that are pending name the endpoint.
+    #[error(
+        "notifications that name this endpoint are pending; wait for their end or cancel them, then remove it"
+    )]
+    EndpointInUse,
     /// Another write of it is not finished, or it is not known whether this one was. A later request finds
     /// out.
     #[error("something about this notification is still being written down; ask again")]
@@ -81,6 +98,9 @@ pub enum ServiceError {
     /// A list was requested, and there is no journal to list.
     #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
     NoJournal,
+    /// An endpoint was requested, and there is no journal that keeps it.
+    #[error("this server keeps no journal, so it keeps no endpoints")]
+    NoEndpoints,
     /// Too much is pending; nothing was done. A later request succeeds when something was delivered.
     #[error(transparent)]
     Full(#[from] MemoryLimitReached),
@@ -105,6 +125,8 @@ impl Service {
             metrics: Metrics::new(),
             last_reading: LastReading::default(),
             recorder,
+            endpoints: Arc::default(),
+            test_caller: None,
             schedule,
             clock,
             locks: KeyLocks::default(),
@@ -116,6 +138,20 @@ impl Service {
     #[must_use]
     pub fn with_health(self, health: Arc<Health>) -> Self {
         Self { health, ..self }
+    }
+
+    /// Uses these endpoints, and makes test calls this way.
+    #[must_use]
+    pub fn with_endpoints(
+        self,
+        endpoints: Arc<Endpoints>,
+        test_caller: Arc<dyn TestCaller>,
+    ) -> Self {
+        Self {
+            endpoints,
+            test_caller: Some(test_caller),
+            ..self
+        }
     }
 
     /// Uses these metrics, which other parts count as well.

@@ -32,11 +32,18 @@ impl Service {
         registration: Registration,
         actor: Actor,
     ) -> Result<RegisterReply, ServiceError> {
+        let endpoint = match registration.target.endpoint() {
+            Some(name) => Some(self.endpoint_to_use(name).await?),
+            None => None,
+        };
+        let settings = endpoint.as_deref().map(|endpoint| &endpoint.settings);
         let webhook_id = WebhookId::new(Uuid::now_v7());
-        let (notification, progress) = registration.accept(webhook_id, self.clock.now_ms());
+        let now_ms = self.clock.now_ms();
+        let (notification, progress) = registration.accept(webhook_id, now_ms, settings);
         let notification = Arc::new(notification);
         let _lock = self.locks.lock(&notification.key).await?;
-        let fresh = Snapshot::of_new(&notification, progress);
+        let mut fresh = Snapshot::of_new(&notification, progress);
+        self.endpoints.fill_in_url(&mut fresh);
         let entry = Entry::scheduled(notification.clone(), progress);
         // Kept until the entry is in the schedule.
         let reserved = self.schedule.reserve_memory(&notification);
@@ -70,6 +77,7 @@ impl Service {
         if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
             known.in_flight = self.ensure_scheduled(journal, &known).await?;
         }
+        self.endpoints.fill_in_url(&mut known);
         Ok(RegisterReply::Existing(known))
     }
 

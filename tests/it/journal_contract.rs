@@ -4,6 +4,7 @@
 //! another implementation under the contract, write its store and one more `contract!` line.
 
 mod changing;
+mod endpoints;
 mod keeping;
 mod listing;
 mod maintenance;
@@ -115,6 +116,11 @@ macro_rules! contract {
             changing::a_change_whose_lease_was_lost_is_refused,
             changing::a_change_that_comes_twice_is_applied_once,
             changing::only_what_is_pending_is_fenced,
+            endpoints::an_endpoint_is_kept_and_gets_a_version_with_every_change,
+            endpoints::a_change_that_is_based_on_an_older_version_is_refused,
+            endpoints::a_removed_endpoint_is_still_known_and_its_versions_go_on,
+            endpoints::what_has_changed_is_read_in_the_order_of_the_changes,
+            endpoints::changes_made_at_once_get_different_numbers,
             listing::each_filter_picks_its_own,
             listing::times_include_their_start_and_not_their_end,
             listing::lists_are_sorted_newest_first,

@@ -17,6 +17,10 @@ pub enum ProblemKind {
     Route,
     /// There is no notification with this key.
     Missing,
+    /// There is no endpoint of this name.
+    MissingEndpoint,
+    /// Pending notifications name the endpoint.
+    EndpointInUse,
     /// The path does not accept this method.
     Method,
     /// The body arrived too slowly.
@@ -73,6 +77,8 @@ impl ProblemKind {
             Self::CrossSite => (Status::FORBIDDEN, "urn:ringback:problem:cross-site", "Pages of other sites may not ask"),
             Self::Route => (Status::NOT_FOUND, "urn:ringback:problem:route", "There is nothing at this path"),
             Self::Missing => (Status::NOT_FOUND, "urn:ringback:problem:missing", "No such notification"),
+            Self::MissingEndpoint => (Status::NOT_FOUND, "urn:ringback:problem:missing-endpoint", "No such endpoint"),
+            Self::EndpointInUse => (Status::CONFLICT, "urn:ringback:problem:endpoint-in-use", "The endpoint is in use"),
             Self::Method => (Status::METHOD_NOT_ALLOWED, "urn:ringback:problem:method", "Not with this method"),
             Self::Timeout => (Status::REQUEST_TIMEOUT, "urn:ringback:problem:timeout", "The request came too slowly"),
             Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),

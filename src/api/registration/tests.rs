@@ -1,6 +1,9 @@
 use super::*;
 use crate::api::problem::Problem;
 use crate::domain::ack::AckRule;
+use crate::domain::endpoint::EndpointName;
+use crate::domain::headers::Headers;
+use crate::domain::ladder::Ladder;
 
 /// 2026-11-20T08:30:00Z.
 const NOW_MS: i64 = 1_795_163_400_000;
@@ -45,13 +48,13 @@ fn the_smallest_registration_gets_the_defaults() {
         registration,
         Registration {
             key: Key::new("t", "1").expect("a key"),
-            destination: Destination::parse("https://shop.example/n").expect("a url"),
+            target: Target::Url(Destination::parse("https://shop.example/n").expect("a url")),
             body: Bytes::from_static(b"a=1"),
             content_type: "text/plain; charset=utf-8".into(),
             headers: Headers::default(),
             start: Start::After(0),
-            ladder: crate::domain::ladder::Ladder::standard(),
-            ack: AckRule::standard(),
+            ladder: None,
+            ack: None,
         }
     );
 }
@@ -70,7 +73,8 @@ fn every_field_is_taken_as_given() {
             "id":"a\/b \"c\"","topic":"payment.succeeded"}"#,
     );
     assert_eq!(registration.key.as_str(), "payment.succeeded/a/b \"c\"");
-    assert_eq!(registration.destination.as_str(), "https://shop.example/n");
+    let url = Destination::parse("https://shop.example/n").expect("a url");
+    assert_eq!(registration.target, Target::Url(url));
     assert_eq!(registration.body, &b"a=1"[..]);
     assert_eq!(
         registration.content_type,
@@ -84,8 +88,37 @@ fn every_field_is_taken_as_given() {
         ]
     );
     assert_eq!(registration.start, Start::After(1_800_000));
-    assert_eq!(registration.ladder.name(), Some("wechat"));
-    assert_eq!(registration.ack, AckRule::by_name("exact").expect("known"));
+    assert_eq!(
+        registration.ladder,
+        Some(Ladder::by_name("wechat").expect("known"))
+    );
+    assert_eq!(
+        registration.ack,
+        Some(AckRule::by_name("exact").expect("known"))
+    );
+}
+
+#[test]
+fn what_is_called_is_an_endpoint_or_a_url_or_both() {
+    fn check(members: &str, expected: Target) {
+        let text = format!(r#"{{"topic":"t","id":"1","body":"",{members}}}"#);
+        assert_eq!(parsed(&text).target, expected, "{members}");
+    }
+    let url = || Destination::parse("https://shop.example/n").expect("a url");
+    let name = || EndpointName::parse("shop-1").expect("a name");
+    check(
+        r#""url":"https://shop.example/n","endpoint":null"#,
+        Target::Url(url()),
+    );
+    check(r#""endpoint":"shop-1""#, Target::Endpoint(name(), None));
+    check(
+        r#""endpoint":"shop-1","url":"https://shop.example/n""#,
+        Target::Endpoint(name(), Some(url())),
+    );
+    let neither = r#"{"topic":"t","id":"1","body":""}"#;
+    refused(neither, 422, &[("/url", "give `url` or `endpoint`")]);
+    let bad = r#"{"topic":"t","id":"1","body":"","endpoint":"a/b"}"#;
+    refused(bad, 422, &[("/endpoint", "an endpoint's name is 1 to 64")]);
 }
 
 #[test]
@@ -308,7 +341,10 @@ fn every_wrong_field_is_named_at_once() {
         422,
         &[
             ("/body", "given twice"),
-            ("/colour", "unknown field; known are topic, id, url"),
+            (
+                "/colour",
+                "unknown field; known are topic, id, endpoint, url",
+            ),
             ("/topic", "a topic is"),
             ("/id", "an id is"),
             ("/url", "https or http"),
@@ -325,7 +361,7 @@ fn every_wrong_field_is_named_at_once() {
         &[
             ("/topic", "not null"),
             ("/id", "not a number"),
-            ("/url", "not null"),
+            ("/url", "give `url` or `endpoint`"),
         ],
     );
     refused(

@@ -1,5 +1,6 @@
 //! The commands that send one request to a running server.
 
+mod endpoint;
 mod send;
 
 use super::client::{Client, ServerArguments};
@@ -9,9 +10,10 @@ use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use endpoint::EndpointCommand;
 use reqwest::Method;
 use send::SendArguments;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
 /// A command that sends a request to a server.
@@ -33,6 +35,9 @@ pub enum Request {
     Replay(ReplayArguments),
     /// Discard a dead letter; it cannot be replayed after that
     Discard(OneArguments),
+    /// List, show, set, test or remove endpoints: receivers that have a name
+    #[command(subcommand)]
+    Endpoint(EndpointCommand),
 }
 
 #[derive(Args)]
@@ -86,7 +91,8 @@ struct FilterArguments {
     /// Only this topic
     #[arg(long)]
     topic: Option<String>,
-    /// Only this destination: an origin such as `https://shop.example`, or any URL with that origin
+    /// Only this destination: `endpoint:` and the name of an endpoint, an origin such as `https://shop.example`,
+    /// or any URL with that origin
     #[arg(long)]
     lane: Option<String>,
     /// Only from this time on
@@ -133,6 +139,7 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
             let answer = block_on(client.call(Method::POST, url, Some(&body)))?;
             print_one(answer, &one.server, false)
         }
+        Request::Endpoint(command) => endpoint::run(command),
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
         Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
     }
@@ -151,14 +158,48 @@ fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
 }
 
 fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), CommandFailure> {
-    let text = if server.json {
-        as_it_is(answer)
-    } else {
-        let one = serde_json::from_slice(&answer).context(NOT_OURS)?;
-        show::one(&one, Colours::of_stdout(), now_ms(), all).into_bytes()
-    };
-    io::stdout().write_all(&text)?;
+    print_text(answer, server, |answer| {
+        let one = serde_json::from_slice(answer)?;
+        Ok(show::one(&one, Colours::of_stdout(), now_ms(), all))
+    })
+}
+
+/// Prints an answer: its JSON if the flags ask for it, else the text that `read` makes of it.
+fn print_text(
+    answer: Vec<u8>,
+    server: &ServerArguments,
+    read: impl FnOnce(&[u8]) -> serde_json::Result<String>,
+) -> Result<(), CommandFailure> {
+    if server.json {
+        return text_of(&as_it_is(answer));
+    }
+    text_of(read(&answer).context(NOT_OURS)?.as_bytes())
+}
+
+/// Writes a text to standard output.
+fn text_of(text: &[u8]) -> Result<(), CommandFailure> {
+    io::stdout().write_all(text)?;
     Ok(())
+}
+
+/// Splits the values of a flag that are written `NAME=VALUE`.
+fn header_pairs<'a>(
+    flag: &str,
+    values: &'a [String],
+) -> Result<Vec<(&'a str, &'a str)>, CommandFailure> {
+    let pairs = values.iter().map(|pair| {
+        pair.split_once('=')
+            .ok_or_else(|| CommandFailure::Usage(format!("{flag}: a header is written NAME=VALUE")))
+    });
+    pairs.collect()
+}
+
+/// The value of a flag that is a name or JSON.
+fn name_or_json(flag: &str, text: &str) -> Result<Value, CommandFailure> {
+    if !text.trim_start().starts_with('{') {
+        return Ok(json!(text));
+    }
+    serde_json::from_str(text).map_err(|error| CommandFailure::Usage(format!("{flag}: {error}")))
 }
 
 fn print_list(
@@ -184,14 +225,10 @@ fn print_list(
         }
     }
     let answer = block_on(client.call(Method::GET, url, None))?;
-    let text = if filter.server.json {
-        as_it_is(answer)
-    } else {
-        let page = serde_json::from_slice(&answer).context(NOT_OURS)?;
-        show::list(&page, Colours::of_stdout(), now_ms()).into_bytes()
-    };
-    io::stdout().write_all(&text)?;
-    Ok(())
+    print_text(answer, &filter.server, |answer| {
+        let page = serde_json::from_slice(answer)?;
+        Ok(show::list(&page, Colours::of_stdout(), now_ms()))
+    })
 }
 
 const NOT_OURS: &str = "the answer does not come from a Ringback server";

@@ -2,6 +2,7 @@
 //!
 //! Topic, id and the form of the arguments are checked here. The server checks everything else.
 
+use super::{header_pairs, name_or_json};
 use crate::cli::CommandFailure;
 use crate::cli::client::ServerArguments;
 use crate::domain::key::{check_id, check_topic};
@@ -21,11 +22,14 @@ const NO_BODY: &str = "no body is given; use BODY or --body-file FILE, and '' fo
 pub struct SendArguments {
     /// The notification's topic, such as payment.succeeded
     topic: String,
-    /// The URL to call
+    /// The URL to call, or `endpoint:` and the name of an endpoint
     url: String,
     /// The body to deliver; '' is an empty body [or use --body-file]
     #[arg(allow_hyphen_values = true)]
     body: Option<String>,
+    /// Send as this endpoint says, but to URL
+    #[arg(long, value_name = "NAME")]
+    endpoint: Option<String>,
     /// A file that contains the body; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<String>,
@@ -61,7 +65,13 @@ impl SendArguments {
         let mut members = Map::new();
         let mut put = |name: &str, value: Value| members.insert(name.to_string(), value);
         put("topic", json!(self.topic));
-        put("url", json!(self.url));
+        match self.url.strip_prefix("endpoint:") {
+            Some(name) => put("endpoint", json!(name)),
+            None => put("url", json!(self.url)),
+        };
+        if let Some(name) = &self.endpoint {
+            put("endpoint", json!(name));
+        }
         if let Some(id) = &self.id {
             check_id(id).map_err(|error| CommandFailure::Usage(format!("--id: {error}")))?;
             put("id", json!(id));
@@ -84,10 +94,7 @@ impl SendArguments {
             put("content_type", json!(content_type));
         }
         let mut headers = Map::new();
-        for header in &self.headers {
-            let (name, value) = header.split_once('=').ok_or_else(|| {
-                CommandFailure::Usage("--header: a header is written NAME=VALUE".to_string())
-            })?;
+        for (name, value) in header_pairs("--header", &self.headers)? {
             headers.insert(name.to_string(), json!(value));
         }
         if !headers.is_empty() {
@@ -132,11 +139,4 @@ impl SendArguments {
         }
         Ok(body)
     }
-}
-
-fn name_or_json(flag: &str, text: &str) -> Result<Value, CommandFailure> {
-    if !text.trim_start().starts_with('{') {
-        return Ok(json!(text));
-    }
-    serde_json::from_str(text).map_err(|error| CommandFailure::Usage(format!("{flag}: {error}")))
 }

@@ -4,6 +4,23 @@ use super::{AckRule, BadAckRule, CustomAck};
 use std::borrow::Cow;
 
 impl AckRule {
+    /// The text in which stores keep the ack rule of a notification: empty if it is that of an endpoint.
+    #[must_use]
+    pub fn to_stored(own: Option<&Self>) -> Cow<'static, str> {
+        own.map_or(Cow::Borrowed(""), Self::to_text)
+    }
+
+    /// Reads what [`AckRule::to_stored`] wrote.
+    ///
+    /// # Errors
+    /// As [`AckRule::from_text`].
+    pub fn own_from_stored(text: &str) -> Result<Option<Self>, BadAckRule> {
+        if text.is_empty() {
+            return Ok(None);
+        }
+        Self::from_text(text).map(Some)
+    }
+
     /// Reads what [`AckRule::to_text`] wrote: a name, or the JSON of a caller's own rule.
     ///
     /// # Errors

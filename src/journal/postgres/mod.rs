@@ -12,6 +12,7 @@ mod advance;
 mod change;
 mod check;
 mod connections;
+mod endpoints;
 mod error;
 mod examination;
 mod list;

@@ -13,6 +13,8 @@ use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
 use super::statements::{each, indexes_from, update_statuses};
+use crate::domain::ack::AckRule;
+use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -157,9 +159,9 @@ impl RegisterNotifications<'_> {
             .bind(each!(new, one => one.notification.key.id()))
             .bind(each!(new, one => one.notification.webhook_id.to_bytes()))
             .bind(each!(new, one => one.notification.lane.as_str()))
-            .bind(each!(new, one => one.notification.destination.as_str()))
+            .bind(each!(new, one => Destination::to_stored(one.notification.destination.as_ref())))
             .bind(each!(new, one => one.notification.ladder.to_text()))
-            .bind(each!(new, one => one.notification.ack.to_text()))
+            .bind(each!(new, one => AckRule::to_stored(one.notification.ack.as_ref())))
             .bind(each!(new, one => one.notification.content_type.as_str()))
             .bind(each!(new, one => one.notification.fingerprint.as_slice()))
             .bind(each!(new, one => one.notification.registered_ms))

@@ -177,7 +177,7 @@ mod tests {
     use crate::domain::headers::Headers;
     use crate::domain::key::Key;
     use crate::domain::ladder::Ladder;
-    use crate::domain::notification::{Registration, Start};
+    use crate::domain::notification::{Registration, Start, Target};
     use crate::domain::state::State;
     use crate::domain::webhook_id::WebhookId;
     use crate::journal::sqlite::SqliteJournal;
@@ -254,16 +254,16 @@ mod tests {
             let topic = if number % 30 == 0 { "rare" } else { "common" };
             let registration = Registration {
                 key: Key::new(topic, &number.to_string()).expect("a key"),
-                destination: Destination::parse("https://shop.example/").expect("a url"),
+                target: Target::Url(Destination::parse("https://shop.example/").expect("a url")),
                 body: "1".into(),
                 content_type: "text/plain".into(),
                 headers: Headers::default(),
                 start: Start::After(0),
-                ladder: Ladder::standard(),
-                ack: AckRule::standard(),
+                ladder: Some(Ladder::standard()),
+                ack: Some(AckRule::standard()),
             };
             let (notification, progress) =
-                registration.accept(WebhookId::from_bytes([0; 16]), 1_000 + number / 7);
+                registration.accept(WebhookId::from_bytes([0; 16]), 1_000 + number / 7, None);
             batch.push(Registering {
                 notification: notification.into(),
                 progress,

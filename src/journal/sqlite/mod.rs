@@ -7,6 +7,7 @@
 
 mod bulk;
 mod check;
+mod endpoints;
 mod error;
 mod examination;
 mod list;

@@ -2,6 +2,8 @@
 
 use super::bulk::{Bulk, Statement};
 use super::error::SqliteFailure;
+use crate::domain::ack::AckRule;
+use crate::domain::destination::Destination;
 use crate::domain::notification::Notification;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::Cause;
@@ -128,9 +130,9 @@ fn bind_notification(
         .bind(snapshot.key.id())
         .bind(snapshot.webhook_id.to_bytes().to_vec())
         .bind(snapshot.lane.as_str())
-        .bind(snapshot.destination.as_str())
+        .bind(Destination::to_stored(snapshot.destination.as_ref()))
         .bind(snapshot.ladder.to_text())
-        .bind(notification.ack.to_text())
+        .bind(AckRule::to_stored(notification.ack.as_ref()))
         .bind(notification.content_type.as_str())
         .bind(snapshot.fingerprint.to_vec());
     bind_status(statement, snapshot)

@@ -8,7 +8,7 @@ use crate::domain::body::Body;
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
-use crate::domain::notification::{Registration, Start};
+use crate::domain::notification::{Registration, Start, Target};
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
 use crate::schedule::{ClaimQuota, KnownToJournal};
@@ -36,15 +36,15 @@ fn entry(id: &str, start_ms: i64) -> Entry {
 fn with_body(id: &str, start_ms: i64, body: &'static [u8]) -> Entry {
     let registration = Registration {
         key: Key::new("t", id).expect("a key"),
-        destination: Destination::parse("https://shop.example/").expect("a destination"),
+        target: Target::Url(Destination::parse("https://shop.example/").expect("a destination")),
         body: Bytes::from_static(body),
         content_type: "text/plain".to_string(),
         headers: Headers::default(),
         start: Start::After(start_ms),
-        ladder: Ladder::standard(),
-        ack: AckRule::standard(),
+        ladder: Some(Ladder::standard()),
+        ack: Some(AckRule::standard()),
     };
-    let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0);
+    let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0, None);
     Entry::scheduled(Arc::new(notification), progress)
 }
 

@@ -8,7 +8,7 @@ use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::Dispatcher;
 use ringback::delivery::http_client::{HttpClient, HttpClientSettings};
 use ringback::domain::destination::Destination;
-use ringback::domain::notification::Registration;
+use ringback::domain::notification::{Registration, Target};
 use ringback::health::Health;
 use ringback::journal::Journal;
 use ringback::journal::recorder::Recorder;
@@ -35,7 +35,7 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
     let (clock, behind) = (ManualClock::at(START_MS), ManualClock::at(START_MS - 1));
     let schedule = Scripted::shown_by(&clock, &behind, LIMITS);
     let asked = Registration {
-        destination: Destination::parse(&merchant.url("/notify")).expect("a URL"),
+        target: Target::Url(Destination::parse(&merchant.url("/notify")).expect("a URL")),
         ..registration(key("1"))
     };
     let registering = registering_at(asked, START_MS);

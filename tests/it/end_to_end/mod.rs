@@ -8,6 +8,7 @@ mod away;
 mod away_postgres;
 mod clocks;
 mod commands;
+mod endpoints;
 mod eviction;
 mod failures;
 mod fair_shares;

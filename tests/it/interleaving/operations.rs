@@ -126,7 +126,7 @@ impl World {
         let Registered { good, most } = registration;
         let webhook_id = WebhookId::new(uuid::Uuid::now_v7());
         let asked = self.registration(id, good, most, 0);
-        let (notification, progress) = asked.accept(webhook_id, self.now_ms());
+        let (notification, progress) = asked.accept(webhook_id, self.now_ms(), None);
         let registering = Registering {
             notification: notification.into(),
             progress,

@@ -88,6 +88,10 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Transitions
         | JournalCall::PendingPage
         | JournalCall::List
+        | JournalCall::SetEndpoint
+        | JournalCall::RemoveEndpoint
+        | JournalCall::Endpoint
+        | JournalCall::EndpointsAfter
         | JournalCall::Changes
         | JournalCall::Note
         | JournalCall::Rebuilding

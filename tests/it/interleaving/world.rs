@@ -16,7 +16,7 @@ use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
-use ringback::domain::notification::{Registration, Start};
+use ringback::domain::notification::{Registration, Start, Target};
 use ringback::health::Health;
 use ringback::journal::Journal;
 use ringback::journal::postgres::PostgresJournal;
@@ -190,13 +190,13 @@ impl World {
         let url = format!("{}/{good}/{id}", self.merchant.origin);
         Registration {
             key: key(id),
-            destination: Destination::parse(&url).expect("a URL"),
+            target: Target::Url(Destination::parse(&url).expect("a URL")),
             body: Bytes::from(format!("id={id}")),
             content_type: "text/plain".to_string(),
             headers: Headers::default(),
             start: Start::After(delay_ms),
-            ladder: Ladder::from_text(ladder).expect("a ladder"),
-            ack: AckRule::standard(),
+            ladder: Some(Ladder::from_text(ladder).expect("a ladder")),
+            ack: Some(AckRule::standard()),
         }
     }
 

@@ -8,7 +8,7 @@ use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
-use ringback::domain::notification::Registration;
+use ringback::domain::notification::{Registration, Target};
 use ringback::domain::state::{Cause, State};
 use ringback::journal::{Filter, Journal, Order};
 use std::sync::Arc;
@@ -28,7 +28,9 @@ async fn filled(store: &dyn Store) -> Arc<dyn Journal> {
             for end in ENDS {
                 let key = Key::new(topic, &format!("{topic_number}-{lane_number}-{end}"));
                 let given = Registration {
-                    destination: Destination::parse(&format!("{lane}/notify")).expect("a url"),
+                    target: Target::Url(
+                        Destination::parse(&format!("{lane}/notify")).expect("a url"),
+                    ),
                     ..registration(key.expect("a key"))
                 };
                 let given = registering_at(given, now_ms);

@@ -11,7 +11,7 @@ use crate::support::within;
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
-use ringback::domain::notification::Registration;
+use ringback::domain::notification::{Registration, Target};
 use ringback::domain::state::State;
 use ringback::journal::{Filter, Journal, Order, Recorded};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ async fn fill(journal: &dyn Journal) {
             .collect();
         journal.record(&delivered).await.expect("kept");
         let other = Registration {
-            destination: Destination::parse("https://rare.example/").expect("a url"),
+            target: Target::Url(Destination::parse("https://rare.example/").expect("a url")),
             ..registration(Key::new("rare", &format!("{number}-rare")).expect("a key"))
         };
         keep(journal, registering_at(other, at_ms + 1)).await;

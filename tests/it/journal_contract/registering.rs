@@ -104,8 +104,8 @@ pub async fn every_field_is_kept(store: &dyn Store) {
         Registration {
             content_type: "text/plain; charset=utf-8".into(),
             headers,
-            ladder,
-            ack: AckRule::by_name("exact").expect("known"),
+            ladder: Some(ladder),
+            ack: Some(AckRule::by_name("exact").expect("known")),
             start: Start::After(1_800_000),
             ..registration(key("order/1?x=%20 '; DROP TABLE notifications --"))
         },

@@ -12,7 +12,7 @@ use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
 use ringback::domain::lane::KeyInLane;
 use ringback::domain::lease::{Expiry, LeaseToken};
-use ringback::domain::notification::{Notification, Registration, Start};
+use ringback::domain::notification::{Notification, Registration, Start, Target};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::webhook_id::WebhookId;
@@ -32,13 +32,13 @@ pub fn key(id: &str) -> Key {
 pub fn registration(key: Key) -> Registration {
     Registration {
         key,
-        destination: Destination::parse("https://shop.example/notify").expect("a url"),
+        target: Target::Url(Destination::parse("https://shop.example/notify").expect("a url")),
         body: Bytes::from_static(b"out_trade_no=1"),
         content_type: "application/x-www-form-urlencoded".into(),
         headers: Headers::default(),
         start: Start::After(0),
-        ladder: Ladder::standard(),
-        ack: AckRule::standard(),
+        ladder: Some(Ladder::standard()),
+        ack: Some(AckRule::standard()),
     }
 }
 
@@ -49,7 +49,8 @@ pub fn place(key: &Key) -> KeyInLane {
 }
 
 pub fn registering_at(registration: Registration, now_ms: i64) -> Registering {
-    let (notification, progress) = registration.accept(WebhookId::new(Uuid::now_v7()), now_ms);
+    let (notification, progress) =
+        registration.accept(WebhookId::new(Uuid::now_v7()), now_ms, None);
     Registering {
         notification: Arc::new(notification),
         progress,

@@ -6,7 +6,7 @@ use crate::support::redis::{connect, fresh_database};
 use ringback::clock::ManualClock;
 use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
-use ringback::domain::notification::{Notification, Registration};
+use ringback::domain::notification::{Notification, Registration, Target};
 use ringback::domain::progress::Progress;
 use ringback::domain::state::State;
 use ringback::journal::postgres::PostgresJournal;
@@ -134,7 +134,7 @@ impl Stage {
     /// Registers one in both that goes to another destination than the others.
     pub async fn register_for(&self, id: &str, url: &str) {
         let registration = Registration {
-            destination: Destination::parse(url).expect("a URL"),
+            target: Target::Url(Destination::parse(url).expect("a URL")),
             ..registration(key(id))
         };
         let registering = registering_at(registration, START_MS);

@@ -7,7 +7,7 @@ use crate::journal_contract::samples::{
 };
 use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
-use ringback::domain::notification::Registration;
+use ringback::domain::notification::{Registration, Target};
 use ringback::domain::state::State;
 use ringback::journal::{Journal, SettingAside};
 use ringback::maintenance::REGISTRATION_MS;
@@ -43,7 +43,7 @@ fn sweep(stage: &Stage) -> Sweep {
 async fn what_is_held_in_another_lane_than_the_journal_has_is_replaced(stage: Stage) {
     let (recorded, _) = stage.journal_one("1", 0).await;
     let other = Registration {
-        destination: Destination::parse("https://other.example/x").expect("a URL"),
+        target: Target::Url(Destination::parse("https://other.example/x").expect("a URL")),
         ..registration(key("1"))
     };
     let registering = registering_at(other, START_MS);

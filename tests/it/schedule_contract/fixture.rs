@@ -9,7 +9,7 @@ use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
 use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::domain::lease::{Expiry, LeaseToken};
-use ringback::domain::notification::{Notification, Registration, Start};
+use ringback::domain::notification::{Notification, Registration, Start, Target};
 use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
@@ -345,21 +345,23 @@ pub fn notification(lane: &str, id: &str) -> Notification {
     headers.insert("x-request-id", id).expect("a header");
     let registration = Registration {
         key: key(id),
-        destination: Destination::parse(&format!("https://{lane}.example/notify?a=%20b"))
-            .expect("a destination"),
+        target: Target::Url(
+            Destination::parse(&format!("https://{lane}.example/notify?a=%20b"))
+                .expect("a destination"),
+        ),
         body: Bytes::from(format!("out_trade_no={id}\0\u{e9}\n")),
         content_type: "application/x-www-form-urlencoded".into(),
         headers,
         start: Start::After(0),
-        ladder: Ladder::by_name("wechat").expect("a ladder"),
-        ack: AckRule::by_name("exact").expect("known"),
+        ladder: Some(Ladder::by_name("wechat").expect("a ladder")),
+        ack: Some(AckRule::by_name("exact").expect("known")),
     };
     let mut webhook_id = [0; 16];
     for (byte, letter) in webhook_id.iter_mut().zip(id.bytes().rev()) {
         *byte = letter;
     }
     registration
-        .accept(WebhookId::from_bytes(webhook_id), ACCEPTED_MS)
+        .accept(WebhookId::from_bytes(webhook_id), ACCEPTED_MS, None)
         .0
 }
 

@@ -61,7 +61,7 @@ pub async fn any_content_survives(open: impl AsyncFn(Limits) -> Fixture) {
         let mut notification = notification("shop", id);
         notification.body = body.into();
         notification.destination =
-            Destination::parse(&format!("{lane}/notify")).expect("a destination");
+            Some(Destination::parse(&format!("{lane}/notify")).expect("a destination"));
         notification.lane = Lane::from_name(lane);
         notification.ladder = Ladder::custom(&custom).expect("a ladder");
         let entry = Entry::scheduled(Arc::new(notification), due(0));

@@ -1,0 +1,101 @@
+//! Test calls to endpoints: one signed call, of which nothing is kept.
+
+use crate::clock::{Clock, millis};
+use crate::delivery::call_recorder::CallRecorder;
+use crate::delivery::call_target::CallTarget;
+use crate::delivery::http_client::HttpClient;
+use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::endpoint::Endpoint;
+use crate::domain::headers::Headers;
+use crate::domain::key::Key;
+use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::webhook_id::WebhookId;
+use crate::service::TestCaller;
+use async_trait::async_trait;
+use bytes::Bytes;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+/// Maximum number of test calls at a time. More of them wait.
+const MOST_AT_ONCE: usize = 16;
+/// The topic of a test call.
+const TOPIC: &str = "ringback.test";
+
+/// Makes test calls with the HTTP client of the attempts.
+pub(super) struct TestCalls {
+    client: Arc<HttpClient>,
+    clock: Arc<dyn Clock>,
+    permits: Semaphore,
+}
+
+impl TestCalls {
+    pub(super) fn new(client: Arc<HttpClient>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            client,
+            clock,
+            permits: Semaphore::new(MOST_AT_ONCE),
+        }
+    }
+}
+
+#[async_trait]
+impl TestCaller for TestCalls {
+    async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt {
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        let id = Uuid::now_v7();
+        let body = json!({ "type": TOPIC, "endpoint": endpoint.name.as_str() }).to_string();
+        let registration = Registration {
+            key: Key::new(TOPIC, &id.to_string()).expect("invariant: both are short"),
+            target: Target::Endpoint(endpoint.name.clone(), None),
+            body: Bytes::from(body),
+            content_type: "application/json".to_string(),
+            headers: Headers::default(),
+            start: Start::After(0),
+            ladder: None,
+            ack: None,
+        };
+        let (measured, started_ms) = (Instant::now(), self.clock.now_ms());
+        let settings = Some(&endpoint.settings);
+        let (notification, _) = registration.accept(WebhookId::new(id), started_ms, settings);
+        let recorder = CallRecorder::default();
+        let answer = match (
+            CallTarget::of(&notification, Some(&endpoint)),
+            notification.body.here(),
+        ) {
+            (Some(target), Some(body)) => {
+                let until = Instant::now() + self.client.timeout();
+                let signed = (1, started_ms);
+                let client = &self.client;
+                client
+                    .deliver(&notification, target, body, signed, until, &recorder)
+                    .await
+            }
+            _ => None,
+        };
+        let mut trace = recorder.into_trace();
+        trace.endpoint_version = Some(endpoint.version);
+        Attempt {
+            series: 1,
+            number: 1,
+            due_ms: started_ms,
+            started_ms,
+            duration_ms: millis(measured.elapsed()),
+            answer: answer.unwrap_or_else(not_sent),
+            trace,
+        }
+    }
+}
+
+/// The time ran out before a byte was sent.
+fn not_sent() -> Answer {
+    Answer {
+        outcome: Outcome::Timeout,
+        status: None,
+        body: Vec::new(),
+        reason: "the time ran out before the request was sent".to_string(),
+    }
+}

@@ -1,0 +1,52 @@
+//! What a call needs beside the notification: the URL, the ack rule, and what its endpoint says at this moment.
+
+use crate::domain::ack::AckRule;
+use crate::domain::destination::Destination;
+use crate::domain::endpoint::Endpoint;
+use crate::domain::headers::Headers;
+use crate::domain::notification::Notification;
+use std::sync::{Arc, LazyLock};
+
+/// The rule of an endpoint that chooses none.
+static STANDARD: LazyLock<AckRule> = LazyLock::new(AckRule::standard);
+
+/// The target of one call.
+#[derive(Clone, Copy)]
+pub struct CallTarget<'call> {
+    /// The URL to call.
+    pub url: &'call Destination,
+    /// The rule that judges the answer.
+    pub ack: &'call AckRule,
+    /// The endpoint that the notification names.
+    pub endpoint: Option<&'call Endpoint>,
+}
+
+impl<'call> CallTarget<'call> {
+    /// The target of a notification. `None` if it names an endpoint that is not given.
+    #[must_use]
+    pub fn of(
+        notification: &'call Notification,
+        endpoint: Option<&'call Arc<Endpoint>>,
+    ) -> Option<Self> {
+        let endpoint = endpoint.map(AsRef::as_ref);
+        if notification.lane.endpoint().is_some() && endpoint.is_none() {
+            return None;
+        }
+        let settings = endpoint.map(|endpoint| &endpoint.settings);
+        let own = notification.destination.as_ref();
+        let ack = notification.ack.as_ref();
+        Some(Self {
+            url: own.or(settings.map(|settings| &settings.url))?,
+            ack: ack
+                .or(settings.and_then(|settings| settings.ack.as_ref()))
+                .unwrap_or(&STANDARD),
+            endpoint,
+        })
+    }
+
+    /// The headers of the endpoint; a notification's own replace those with the same name.
+    #[must_use]
+    pub fn headers(&self) -> Option<&'call Headers> {
+        self.endpoint.map(|endpoint| &endpoint.settings.headers)
+    }
+}

@@ -1,0 +1,286 @@
+//! An endpoint: a receiver that is registered under a name, with everything that its calls need.
+//!
+//! A notification that names an endpoint waits in the endpoint's own lane. The ladder of a notification is fixed
+//! when it is registered. Everything else is taken from the endpoint at each attempt, so a change of the endpoint
+//! holds for notifications that are pending.
+
+use crate::domain::ack::AckRule;
+use crate::domain::destination::Destination;
+use crate::domain::headers::Headers;
+use crate::domain::ladder::Ladder;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+use thiserror::Error;
+
+/// Maximum length of an endpoint's name, in bytes.
+pub const LONGEST_NAME: usize = 64;
+/// Maximum length of a `User-Agent`, in bytes.
+pub const LONGEST_USER_AGENT: usize = 256;
+/// Maximum length of the metadata, in bytes of JSON.
+pub const LARGEST_METADATA: usize = 8 * 1024;
+/// The shortest time limit of a call, in milliseconds.
+pub const SHORTEST_TIMEOUT_MS: i64 = 100;
+
+/// The checked name of an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointName(Box<str>);
+
+/// The error for a text that is not the name of an endpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum BadEndpointName {
+    /// The name is empty, too long or contains a character that is not allowed.
+    #[error("an endpoint's name is 1 to {LONGEST_NAME} of the characters A-Z a-z 0-9 _ . -")]
+    Form,
+    /// The name is `.` or `..`. HTTP clients remove these from a URL's path, so the endpoint could not be
+    /// requested.
+    #[error("`.` and `..` are not accepted, because they cannot be part of a URL's path")]
+    Dots,
+}
+
+impl EndpointName {
+    /// Checks a name.
+    ///
+    /// # Errors
+    /// [`BadEndpointName`] says which rule it breaks.
+    pub fn parse(text: &str) -> Result<Self, BadEndpointName> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if text.is_empty() || text.len() > LONGEST_NAME || !text.bytes().all(allowed) {
+            return Err(BadEndpointName::Form);
+        }
+        if matches!(text, "." | "..") {
+            return Err(BadEndpointName::Dots);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EndpointName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// The names of the three headers that carry the signature.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignatureHeaders {
+    /// The header with the webhook id.
+    pub id: String,
+    /// The header with the instant that was signed.
+    pub timestamp: String,
+    /// The header with the signatures.
+    pub signature: String,
+}
+
+impl Default for SignatureHeaders {
+    /// The names of Standard Webhooks 1.0.0.
+    fn default() -> Self {
+        Self {
+            id: "webhook-id".to_string(),
+            timestamp: "webhook-timestamp".to_string(),
+            signature: "webhook-signature".to_string(),
+        }
+    }
+}
+
+impl SignatureHeaders {
+    /// The three names.
+    #[must_use]
+    pub fn names(&self) -> [&str; 3] {
+        [&self.id, &self.timestamp, &self.signature]
+    }
+
+    /// Checks one name. The names of Standard Webhooks are allowed here; all other names follow the rules of
+    /// headers that a caller may set. Returns it in lower case.
+    ///
+    /// # Errors
+    /// Says which rule the name breaks.
+    pub fn check_name(name: &str) -> Result<String, String> {
+        let name = name.to_ascii_lowercase();
+        if !Self::default().names().contains(&name.as_str()) {
+            Headers::default()
+                .insert(&name, "")
+                .map_err(|bad| bad.to_string())?;
+        }
+        Ok(name)
+    }
+}
+
+/// What calls to an endpoint need. All fields were checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointSettings {
+    /// The URL to call.
+    pub url: Destination,
+    /// The retry schedule of notifications that choose none.
+    pub ladder: Option<Ladder>,
+    /// The ack rule of notifications that choose none.
+    pub ack: Option<AckRule>,
+    /// The time limit of a call, in milliseconds. The limit of the server holds too.
+    pub timeout_ms: Option<i64>,
+    /// Headers of every call. A header of the notification replaces one with the same name.
+    pub headers: Headers,
+    /// The `User-Agent` of every call.
+    pub user_agent: Option<String>,
+    /// The names of the headers that carry the signature.
+    pub signature_headers: SignatureHeaders,
+    /// A JSON object of the caller's own, as a text. It is returned and not used.
+    pub metadata: Option<String>,
+}
+
+/// An endpoint as the journal has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Its name.
+    pub name: EndpointName,
+    /// How often it was set: 1 at first. It goes on after the endpoint was removed and set again.
+    pub version: u32,
+    /// What its calls need.
+    pub settings: EndpointSettings,
+    /// When it was first set, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// When it was last set, in milliseconds since 1970.
+    pub changed_ms: i64,
+}
+
+/// The stored form of the settings.
+#[derive(Serialize, Deserialize)]
+struct StoredSettings<'text> {
+    #[serde(borrow)]
+    url: Cow<'text, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ladder: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ack: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timeout_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    headers: Vec<(String, String)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    user_agent: Option<String>,
+    #[serde(default)]
+    signature_headers: SignatureHeaders,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    metadata: Option<String>,
+}
+
+impl EndpointSettings {
+    /// The text in which stores keep the settings.
+    ///
+    /// # Panics
+    /// Never: strings and numbers can be written as JSON.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let stored = StoredSettings {
+            url: Cow::Borrowed(self.url.as_str()),
+            ladder: self.ladder.as_ref().map(Ladder::to_text),
+            ack: self.ack.as_ref().map(|ack| ack.to_text().into_owned()),
+            timeout_ms: self.timeout_ms,
+            headers: self.headers.pairs().to_vec(),
+            user_agent: self.user_agent.clone(),
+            signature_headers: self.signature_headers.clone(),
+            metadata: self.metadata.clone(),
+        };
+        serde_json::to_string(&stored).expect("invariant: strings and numbers serialise")
+    }
+
+    /// Reads what [`EndpointSettings::to_text`] wrote.
+    ///
+    /// # Errors
+    /// Says what cannot be read.
+    pub fn from_text(text: &str) -> Result<Self, String> {
+        let stored: StoredSettings<'_> =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Ok(Self {
+            url: Destination::from_stored(&stored.url),
+            ladder: (stored.ladder.as_deref().map(Ladder::from_text).transpose())
+                .map_err(|bad| bad.to_string())?,
+            ack: (stored.ack.as_deref().map(AckRule::from_text).transpose())
+                .map_err(|bad| bad.to_string())?,
+            timeout_ms: stored.timeout_ms,
+            headers: Headers::from_stored(stored.headers),
+            user_agent: stored.user_agent,
+            signature_headers: stored.signature_headers,
+            metadata: stored.metadata,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_plain() {
+        fn check(text: &str, expected: Option<BadEndpointName>) {
+            assert_eq!(EndpointName::parse(text).err(), expected, "{text}");
+        }
+        check("shop-1", None);
+        check("Shop_1.eu", None);
+        check(&"x".repeat(64), None);
+        check("", Some(BadEndpointName::Form));
+        check(&"x".repeat(65), Some(BadEndpointName::Form));
+        check("a/b", Some(BadEndpointName::Form));
+        check("店", Some(BadEndpointName::Form));
+        check(".", Some(BadEndpointName::Dots));
+        check("..", Some(BadEndpointName::Dots));
+    }
+
+    #[test]
+    fn settings_survive_their_stored_form() {
+        let mut headers = Headers::default();
+        headers.insert("X-Shop", "\"1\"").expect("a header");
+        let plain = EndpointSettings {
+            url: Destination::parse("https://shop.example/\"notify").expect("a url"),
+            ladder: None,
+            ack: None,
+            timeout_ms: None,
+            headers: Headers::default(),
+            user_agent: None,
+            signature_headers: SignatureHeaders::default(),
+            metadata: None,
+        };
+        let full = EndpointSettings {
+            ladder: Some(Ladder::by_name("wechat").expect("known")),
+            ack: Some(AckRule::from_text(r#"{"status":"2xx"}"#).expect("a rule")),
+            timeout_ms: Some(5_000),
+            headers,
+            user_agent: Some("Pay/1".to_string()),
+            signature_headers: SignatureHeaders {
+                id: "x-id".to_string(),
+                ..SignatureHeaders::default()
+            },
+            metadata: Some(r#"{"owner":"eu"}"#.to_string()),
+            ..plain.clone()
+        };
+        for settings in [plain, full] {
+            let read = EndpointSettings::from_text(&settings.to_text());
+            assert_eq!(read, Ok(settings));
+        }
+        assert!(EndpointSettings::from_text("{}").is_err());
+    }
+
+    #[test]
+    fn the_standard_names_of_the_signature_are_the_only_reserved_ones_allowed() {
+        fn check(name: &str, expected: Result<&str, ()>) {
+            let checked = SignatureHeaders::check_name(name);
+            assert_eq!(
+                checked.as_deref().map_err(|_| ()),
+                expected,
+                "{name}: {checked:?}"
+            );
+        }
+        check("Webhook-Id", Ok("webhook-id"));
+        check("X-Shop-Signature", Ok("x-shop-signature"));
+        check("Host", Err(()));
+        check("webhook-other", Err(()));
+        check("ringback-topic", Err(()));
+        check("x y", Err(()));
+        check("", Err(()));
+    }
+}

@@ -1,0 +1,186 @@
+//! The endpoints. Changes are rare, so they lock the table: numbers then follow the order of the commits.
+
+use super::PostgresJournal;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::statements::{integer, storable};
+use crate::domain::endpoint::{Endpoint, EndpointName};
+use crate::journal::endpoints::effect;
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
+use crate::journal::{
+    EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint, StoredEndpoint,
+};
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
+use std::sync::Arc;
+
+/// Readers go on; other changes wait.
+const LOCK: &str = "LOCK TABLE endpoints IN SHARE ROW EXCLUSIVE MODE";
+
+#[async_trait]
+impl JournalEndpoints for PostgresJournal {
+    async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError> {
+        let instance = &self.instance;
+        let call = SetEndpoint { setting, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn remove_endpoint(&self, removing: &RemovingEndpoint) -> Result<bool, JournalError> {
+        let instance = &self.instance;
+        let call = RemoveEndpoint { removing, instance };
+        self.connections.write(&call).await
+    }
+
+    async fn endpoint(&self, name: &EndpointName) -> Result<Option<StoredEndpoint>, JournalError> {
+        self.connections.read(&FindEndpoint(name)).await
+    }
+
+    async fn endpoints_after(
+        &self,
+        number: i64,
+        limit: usize,
+    ) -> Result<Vec<StoredEndpoint>, JournalError> {
+        let call = FindEndpointChanges { number, limit };
+        self.connections.read(&call).await
+    }
+}
+
+/// See [`JournalEndpoints::set_endpoint`].
+struct SetEndpoint<'call> {
+    setting: &'call SettingEndpoint,
+    instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl PostgresCall for SetEndpoint<'_> {
+    type Reply = EndpointSet;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<EndpointSet, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
+        sqlx::query(LOCK).execute(&mut *transaction).await?;
+        let before = find(&mut transaction, &self.setting.name).await?;
+        let set = effect(before, self.setting);
+        match &set {
+            EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
+                write(
+                    &mut transaction,
+                    endpoint,
+                    &self.setting.actor.0,
+                    self.instance,
+                )
+                .await?;
+                transaction.commit().await?;
+            }
+            EndpointSet::Unchanged(_) | EndpointSet::Conflict => transaction.rollback().await?,
+        }
+        Ok(set)
+    }
+}
+
+/// See [`JournalEndpoints::remove_endpoint`].
+struct RemoveEndpoint<'call> {
+    removing: &'call RemovingEndpoint,
+    instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl PostgresCall for RemoveEndpoint<'_> {
+    type Reply = bool;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
+        sqlx::query(LOCK).execute(&mut *transaction).await?;
+        let removed = sqlx::query(
+            "UPDATE endpoints SET removed = TRUE, changed_ms = $2, actor = $3, instance = $4,
+                number = (SELECT max(number) + 1 FROM endpoints)
+             WHERE name = $1 AND NOT removed",
+        )
+        .bind(self.removing.name.as_str())
+        .bind(self.removing.at_ms)
+        .bind(storable(&self.removing.actor.0))
+        .bind(&**self.instance)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(removed.rows_affected() == 1)
+    }
+}
+
+/// See [`JournalEndpoints::endpoint`].
+struct FindEndpoint<'call>(&'call EndpointName);
+
+#[async_trait]
+impl PostgresCall for FindEndpoint<'_> {
+    type Reply = Option<StoredEndpoint>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        find(connection, self.0).await
+    }
+}
+
+/// See [`JournalEndpoints::endpoints_after`].
+struct FindEndpointChanges {
+    number: i64,
+    limit: usize,
+}
+
+#[async_trait]
+impl PostgresCall for FindEndpointChanges {
+    type Reply = Vec<StoredEndpoint>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let found = sqlx::query(
+            "SELECT name, number, version, removed, settings, created_ms, changed_ms
+             FROM endpoints WHERE number > $1 ORDER BY number LIMIT $2",
+        )
+        .bind(self.number)
+        .bind(limit_of(self.limit))
+        .fetch_all(connection)
+        .await?;
+        Ok(Fields::endpoints(&found)?)
+    }
+}
+
+async fn find(
+    connection: &mut PgConnection,
+    name: &EndpointName,
+) -> Result<Option<StoredEndpoint>, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT name, number, version, removed, settings, created_ms, changed_ms
+         FROM endpoints WHERE name = $1",
+    )
+    .bind(name.as_str())
+    .fetch_all(connection)
+    .await?;
+    Ok(Fields::endpoints(&found)?.pop())
+}
+
+async fn write(
+    connection: &mut PgConnection,
+    endpoint: &Endpoint,
+    actor: &str,
+    instance: &str,
+) -> Result<(), PostgresFailure> {
+    sqlx::query(
+        "INSERT INTO endpoints
+            (name, number, version, removed, settings, created_ms, changed_ms, actor, instance)
+         SELECT $1, coalesce(max(number), 0) + 1, $2::INTEGER, FALSE, $3, $4::BIGINT, $5::BIGINT, $6, $7
+         FROM endpoints
+         ON CONFLICT (name) DO UPDATE SET
+            number = excluded.number, version = excluded.version, removed = FALSE,
+            settings = excluded.settings, created_ms = excluded.created_ms,
+            changed_ms = excluded.changed_ms, actor = excluded.actor, instance = excluded.instance",
+    )
+    .bind(endpoint.name.as_str())
+    .bind(integer(endpoint.version))
+    .bind(endpoint.settings.to_text())
+    .bind(endpoint.created_ms)
+    .bind(endpoint.changed_ms)
+    .bind(storable(actor))
+    .bind(instance)
+    .execute(connection)
+    .await?;
+    Ok(())
+}

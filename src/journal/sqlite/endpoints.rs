@@ -1,0 +1,128 @@
+//! The endpoints. One connection writes, so the numbers of changes follow the order of the commits.
+
+use super::SqliteJournal;
+use super::error::SqliteFailure;
+use crate::domain::endpoint::{Endpoint, EndpointName};
+use crate::journal::endpoints::effect;
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
+use crate::journal::{
+    EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint, StoredEndpoint,
+};
+use async_trait::async_trait;
+use sqlx::{SqliteConnection, SqlitePool};
+
+#[async_trait]
+impl JournalEndpoints for SqliteJournal {
+    async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let before = find(transaction.connection(), &setting.name).await?;
+        let set = effect(before, setting);
+        match &set {
+            EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
+                let connection = transaction.connection();
+                write(connection, endpoint, &setting.actor.0, &self.instance).await?;
+                transaction.commit().await?;
+            }
+            EndpointSet::Unchanged(_) | EndpointSet::Conflict => transaction.release().await?,
+        }
+        Ok(set)
+    }
+
+    async fn remove_endpoint(&self, removing: &RemovingEndpoint) -> Result<bool, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let removed = remove(transaction.connection(), removing, &self.instance).await?;
+        transaction.commit().await?;
+        Ok(removed)
+    }
+
+    async fn endpoint(&self, name: &EndpointName) -> Result<Option<StoredEndpoint>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(find(&mut reading, name).await?)
+    }
+
+    async fn endpoints_after(
+        &self,
+        number: i64,
+        limit: usize,
+    ) -> Result<Vec<StoredEndpoint>, JournalError> {
+        Ok(after(&self.readers, number, limit).await?)
+    }
+}
+
+async fn after(
+    readers: &SqlitePool,
+    number: i64,
+    limit: usize,
+) -> Result<Vec<StoredEndpoint>, SqliteFailure> {
+    let found = sqlx::query(
+        "SELECT name, number, version, removed, settings, created_ms, changed_ms
+         FROM endpoints WHERE number > ? ORDER BY number LIMIT ?",
+    )
+    .bind(number)
+    .bind(limit_of(limit))
+    .fetch_all(readers)
+    .await?;
+    Ok(Fields::endpoints(&found)?)
+}
+
+async fn find(
+    connection: &mut SqliteConnection,
+    name: &EndpointName,
+) -> Result<Option<StoredEndpoint>, SqliteFailure> {
+    let found = sqlx::query(
+        "SELECT name, number, version, removed, settings, created_ms, changed_ms
+         FROM endpoints WHERE name = ?",
+    )
+    .bind(name.as_str())
+    .fetch_all(connection)
+    .await?;
+    Ok(Fields::endpoints(&found)?.pop())
+}
+
+async fn write(
+    connection: &mut SqliteConnection,
+    endpoint: &Endpoint,
+    actor: &str,
+    instance: &str,
+) -> Result<(), SqliteFailure> {
+    // SQLite needs a WHERE here: otherwise it reads `ON` as the condition of a join.
+    sqlx::query(
+        "INSERT INTO endpoints
+            (name, number, version, removed, settings, created_ms, changed_ms, actor, instance)
+         SELECT ?1, ifnull(max(number), 0) + 1, ?2, FALSE, ?3, ?4, ?5, ?6, ?7 FROM endpoints WHERE TRUE
+         ON CONFLICT (name) DO UPDATE SET
+            number = excluded.number, version = excluded.version, removed = FALSE,
+            settings = excluded.settings, created_ms = excluded.created_ms,
+            changed_ms = excluded.changed_ms, actor = excluded.actor, instance = excluded.instance",
+    )
+    .bind(endpoint.name.as_str())
+    .bind(i64::from(endpoint.version))
+    .bind(endpoint.settings.to_text())
+    .bind(endpoint.created_ms)
+    .bind(endpoint.changed_ms)
+    .bind(actor)
+    .bind(instance)
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+async fn remove(
+    connection: &mut SqliteConnection,
+    removing: &RemovingEndpoint,
+    instance: &str,
+) -> Result<bool, SqliteFailure> {
+    let removed = sqlx::query(
+        "UPDATE endpoints SET removed = TRUE, changed_ms = ?2, actor = ?3, instance = ?4,
+            number = (SELECT max(number) + 1 FROM endpoints)
+         WHERE name = ?1 AND NOT removed",
+    )
+    .bind(removing.name.as_str())
+    .bind(removing.at_ms)
+    .bind(removing.actor.0.clone())
+    .bind(instance)
+    .execute(connection)
+    .await?;
+    Ok(removed.rows_affected() == 1)
+}

@@ -1,0 +1,227 @@
+//! Endpoints: setting, changing, removing and reading them.
+
+use super::timeouts::{with_long_timeout, with_timeout};
+use super::{Service, ServiceError};
+use crate::domain::attempt::Attempt;
+use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use crate::domain::lane::Lane;
+use crate::domain::state::State;
+use crate::journal::{
+    Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, RemovingEndpoint,
+    SettingEndpoint,
+};
+use async_trait::async_trait;
+use std::sync::Arc;
+
+/// How often a change that is based on an older version is made again.
+const MOST_TRIES: usize = 8;
+
+/// Makes test calls.
+#[async_trait]
+pub trait TestCaller: Send + Sync {
+    /// Makes one signed call to an endpoint, and keeps nothing of it.
+    async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt;
+}
+
+/// The result of setting an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EndpointReply {
+    /// There was none of that name.
+    Created(Endpoint),
+    /// It has these settings now, or had them before.
+    Existing(Endpoint),
+}
+
+/// A page of endpoints, in the order of their names.
+#[derive(Debug, Clone, Default)]
+pub struct EndpointPage {
+    /// The endpoints.
+    pub items: Vec<Arc<Endpoint>>,
+    /// The name after which the next page begins; `None` at the end.
+    pub next: Option<EndpointName>,
+}
+
+impl Service {
+    /// Makes an endpoint or replaces it.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoEndpoints`] without a journal; if the journal fails. It can be repeated.
+    pub async fn set_endpoint(
+        &self,
+        name: &EndpointName,
+        settings: EndpointSettings,
+        actor: Actor,
+    ) -> Result<EndpointReply, ServiceError> {
+        let set = self.write_endpoint(name, settings, ExpectedVersion::Any, &actor);
+        match set.await? {
+            Some(reply) => Ok(reply),
+            None => Err(ServiceError::Unsettled),
+        }
+    }
+
+    /// Changes an endpoint: `change` gets its settings and returns the new ones. If another change comes between,
+    /// it is called again with the result of that.
+    ///
+    /// # Errors
+    /// The error of `change`; [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
+    pub async fn change_endpoint<Bad: From<ServiceError>>(
+        &self,
+        name: &EndpointName,
+        actor: Actor,
+        change: impl Fn(&Endpoint) -> Result<EndpointSettings, Bad> + Send,
+    ) -> Result<EndpointReply, Bad>
+    where
+        Bad: Send,
+    {
+        for _ in 0..MOST_TRIES {
+            let before = self.stored_endpoint(name).await?;
+            let settings = change(&before)?;
+            let expected = ExpectedVersion::Exactly(before.version);
+            let written = self.write_endpoint(name, settings, expected, &actor).await;
+            if let Some(reply) = written.map_err(Bad::from)? {
+                return Ok(reply);
+            }
+        }
+        Err(ServiceError::Unsettled.into())
+    }
+
+    /// Removes an endpoint that no pending notification names.
+    ///
+    /// A registration that is being made in the same moment may still name it. Its attempts then use the last
+    /// settings, which the journal keeps.
+    ///
+    /// # Errors
+    /// [`ServiceError::EndpointInUse`], [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
+    pub async fn remove_endpoint(
+        &self,
+        name: &EndpointName,
+        actor: Actor,
+    ) -> Result<(), ServiceError> {
+        let journal = self.journal().ok_or(ServiceError::NoEndpoints)?;
+        self.stored_endpoint(name).await?;
+        if with_long_timeout(is_in_use(journal, name)).await? {
+            return Err(ServiceError::EndpointInUse);
+        }
+        let removing = RemovingEndpoint {
+            name: name.clone(),
+            actor: actor.clone(),
+            at_ms: self.clock.now_ms(),
+        };
+        let is_removed = with_timeout(journal.remove_endpoint(&removing)).await?;
+        self.endpoints.refresh().await?;
+        if !is_removed {
+            return Err(ServiceError::MissingEndpoint);
+        }
+        tracing::info!(endpoint = %name, actor = %actor.0, "an endpoint was removed");
+        Ok(())
+    }
+
+    /// One endpoint, as the journal has it now.
+    ///
+    /// # Errors
+    /// [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
+    pub async fn stored_endpoint(&self, name: &EndpointName) -> Result<Endpoint, ServiceError> {
+        let journal = self.journal().ok_or(ServiceError::NoEndpoints)?;
+        let stored = with_timeout(journal.endpoint(name)).await?;
+        let live = stored.filter(|stored| !stored.is_removed);
+        live.map(|stored| stored.endpoint)
+            .ok_or(ServiceError::MissingEndpoint)
+    }
+
+    /// Makes one signed call to an endpoint, which is not kept.
+    ///
+    /// # Errors
+    /// As [`Service::stored_endpoint`]. A call that fails is no error.
+    pub async fn test_endpoint(
+        &self,
+        name: &EndpointName,
+        actor: &Actor,
+    ) -> Result<Attempt, ServiceError> {
+        let endpoint = self.stored_endpoint(name).await?;
+        let caller = self.test_caller.as_ref().ok_or(ServiceError::NoEndpoints)?;
+        tracing::info!(endpoint = %name, actor = %actor.0, "a test call is made to an endpoint");
+        Ok(caller.call(Arc::new(endpoint)).await)
+    }
+
+    /// A page of the endpoints, in the order of their names. A change on another server is seen within a second.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoEndpoints`] without a journal.
+    pub fn list_endpoints(
+        &self,
+        after: Option<&EndpointName>,
+        limit: usize,
+    ) -> Result<EndpointPage, ServiceError> {
+        self.journal().ok_or(ServiceError::NoEndpoints)?;
+        let mut items = self.endpoints.page(after, limit + 1);
+        let has_more = items.len() > limit;
+        items.truncate(limit);
+        let last = items.last().filter(|_| has_more);
+        Ok(EndpointPage {
+            next: last.map(|last| last.name.clone()),
+            items,
+        })
+    }
+
+    /// The endpoint that a registration names.
+    pub(super) async fn endpoint_to_use(
+        &self,
+        name: &EndpointName,
+    ) -> Result<Arc<Endpoint>, ServiceError> {
+        let found = with_timeout(self.endpoints.find(name)).await?;
+        found.ok_or_else(|| ServiceError::UnknownEndpoint(name.clone()))
+    }
+
+    /// `None` if the endpoint has not the expected version.
+    async fn write_endpoint(
+        &self,
+        name: &EndpointName,
+        settings: EndpointSettings,
+        expected: ExpectedVersion,
+        actor: &Actor,
+    ) -> Result<Option<EndpointReply>, ServiceError> {
+        let journal = self.journal().ok_or(ServiceError::NoEndpoints)?;
+        let setting = SettingEndpoint {
+            name: name.clone(),
+            settings,
+            expected,
+            actor: actor.clone(),
+            at_ms: self.clock.now_ms(),
+        };
+        let reply = match with_timeout(journal.set_endpoint(&setting)).await? {
+            EndpointSet::Conflict => return Ok(None),
+            EndpointSet::Unchanged(endpoint) => return Ok(Some(EndpointReply::Existing(endpoint))),
+            EndpointSet::Created(endpoint) => EndpointReply::Created(endpoint),
+            EndpointSet::Changed(endpoint) => EndpointReply::Existing(endpoint),
+        };
+        let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
+        tracing::info!(
+            endpoint = %name, version = endpoint.version, actor = %actor.0,
+            "an endpoint was set; attempts from now on use its new settings"
+        );
+        // If this fails, the next reading finds it, within a second.
+        let _ = with_timeout(self.endpoints.refresh()).await;
+        Ok(Some(reply))
+    }
+}
+
+/// Whether a pending notification names the endpoint.
+async fn is_in_use(journal: &dyn Journal, name: &EndpointName) -> Result<bool, JournalError> {
+    let filter = Filter {
+        lane: Some(Lane::of_endpoint(name).as_str().to_string()),
+        state: Some(State::Scheduled),
+        ..Filter::default()
+    };
+    let mut cursor = None;
+    loop {
+        // A page can be empty although there are more.
+        let page = journal.list(&filter, Order::Registered, cursor, 1).await?;
+        if !page.items.is_empty() {
+            return Ok(true);
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return Ok(false);
+        }
+    }
+}
