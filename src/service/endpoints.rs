@@ -64,15 +64,12 @@ impl Service {
     ///
     /// # Errors
     /// The error of `change`; [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
-    pub async fn change_endpoint<Bad: From<ServiceError>>(
+    pub async fn change_endpoint<Bad: From<ServiceError> + Send>(
         &self,
         name: &EndpointName,
         actor: Actor,
         change: impl Fn(&Endpoint) -> Result<EndpointSettings, Bad> + Send,
-    ) -> Result<EndpointReply, Bad>
-    where
-        Bad: Send,
-    {
+    ) -> Result<EndpointReply, Bad> {
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
             let settings = change(&before)?;

@@ -27,14 +27,18 @@
 //! **Without a journal** nothing can be loaded: Redis keeps what is left, and the log asks callers to
 //! register their pending notifications again.
 
+mod announce;
 pub mod load;
 pub mod resync;
 
 use crate::domain::key::Key;
 use crate::journal::{Actor, Journal, Rebuild};
+use crate::maintenance::error::MaintenanceError;
 use crate::schedule::recoverable::{Inspection, LoadReason, Recoverable};
 use crate::schedule::{Schedule, ScheduleError};
-use resync::{Recovered, Resync};
+pub use announce::why;
+use announce::{LastError, announce, announce_end};
+use resync::Resync;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -126,27 +130,25 @@ impl Recovery {
     async fn inspect_and_repair(&self, recoverable: &dyn Recoverable) {
         let mut inspected: Result<Inspection, ScheduleError> = Ok(self.found);
         let mut back_off = BACK_OFF;
-        let mut logged = String::new();
-        let mut failed = None;
+        let (mut not_inspected, mut not_recovered) = (LastError::default(), LastError::default());
         loop {
             match inspected {
                 Ok(found) => {
                     back_off = BACK_OFF;
-                    logged.clear();
+                    not_inspected.clear();
                     self.whole.send_replace(is_whole(found));
-                    failed = self.act_on(recoverable, found, failed).await;
+                    self.act_on(recoverable, found, &mut not_recovered).await;
                     self.whole.send_replace(false);
                 }
                 Err(error) => {
-                    let text = error.to_string();
-                    // `health` logs that the store is unavailable. The same error is logged once.
-                    if !matches!(error, ScheduleError::Unavailable(_)) && text != logged {
+                    // `health` logs that the store is unavailable.
+                    let is_away = matches!(error, ScheduleError::Unavailable(_));
+                    if !is_away && not_inspected.is_new(&error) {
                         tracing::error!(
                             %error,
                             "the schedule cannot be inspected for lost data; nothing in it is repaired until that \
                              succeeds; trying again"
                         );
-                        logged = text;
                     }
                     tokio::time::sleep(back_off).await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
@@ -157,44 +159,58 @@ impl Recovery {
     }
 
     /// Does what the result of an inspection requires; returns when it is time for the next inspection.
-    /// `failed` is as for [`Recovery::rebuild`].
+    /// `not_recovered` is the error with which the last recovery failed.
     async fn act_on(
         &self,
         recoverable: &dyn Recoverable,
         found: Inspection,
-        failed: Option<String>,
-    ) -> Option<String> {
-        match found {
+        not_recovered: &mut LastError,
+    ) {
+        let reason = match found {
             Inspection::Whole => {
-                recoverable.wait_for_loss().await;
-                return None;
+                not_recovered.clear();
+                return recoverable.wait_for_loss().await;
             }
-            Inspection::Clearing | Inspection::Unowned => tokio::time::sleep(INSPECT_SOON).await,
+            Inspection::Clearing | Inspection::Unowned => {
+                return tokio::time::sleep(INSPECT_SOON).await;
+            }
             Inspection::Loading => {
-                tokio::select! {
+                return tokio::select! {
                     () = tokio::time::sleep(INSPECT_AGAIN) => {}
                     () = recoverable.wait_for_loss() => {}
-                }
+                };
             }
-            Inspection::ToLoad(reason) => return self.rebuild(recoverable, reason, failed).await,
+            Inspection::ToLoad(reason) => reason,
+        };
+        // A recovery that follows a failed one is not announced again.
+        if not_recovered.is_none() || reason != LoadReason::Unfinished {
+            announce(reason, self.journal.is_some());
         }
-        failed
+        match self.rebuild(recoverable, reason).await {
+            Ok(()) => not_recovered.clear(),
+            Err(error) => {
+                if not_recovered.is_new(&error) {
+                    tracing::error!(
+                        %error,
+                        "the recovery of the schedule failed; a server begins it again within seconds"
+                    );
+                }
+                tokio::time::sleep(INSPECT_AGAIN).await;
+            }
+        }
     }
 
     /// Compares the schedule with the journal and repairs it. Waits for stores that are unavailable. Ends
-    /// early if another server has taken over or more is lost; the next inspection finds that. Also ends
-    /// early, and returns the error text, after an error that does not pass by itself. `failed` is that text
-    /// of the recovery before this one: what it caused to be logged is not logged again.
+    /// early if another server has taken over or more is lost; the next inspection finds that.
+    ///
+    /// # Errors
+    /// An error that does not pass by itself.
     async fn rebuild(
         &self,
         recoverable: &dyn Recoverable,
         reason: LoadReason,
-        failed: Option<String>,
-    ) -> Option<String> {
+    ) -> Result<(), MaintenanceError> {
         let started = Instant::now();
-        if failed.is_none() || reason != LoadReason::Unfinished {
-            announce(reason, self.journal.is_some());
-        }
         if let Some(journal) = &self.journal {
             self.write_down(journal.as_ref(), reason).await;
         }
@@ -210,26 +226,16 @@ impl Recovery {
                     tracing::debug!(%error, "a step of the recovery of the schedule failed; trying again");
                     tokio::select! {
                         () = tokio::time::sleep(back_off) => {}
-                        () = recoverable.wait_for_loss() => return None,
+                        () = recoverable.wait_for_loss() => return Ok(()),
                     }
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
                 }
-                Err(error) => {
-                    let text = error.to_string();
-                    if failed.as_ref() != Some(&text) {
-                        tracing::error!(
-                            %error,
-                            "the recovery of the schedule failed; a server begins it again within seconds"
-                        );
-                    }
-                    tokio::time::sleep(INSPECT_AGAIN).await;
-                    return Some(text);
-                }
+                Err(error) => return Err(error),
             }
             if reported.elapsed() >= REPORT_LOADING {
                 reported = Instant::now();
                 if let Ok(false) = recoverable.report_loading().await {
-                    return None;
+                    return Ok(());
                 }
             }
         }
@@ -237,12 +243,12 @@ impl Recovery {
             match recoverable.finish_loading().await {
                 Ok(true) => break,
                 // The schedule must be inspected again.
-                Ok(false) | Err(ScheduleError::Rebuilding) => return None,
+                Ok(false) | Err(ScheduleError::Rebuilding) => return Ok(()),
                 Err(_) => tokio::time::sleep(INSPECT_SOON).await,
             }
         }
         announce_end(resync.done(), started.elapsed());
-        None
+        Ok(())
     }
 
     async fn write_down(&self, journal: &dyn Journal, reason: LoadReason) {
@@ -332,19 +338,6 @@ async fn claim_unowned(
     ))
 }
 
-/// The reason of a rebuild for the histories; `None` if it is not written there.
-#[must_use]
-pub fn why(reason: LoadReason) -> Option<&'static str> {
-    match reason {
-        LoadReason::New => None,
-        LoadReason::Lost => Some("the schedule had lost data"),
-        LoadReason::Restarted => None,
-        LoadReason::Damaged => Some("something was missing in the schedule"),
-        LoadReason::Unfinished => Some("an earlier rebuild did not come to its end"),
-        LoadReason::Asked => Some("it was asked for"),
-    }
-}
-
 /// Whether the inspection found nothing missing.
 fn is_whole(found: Inspection) -> bool {
     match found {
@@ -354,54 +347,4 @@ fn is_whole(found: Inspection) -> bool {
         | Inspection::ToLoad(_)
         | Inspection::Unowned => false,
     }
-}
-
-fn announce(reason: LoadReason, has_journal: bool) {
-    match reason {
-        LoadReason::New => tracing::info!("the schedule is new; loading it from the journal"),
-        LoadReason::Lost | LoadReason::Damaged if !has_journal => tracing::error!(
-            "the schedule has lost data, and there is no journal to load it from; notifications may be lost, so \
-             callers should register their pending notifications again"
-        ),
-        LoadReason::Lost => {
-            tracing::warn!("the schedule has lost data; loading it from the journal");
-        }
-        LoadReason::Damaged => tracing::warn!(
-            "the schedule has lost some entries, lanes or leases; comparing it with the journal"
-        ),
-        LoadReason::Restarted if !has_journal => tracing::info!(
-            "Redis may have been restarted or replaced, and may have lost its last changes; checking the entries \
-             of the schedule"
-        ),
-        LoadReason::Restarted => tracing::info!(
-            "Redis may have been restarted or replaced, and may have lost its last changes; comparing the schedule \
-             with the journal"
-        ),
-        LoadReason::Unfinished if !has_journal => tracing::info!(
-            "a recovery of the schedule was begun and not finished; checking the entries of the schedule"
-        ),
-        LoadReason::Unfinished => tracing::info!(
-            "loading the schedule was begun and not finished; loading it from the journal"
-        ),
-        LoadReason::Asked => tracing::info!(
-            "emptying the schedule for `ringback rebuild --clear` was begun and not finished; this server has \
-             emptied it and loads it from the journal"
-        ),
-    }
-}
-
-fn announce_end(recovered: Recovered, took: Duration) {
-    let Recovered {
-        read: pending,
-        put_in,
-        removed,
-    } = recovered;
-    let seconds = took.as_secs_f64();
-    tracing::info!(
-        pending,
-        put_in,
-        removed,
-        seconds,
-        "the recovery of the schedule has finished"
-    );
 }
