@@ -18,7 +18,9 @@ use crate::domain::signature::SigningSecret;
 use crate::tls_roots;
 use bytes::Bytes;
 use http::Request;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use http_body_util::Full;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -211,7 +213,7 @@ impl HttpClient {
         let timestamp_s = now_ms.div_euclid(1_000);
         let signature = self.secret.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
-        headers.reserve(8 + own.len());
+        headers.reserve(9 + own.len());
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         for (name, value) in own {
             headers.insert(
@@ -223,6 +225,9 @@ impl HttpClient {
             CONTENT_TYPE,
             HeaderValue::from_str(&notification.content_type)?,
         );
+        // `hyper` sends no length with an empty body, and some receivers answer 411 to such a POST (RFC 9110,
+        // "Content-Length": a client should send it).
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         headers.insert(USER_AGENT, self.user_agent.clone());
         headers.insert(WEBHOOK_ID, HeaderValue::try_from(webhook_id)?);
         headers.insert(WEBHOOK_TIMESTAMP, HeaderValue::from(timestamp_s));
