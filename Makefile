@@ -12,11 +12,17 @@ INTERLEAVINGS ?= 100
 with_servers = redis=$$(tests/redis-server.sh) && postgres=$$(tests/postgres-server.sh) && \
 	RINGBACK_TEST_REDIS="$$redis" RINGBACK_TEST_POSTGRES="$$postgres"
 
+# Says where the interpreters are that run the receivers of docs/receivers. The Python package is for one
+# receiver more; without it, the test says that it did not try that one.
+with_interpreters = python=$$(tests/interpreter.sh python) && node=$$(tests/interpreter.sh node) && \
+	library=$$(tests/interpreter.sh standardwebhooks || true) && export RINGBACK_TEST_PYTHON="$$python" \
+	RINGBACK_TEST_NODE="$$node" RINGBACK_TEST_STANDARDWEBHOOKS="$$library" &&
+
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-test: ## Run all tests, with Redis and PostgreSQL servers found or fetched first
-	$(with_servers) cargo test --locked
+test: ## Run all tests, with Redis and PostgreSQL servers, Python and Node.js found or fetched first
+	$(with_interpreters) $(with_servers) cargo test --locked
 
 kill: ## Kill servers and stores under load, in the long form; KILLS, NOTIFICATIONS and SEED can be given
 	$(with_servers) \

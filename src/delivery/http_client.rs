@@ -20,7 +20,9 @@ use crate::domain::signature::SigningSecret;
 use crate::tls_roots;
 use bytes::Bytes;
 use http::Request;
-use http::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use http::header::{
+    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
+};
 use http_body_util::Full;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -234,7 +236,7 @@ impl HttpClient {
         let signature = self.secret.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
         let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);
-        headers.reserve(8 + own.len() + of_endpoint.len());
+        headers.reserve(9 + own.len() + of_endpoint.len());
         headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
         // The notification's own headers replace those of its endpoint.
         for (name, value) in of_endpoint.iter().chain(own) {
@@ -247,6 +249,9 @@ impl HttpClient {
             CONTENT_TYPE,
             HeaderValue::from_str(&notification.content_type)?,
         );
+        // `hyper` sends no length with an empty body, and some receivers answer 411 to such a POST (RFC 9110,
+        // "Content-Length": a client should send it).
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
         let settings = target.endpoint.map(|endpoint| &endpoint.settings);
         let user_agent = settings.and_then(|settings| settings.user_agent.as_deref());
         let user_agent = match user_agent {

@@ -21,23 +21,28 @@ fn flat(code: &str) -> String {
 }
 
 #[test]
-fn the_verifiers_in_the_readme_are_those_that_were_tested() {
+fn the_verifiers_in_the_readme_are_those_that_are_tested() {
     let readme = read("README.md");
-    for (language, file) in [
-        ("python", "verify.py"),
-        ("php", "verify.php"),
-        ("js", "verify.mjs"),
-        ("java", "Verify.java"),
-        ("go", "verify.go"),
+    for (language, [verifier, receiver]) in [
+        ("python", ["verify.py", "receiver.py"]),
+        ("php", ["verify.php", "receiver.php"]),
+        ("js", ["verify.mjs", "receiver.mjs"]),
+        ("java", ["Verify.java", "Receiver.java"]),
+        ("go", ["verify.go", "receiver.go"]),
     ] {
         let opening = format!("\n```{language}\n");
         let (_, rest) = readme.split_once(&opening).expect(language);
         let (code, _) = rest.split_once("\n```").expect("it ends");
-        let tested = flat(&read(&format!("fixtures/verify/{file}")));
-        assert!(
-            tested.contains(&flat(code)),
-            "{language} differs from {file}"
-        );
+        for file in [
+            format!("fixtures/verify/{verifier}"),
+            format!("docs/receivers/{receiver}"),
+        ] {
+            let tested = flat(&read(&file));
+            assert!(
+                tested.contains(&flat(code)),
+                "{language} differs from {file}"
+            );
+        }
     }
 }
 
@@ -250,7 +255,7 @@ fn links_between_the_documents_lead_somewhere() {
         "docs/CONTRIBUTING.md",
         "docs/ARCHITECTURE.md",
         "docs/configuration.md",
-        "docs/verifying.md",
+        "docs/merchants.md",
     ] {
         let text = read(document);
         let base = Path::new(document).parent().expect("a folder");

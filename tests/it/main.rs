@@ -9,6 +9,7 @@ mod interleaving;
 mod journal_contract;
 mod ladder_tables;
 mod layers;
+mod receivers;
 mod reliability;
 
 mod maintenance;
