@@ -19,8 +19,8 @@ use tokio_util::sync::CancellationToken;
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Endpoints read in one call.
 const PAGE: usize = 1_000;
-/// How often everything is read again. A database that was restored from an older copy gives numbers again that
-/// this server has seen before.
+/// How often everything is read again. After a database was restored from a backup, an endpoint may have older
+/// settings and an older number than this server has read.
 const READ_ALL_EVERY: Duration = Duration::from_secs(300);
 
 /// The endpoints of one journal. The default has no journal and no endpoints.

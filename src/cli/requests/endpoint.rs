@@ -124,6 +124,10 @@ fn set(arguments: &SetArguments) -> Result<(), CommandFailure> {
         Err(CommandFailure::NotFound(_)) if arguments.url.is_some() => {
             request(server, Method::PUT, name, &[], Some(&patch))?
         }
+        Err(CommandFailure::NotFound(mut lines)) => {
+            lines.push("  --url: give it to make the endpoint".to_string());
+            return Err(CommandFailure::NotFound(lines));
+        }
         answer => answer?,
     };
     print_endpoint(answer, server)

@@ -1,4 +1,5 @@
-//! The endpoints. Changes are rare, so they lock the table: numbers then follow the order of the commits.
+//! The endpoints. Changes are rare, so they lock the table: numbers then follow the order of the commits. A number
+//! is never below the time of its change, so a journal that was restored from a backup gives no number again.
 
 use super::PostgresJournal;
 use super::connections::PostgresCall;
@@ -93,8 +94,8 @@ impl PostgresCall for RemoveEndpoint<'_> {
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
         let removed = sqlx::query(
-            "UPDATE endpoints SET removed = TRUE, changed_ms = $2, actor = $3, instance = $4,
-                number = (SELECT max(number) + 1 FROM endpoints)
+            "UPDATE endpoints SET removed = TRUE, changed_ms = $2::BIGINT, actor = $3, instance = $4,
+                number = (SELECT greatest(max(number) + 1, $2) FROM endpoints)
              WHERE name = $1 AND NOT removed",
         )
         .bind(self.removing.name.as_str())
@@ -166,7 +167,7 @@ async fn write(
     sqlx::query(
         "INSERT INTO endpoints
             (name, number, version, removed, settings, created_ms, changed_ms, actor, instance)
-         SELECT $1, coalesce(max(number), 0) + 1, $2::INTEGER, FALSE, $3, $4::BIGINT, $5::BIGINT, $6, $7
+         SELECT $1, greatest(max(number) + 1, $5::BIGINT), $2::INTEGER, FALSE, $3, $4::BIGINT, $5::BIGINT, $6, $7
          FROM endpoints
          ON CONFLICT (name) DO UPDATE SET
             number = excluded.number, version = excluded.version, removed = FALSE,

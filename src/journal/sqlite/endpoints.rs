@@ -1,4 +1,5 @@
-//! The endpoints. One connection writes, so the numbers of changes follow the order of the commits.
+//! The endpoints. One connection writes, so the numbers of changes follow the order of the commits. A number is
+//! never below the time of its change, so a journal that was restored from a backup gives no number again.
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
@@ -90,7 +91,7 @@ async fn write(
     sqlx::query(
         "INSERT INTO endpoints
             (name, number, version, removed, settings, created_ms, changed_ms, actor, instance)
-         SELECT ?1, ifnull(max(number), 0) + 1, ?2, FALSE, ?3, ?4, ?5, ?6, ?7 FROM endpoints WHERE TRUE
+         SELECT ?1, max(ifnull(max(number), 0) + 1, ?5), ?2, FALSE, ?3, ?4, ?5, ?6, ?7 FROM endpoints WHERE TRUE
          ON CONFLICT (name) DO UPDATE SET
             number = excluded.number, version = excluded.version, removed = FALSE,
             settings = excluded.settings, created_ms = excluded.created_ms,
@@ -115,7 +116,7 @@ async fn remove(
 ) -> Result<bool, SqliteFailure> {
     let removed = sqlx::query(
         "UPDATE endpoints SET removed = TRUE, changed_ms = ?2, actor = ?3, instance = ?4,
-            number = (SELECT max(number) + 1 FROM endpoints)
+            number = (SELECT max(max(number) + 1, ?2) FROM endpoints)
          WHERE name = ?1 AND NOT removed",
     )
     .bind(removing.name.as_str())
