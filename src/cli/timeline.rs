@@ -16,8 +16,8 @@ const AT: usize = 26;
 const WHAT: usize = 14;
 /// Width of the last column.
 const REST: usize = 100 - AT - WHAT;
-/// Maximum number of lines for one text.
-const MOST_LINES: usize = 3;
+/// Maximum number of lines for one text. The reason of an attempt that a receiver has delayed takes four.
+const MOST_LINES: usize = 4;
 /// If an attempt started later than this after it was due, it is shown as late, in milliseconds.
 const LATE_MS: i64 = 1_000;
 

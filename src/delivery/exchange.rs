@@ -7,8 +7,10 @@ use crate::domain::ack::{AckRule, Received};
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use crate::domain::call_trace::Phase;
 use crate::domain::key::Key;
+use crate::domain::receiver_requests::WAIT_STATUSES;
+use crate::domain::retry_after::RetryAfter;
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION};
+use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -75,6 +77,7 @@ pub async fn exchange(
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
     let location = response.headers().get(LOCATION).cloned();
+    let retry_after = retry_after(&response);
     let judge = |body: &[u8], whole| {
         let received = Received {
             status,
@@ -93,6 +96,7 @@ pub async fn exchange(
     recorder.end();
     ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
+            recorder.asks(retry_after);
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
@@ -117,6 +121,13 @@ fn says_it_closes(headers: &HeaderMap) -> bool {
         let mut options = value.as_bytes().split(|byte| *byte == b',');
         options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
     })
+}
+
+/// What the receiver asks for with `Retry-After`, if the status is one for which that counts.
+fn retry_after(response: &Response<Incoming>) -> Option<RetryAfter> {
+    let counts = WAIT_STATUSES.contains(&response.status().as_u16());
+    let values = response.headers().get_all(RETRY_AFTER);
+    RetryAfter::read(values.iter().map(HeaderValue::as_bytes)).filter(|_| counts)
 }
 
 /// Reads the body of an answer. Returns it and whether it is complete; after an error, the part that was

@@ -21,9 +21,10 @@ use super::in_flight::InFlight;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
-use crate::domain::decision::{Decision, decide, is_recovery};
+use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
+use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::health::{Backoff, Health, Store};
@@ -171,17 +172,22 @@ impl Worker {
     ) {
         let before = lease.entry.progress;
         let notification = lease.entry.notification.clone();
+        let ended = EndedAttempt {
+            started_ms,
+            ended_ms: self.clock.now_ms().max(started_ms),
+            outcome: answer.outcome,
+            status: answer.status,
+            retry_after: trace.retry_after,
+        };
+        let Notification { ladder, ack, .. } = notification.as_ref();
+        let followed = FollowedRequests::of(ladder, ack);
+        let decision = decide(ladder, followed, &before, &ended, draw());
+        if let Some(request) = decision.request {
+            answer.reason.push_str(&request.in_words());
+        }
         if !before.next_is_by_hand() && is_recovery(&before, started_ms) {
             mark_recovery(&mut answer);
         }
-        let decision = decide(
-            &notification.ladder,
-            &before,
-            started_ms,
-            answer.outcome,
-            answer.status,
-            draw(),
-        );
         let attempt = Attempt {
             series: before.series,
             number: before.next_number(),
@@ -305,6 +311,7 @@ impl Worker {
             state: State::Scheduled,
             cause: None,
             progress: before,
+            request: None,
         };
         match self.record(&mut lease, attempt, decision).await? {
             Settlement::Release => Some(lease),

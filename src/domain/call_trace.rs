@@ -1,8 +1,9 @@
 //! How a call to a receiver went on the network: the address, and the time of each phase.
 //!
-//! Support staff see from it where a call was slow or stuck. A trace contains nothing of the request or the
-//! answer.
+//! Support staff see from it where a call was slow or stuck. A trace contains nothing of the request, and of the
+//! answer only `Retry-After`.
 
+use crate::domain::retry_after::RetryAfter;
 use std::fmt::Write as _;
 
 /// The phases of a call, in their order.
@@ -62,6 +63,8 @@ pub struct CallTrace {
     pub is_kept: bool,
     /// The version of TLS.
     pub tls: Option<TlsVersion>,
+    /// What the receiver asked for with `Retry-After` of a 429 or 503.
+    pub retry_after: Option<RetryAfter>,
     /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
     /// have been broken off.
     phases_us: [Option<u64>; Phase::ALL.len()],
@@ -123,6 +126,9 @@ impl CallTrace {
         if let Some(tls) = self.tls {
             word(format_args!("tls={}", tls.as_str()));
         }
+        if let Some(asked) = self.retry_after {
+            word(format_args!("retry-after={}", asked.to_text()));
+        }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
                 word(format_args!("{}={took_us}", phase.stored_name()));
@@ -139,6 +145,7 @@ impl CallTrace {
             match word.split_once('=') {
                 None => trace.is_kept |= word == "kept",
                 Some(("to", address)) => trace.address = Some(address.into()),
+                Some(("retry-after", asked)) => trace.retry_after = RetryAfter::from_text(asked),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some((name, took_us)) => {
                     let phase = Phase::ALL
@@ -172,6 +179,10 @@ mod tests {
         let phases = Phase::ALL.map(|phase| trace.phase_us(phase));
         assert_eq!(phases, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
         check("to=192.0.2.1:80 connect=18446744073709551615");
+        for asked in ["30", "@1795163400", "unusable"] {
+            let trace = check(&format!("to=192.0.2.1:80 retry-after={asked} first=4"));
+            assert!(trace.retry_after.is_some(), "{asked}");
+        }
     }
 
     #[test]
@@ -179,7 +190,7 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(CallTrace::from_text(text).to_text(), expected, "{text}");
         }
-        check("later tls=1.4 first=-1 body= new=7", "");
+        check("later tls=1.4 first=-1 body= new=7 retry-after=soon", "");
         check("  first=7\n body=x", "first=7");
     }
 }

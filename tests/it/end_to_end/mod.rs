@@ -22,6 +22,7 @@ mod metrics;
 mod outages;
 mod power_cut;
 mod process;
+mod receiver_requests;
 mod rights;
 mod set_aside;
 mod sharing;
