@@ -50,9 +50,10 @@ struct AttemptView<'a> {
     status: Option<u16>,
     answer: Option<String>,
     reason: Option<&'a str>,
-    /// The address that was called, with its port.
+    /// The address that was called, with its port. If no connection could be opened, the first one that was tried.
     address: Option<&'a str>,
-    /// `new` or `kept`: whether the call opened its connection or used one of an earlier call.
+    /// `new` or `kept`: whether the call opened its connection or used one of an earlier call. `null` if there was
+    /// no connection.
     connection: Option<&'static str>,
     /// The version of TLS.
     tls: Option<&'static str>,
@@ -156,8 +157,11 @@ impl<'a> AttemptView<'a> {
             answer: answer.status.map(|_| escape(&answer.body)),
             reason: non_empty(&answer.reason),
             address: trace.address.as_deref(),
-            connection: (trace.address.as_ref())
-                .map(|_| if trace.is_kept { "kept" } else { "new" }),
+            connection: (trace.is_connected()).then_some(if trace.is_kept {
+                "kept"
+            } else {
+                "new"
+            }),
             tls: trace.tls.map(TlsVersion::as_str),
             phases: PhasesView::of(trace),
             retry_after: trace.retry_after.map(RetryAfter::shown),

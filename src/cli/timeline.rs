@@ -201,8 +201,10 @@ impl TimelineRow {
 fn call_of(attempt: &AttemptDetails) -> Option<String> {
     let mut facts = Vec::new();
     if let Some(address) = &attempt.address {
-        let connection = attempt.connection.as_deref().unwrap_or("new");
-        facts.push(format!("to {address} over a {connection} connection"));
+        facts.push(match &attempt.connection {
+            Some(connection) => format!("to {address} over a {connection} connection"),
+            None => format!("to {address}, without a connection"),
+        });
     }
     facts.extend(attempt.tls.as_ref().map(|version| format!("TLS {version}")));
     let phases = attempt.phases.as_ref();

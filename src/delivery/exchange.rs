@@ -1,7 +1,7 @@
 //! Sends one request over one connection and reads its answer.
 
 use super::call_recorder::CallRecorder;
-use super::failure::{closed_after_keeping, is_broken_off, not_answered};
+use super::failure::{closed_after_keeping, is_broken_off, not_answered, not_sent};
 use super::pool::{Pool, ReceiverConnection};
 use crate::domain::ack::{AckRule, Received};
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
@@ -67,6 +67,10 @@ pub async fn exchange(
             return ExchangeResult::Answered(if kept && is_broken_off(&error) {
                 pool.failed(origin, Instant::now());
                 closed_after_keeping()
+            } else if error.is_canceled() {
+                // The task of the connection has ended, or is about to. It knows why.
+                drop(connection.sender);
+                not_sent(&error, connection.broke.await.ok().as_ref())
             } else {
                 not_answered(&error)
             });
@@ -161,6 +165,7 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::oneshot;
     use tokio::task::JoinHandle;
 
     const ORIGIN: &str = "http://shop.example";
@@ -194,6 +199,7 @@ mod tests {
             id,
             address: None,
             tls: None,
+            broke: oneshot::channel().1,
         };
         (connection, receiver, ended)
     }

@@ -57,7 +57,7 @@ impl Phase {
 /// See the documentation of the module. What is not known is `None`: the phase was not reached, or not needed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallTrace {
-    /// The address that was called, with its port.
+    /// The address that was called, with its port. If no connection could be opened, the first one that was tried.
     pub address: Option<Box<str>>,
     /// Whether the call used a connection that an earlier call had opened.
     pub is_kept: bool,
@@ -97,6 +97,13 @@ impl TlsVersion {
 }
 
 impl CallTrace {
+    /// Whether there was a connection: the call used a kept one, or came beyond the phase in which one is opened.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let later = [Phase::Tls, Phase::FirstByte, Phase::Body];
+        self.is_kept || later.iter().any(|phase| self.phase_us(*phase).is_some())
+    }
+
     /// How long a phase took, in microseconds.
     #[must_use]
     pub fn phase_us(&self, phase: Phase) -> Option<u64> {
@@ -178,7 +185,10 @@ mod tests {
         assert!(trace.is_kept);
         let phases = Phase::ALL.map(|phase| trace.phase_us(phase));
         assert_eq!(phases, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
-        check("to=192.0.2.1:80 connect=18446744073709551615");
+        let refused = check("to=192.0.2.1:80 connect=18446744073709551615");
+        assert!(!refused.is_connected());
+        assert!(check("to=192.0.2.1:80 connect=1 handshake=1").is_connected());
+        assert!(check("to=192.0.2.1:80 kept").is_connected());
         for asked in ["30", "@1795163400", "unusable"] {
             let trace = check(&format!("to=192.0.2.1:80 retry-after={asked} first=4"));
             assert!(trace.retry_after.is_some(), "{asked}");

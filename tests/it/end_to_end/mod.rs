@@ -12,6 +12,7 @@ mod eviction;
 mod failures;
 mod fair_shares;
 mod floods;
+mod hostile;
 mod kept;
 mod ladder;
 mod lifecycle;
@@ -26,6 +27,7 @@ mod receiver_requests;
 mod rights;
 mod set_aside;
 mod sharing;
+mod tls;
 
 /// Makes one test of each function for each of the stores.
 macro_rules! on_stores {
