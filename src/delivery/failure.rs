@@ -157,20 +157,20 @@ fn recognise_tls(cause: &(dyn Error + 'static)) -> Option<(Outcome, String)> {
 
 /// Why no connection could be opened.
 fn unreachable(error: &io::Error) -> String {
-    let why = match error.kind() {
+    let reason = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
-            "it was refused; no server listens on this port, or a firewall refuses calls"
+            "no connection: it was refused; no server listens on this port, or a firewall refuses calls"
         }
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
-            "it was reset while it was opened"
+            "no connection: it was reset while it was opened"
         }
         io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
-            "the address cannot be reached from this network"
+            "no connection: the address cannot be reached from this network"
         }
-        io::ErrorKind::TimedOut => "the address did not answer",
+        io::ErrorKind::TimedOut => "no connection: the address did not answer",
         _ => return format!("no connection: {error}"),
     };
-    format!("no connection: {why}")
+    reason.to_string()
 }
 
 /// How a connection broke.

@@ -62,7 +62,6 @@ pub fn in_words(error: &rustls::Error) -> String {
 }
 
 fn certificate(error: &CertificateError) -> String {
-    let one = "the receiver's certificate, or one in its chain,";
     match error {
         CertificateError::NotValidForNameContext {
             expected,
@@ -76,24 +75,24 @@ fn certificate(error: &CertificateError) -> String {
         }
         CertificateError::NotValidForName => "the certificate is for another host".to_string(),
         CertificateError::ExpiredContext { not_after, .. } => {
-            format!("{one} expired on {}", date(*not_after))
+            format!("the receiver's certificate, or one in its chain, expired on {}", date(*not_after))
         }
-        CertificateError::Expired => format!("{one} has expired"),
+        CertificateError::Expired => "the receiver's certificate, or one in its chain, has expired".to_string(),
         CertificateError::NotValidYetContext { not_before, .. } => {
-            format!("{one} is not valid before {}", date(*not_before))
+            format!("the receiver's certificate, or one in its chain, is not valid before {}", date(*not_before))
         }
-        CertificateError::NotValidYet => format!("{one} is not valid yet"),
+        CertificateError::NotValidYet => "the receiver's certificate, or one in its chain, is not valid yet".to_string(),
         CertificateError::UnknownIssuer => {
             "the certificate is signed by an authority that is not trusted: it is \
             self-signed, of a private authority, or sent without its intermediate certificates"
                 .to_string()
         }
-        CertificateError::Revoked => format!("{one} was revoked"),
-        CertificateError::BadSignature => format!("{one} has a wrong signature"),
-        CertificateError::BadEncoding => format!("{one} cannot be read"),
+        CertificateError::Revoked => "the receiver's certificate, or one in its chain, was revoked".to_string(),
+        CertificateError::BadSignature => "the receiver's certificate, or one in its chain, has a wrong signature".to_string(),
+        CertificateError::BadEncoding => "the receiver's certificate, or one in its chain, cannot be read".to_string(),
         CertificateError::UnsupportedSignatureAlgorithmContext { .. }
         | CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext { .. } => {
-            format!("{one} is signed with an algorithm that is not supported")
+            "the receiver's certificate, or one in its chain, is signed with an algorithm that is not supported".to_string()
         }
         // The error of an authority's own certificate is here too. `openssl req -x509` makes such ones.
         CertificateError::Other(error) => unfit(&error.0),

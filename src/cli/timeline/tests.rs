@@ -114,8 +114,8 @@ fn no_line_is_longer_than_a_hundred_columns_or_steers_the_terminal() {
         assert!(columns(line) <= 100, "{line}");
         assert!(!line.contains(['\u{1b}', '\u{202e}']), "{line}");
     }
-    // Three texts of the most lines, and what is short.
-    assert!(text.lines().count() <= 14, "{text}");
+    // At most four texts of the most lines.
+    assert!(text.lines().count() <= 4 * MOST_LINES, "{text}");
     assert!(text.contains("...\n"), "{text}");
 }
 

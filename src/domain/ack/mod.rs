@@ -115,7 +115,7 @@ impl AckRule {
                 },
             ),
             // What follows from a request of the receiver is decided later, and added to the reason.
-            GONE => (Outcome::HttpStatus, format!("answered {GONE} (Gone)")),
+            GONE => (Outcome::HttpStatus, "answered 410 (Gone)".to_string()),
             _ => (Outcome::HttpStatus, format!("answered {status}")),
         }
     }

@@ -269,8 +269,10 @@ async fn what_keeps_a_call_from_being_made_is_told_apart(stores: Stores) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_name_that_refuses_the_address_that_was_tried_is_recorded() {
     let server = server(Stores::Embedded, GENEROUS).await;
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let closed = closed.local_addr().expect("bound");
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .expect("a free port")
+        .local_addr()
+        .expect("bound");
     let url = format!("http://localhost:{}/", closed.port());
     let (attempt, _) = attempt_at(&server, "refused", &url).await;
     assert_eq!(attempt["outcome"], "connect", "{attempt}");
