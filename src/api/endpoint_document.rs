@@ -18,11 +18,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "url",
     "ladder",
     "ack",
     "timeout",
+    "retry_after",
     "headers",
     "user_agent",
     "signature_headers",
@@ -48,6 +49,7 @@ struct SettingsView<'a> {
     ladder: Option<Box<RawValue>>,
     ack: Option<Box<RawValue>>,
     timeout: Option<String>,
+    retry_after: Option<bool>,
     headers: Map<String, Value>,
     user_agent: Option<&'a str>,
     signature_headers: &'a SignatureHeaders,
@@ -79,6 +81,7 @@ impl<'a> SettingsView<'a> {
                 .as_ref()
                 .map(|ack| name_or_object(&ack.to_text())),
             timeout: settings.timeout_ms.map(duration::display_ms),
+            retry_after: settings.retry_after,
             headers: headers
                 .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
                 .collect(),
@@ -113,6 +116,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         ladder,
         ack,
         timeout,
+        retry_after,
         headers,
         user_agent,
         signature_headers,
@@ -125,6 +129,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         optional(timeout, "/timeout", &mut errors, |text| {
             check_timeout(text, longest_timeout)
         }),
+        read_retry_after(retry_after, &mut errors),
         read_headers(headers, &mut errors),
         optional(user_agent, "/user_agent", &mut errors, check_user_agent),
         read_signature_headers(signature_headers, &mut errors),
@@ -135,6 +140,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         Ok(ladder),
         Ok(ack),
         Ok(timeout_ms),
+        Ok(retry_after),
         Ok(headers),
         Ok(user_agent),
         Ok(signature_headers),
@@ -158,6 +164,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         ladder,
         ack,
         timeout_ms,
+        retry_after,
         headers,
         user_agent,
         signature_headers,
@@ -220,6 +227,18 @@ fn check_timeout(text: &str, longest: Duration) -> Result<i64, String> {
         ));
     }
     Ok(timeout_ms)
+}
+
+fn read_retry_after(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<bool>, Noted> {
+    match given(field).map(RawValue::get) {
+        None => Ok(None),
+        Some("true") => Ok(Some(true)),
+        Some("false") => Ok(Some(false)),
+        Some(_) => Err(errors.add("/retry_after", "true or false is expected")),
+    }
 }
 
 fn check_user_agent(text: &str) -> Result<String, String> {
@@ -296,7 +315,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(15);
     const PLAIN: &str = r#"{"url":"https://shop.example/n"}"#;
     const FULL: &str = r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s",
-        "headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
+        "retry_after":true,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
 
     fn summary(invalid: InvalidRequest) -> String {
         Problem::invalid(invalid).detail().to_string()
@@ -315,11 +334,11 @@ mod tests {
         }
         check(
             PLAIN,
-            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":null}"#,
+            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"retry_after":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":null}"#,
         );
         check(
             FULL,
-            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":{"a":[1]}}"#,
+            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","retry_after":true,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":{"a":[1]}}"#,
         );
     }
 
@@ -347,6 +366,10 @@ mod tests {
         check(
             r#""timeout":"16s""#,
             "/timeout: a time-out is from 100ms to 15s",
+        );
+        check(
+            r#""retry_after":"yes""#,
+            "/retry_after: true or false is expected",
         );
         check(r#""timeout":5"#, "/timeout: a string is expected");
         check(r#""headers":{"host":"a"}"#, "/headers/host: ");
@@ -405,7 +428,7 @@ mod tests {
         check("{}", Ok(FULL));
         check(r#"{"timeout":"7s"}"#, Ok(&FULL.replace("5s", "7s")));
         check(
-            r#"{"ladder":null,"ack":null,"timeout":null,"headers":null,"user_agent":null,"signature_headers":null,
+            r#"{"ladder":null,"ack":null,"timeout":null,"retry_after":null,"headers":null,"user_agent":null,"signature_headers":null,
                 "metadata":null}"#,
             Ok(PLAIN),
         );

@@ -5,6 +5,7 @@ use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::destination::Destination;
+use crate::domain::retry_after::RetryAfter;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
@@ -50,15 +51,19 @@ pub struct AttemptView<'a> {
     status: Option<u16>,
     answer: Option<String>,
     reason: Option<&'a str>,
-    /// The address that was called, with its port.
+    /// The address that was called, with its port. If no connection could be opened, the first one that was tried.
     address: Option<&'a str>,
-    /// `new` or `kept`: whether the call opened its connection or used one of an earlier call.
+    /// `new` or `kept`: whether the call opened its connection or used one of an earlier call. `null` if there was
+    /// no connection.
     connection: Option<&'static str>,
     /// The version of TLS.
     tls: Option<&'static str>,
     phases: Option<PhasesView>,
     /// The version of the endpoint whose settings the call used.
     endpoint_version: Option<u32>,
+    /// What the receiver asked for with `Retry-After` of a 429 or 503: a duration, an instant, or `unusable`. The
+    /// reason says what that changed.
+    retry_after: Option<String>,
 }
 
 /// How long each phase of a call took, in milliseconds. What the call did not need or reach is `null`. The last
@@ -157,11 +162,15 @@ impl<'a> AttemptView<'a> {
             answer: answer.status.map(|_| escape(&answer.body)),
             reason: non_empty(&answer.reason),
             address: trace.address.as_deref(),
-            connection: (trace.address.as_ref())
-                .map(|_| if trace.is_kept { "kept" } else { "new" }),
+            connection: (trace.is_connected()).then_some(if trace.is_kept {
+                "kept"
+            } else {
+                "new"
+            }),
             tls: trace.tls.map(TlsVersion::as_str),
             phases: PhasesView::of(trace),
             endpoint_version: trace.endpoint_version,
+            retry_after: trace.retry_after.map(RetryAfter::shown),
         }
     }
 }
@@ -347,7 +356,7 @@ mod tests {
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
                 Attempt {
                     trace: CallTrace::from_text(
-                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 first=8120 body=0",
+                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 retry-after=30 first=8120 body=0",
                     ),
                     ..attempt(None, b"", Outcome::Connect, "refused")
                 },
@@ -368,8 +377,8 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null}"#,
-            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null,"retry_after":null}"#,
+            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"retry_after":"30s"}"#,
             r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,

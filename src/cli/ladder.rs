@@ -2,9 +2,11 @@
 
 use super::CommandFailure;
 use super::terminal::{Colours, table};
+use crate::domain::ack::AckRule;
 use crate::domain::duration::display_ms;
 use crate::domain::ladder::Ladder;
 use crate::domain::ladder::named::{self, Source};
+use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::state::Cause;
 use crate::domain::timetable::{Planned, Timetable};
 use clap::Args;
@@ -122,8 +124,13 @@ fn one_as_text(ladder: &Ladder, source: Source, colours: Colours) -> String {
         Cause::WindowClosed => "with the attempt at the end of the window (window_closed)",
         Cause::Refused | Cause::Blocked => cause.as_str(),
     };
+    let requests = if may_be_delayed(ladder) {
+        "Retry-After of a 429 or 503 may delay the next attempt, and a 410 ends the series (refused)\n"
+    } else {
+        ""
+    };
     format!(
-        "{}\n{}\n{}\n{} attempts; the window is {}; the series ends {ends}\n",
+        "{}\n{}\n{}\n{} attempts; the window is {}; the series ends {ends}\n{requests}",
         ladder.to_text(),
         colours.faint(source),
         table(colours, &["attempt", "interval", "offset", ""], &rows),
@@ -144,7 +151,13 @@ fn describe(ladder: &Ladder, source: Source) -> Value {
         "attempts": rungs.len(),
         "offsets_ms": rungs.iter().map(|rung| rung.offset_ms).collect::<Vec<_>>(),
         "ends_with": cause.as_str(),
+        "retry_after": may_be_delayed(ladder),
     })
+}
+
+/// Whether receivers may delay attempts on this ladder.
+fn may_be_delayed(ladder: &Ladder) -> bool {
+    FollowedRequests::of(ladder, &AckRule::standard()).retry_after
 }
 
 fn pretty(value: &Value) -> String {

@@ -16,8 +16,8 @@ const AT: usize = 26;
 const WHAT: usize = 14;
 /// Width of the last column.
 const REST: usize = 100 - AT - WHAT;
-/// Maximum number of lines for one text.
-const MOST_LINES: usize = 3;
+/// Maximum number of lines for one text. The reason of an attempt that a receiver has delayed takes four.
+const MOST_LINES: usize = 4;
 /// If an attempt started later than this after it was due, it is shown as late, in milliseconds.
 const LATE_MS: i64 = 1_000;
 
@@ -208,8 +208,10 @@ pub fn attempt_text(attempt: &AttemptDetails, colours: Colours) -> String {
 fn call_of(attempt: &AttemptDetails) -> Option<String> {
     let mut facts = Vec::new();
     if let Some(address) = &attempt.address {
-        let connection = attempt.connection.as_deref().unwrap_or("new");
-        facts.push(format!("to {address} over a {connection} connection"));
+        facts.push(match &attempt.connection {
+            Some(connection) => format!("to {address} over a {connection} connection"),
+            None => format!("to {address}, without a connection"),
+        });
     }
     facts.extend(attempt.tls.as_ref().map(|version| format!("TLS {version}")));
     let phases = attempt.phases.as_ref();

@@ -49,6 +49,7 @@ pub struct EndpointDetails {
     pub ladder: Value,
     pub ack: Value,
     pub timeout: Option<String>,
+    pub retry_after: Option<bool>,
     pub headers: BTreeMap<String, Value>,
     pub user_agent: Option<String>,
     pub signature_headers: BTreeMap<String, Value>,

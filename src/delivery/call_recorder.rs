@@ -3,6 +3,7 @@
 //! A call may be broken off at any time by its time limit. So the measurements are kept outside of it.
 
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
+use crate::domain::retry_after::RetryAfter;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -37,6 +38,11 @@ impl CallRecorder {
         measured.trace.address = address.map(|address| address.to_string().into());
         measured.trace.tls = tls;
         measured.trace.is_kept = is_kept;
+    }
+
+    /// Notes what the receiver asked for with `Retry-After`.
+    pub fn asks(&self, asked: Option<RetryAfter>) {
+        self.lock().trace.retry_after = asked;
     }
 
     /// The phase that the call is in.

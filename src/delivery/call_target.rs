@@ -4,7 +4,9 @@ use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
+use crate::domain::ladder::Ladder;
 use crate::domain::notification::Notification;
+use crate::domain::receiver_requests::FollowedRequests;
 use std::sync::{Arc, LazyLock};
 
 /// The rule of an endpoint that chooses none.
@@ -42,6 +44,19 @@ impl<'call> CallTarget<'call> {
                 .unwrap_or(&STANDARD),
             endpoint,
         })
+    }
+
+    /// Which requests of the receiver are followed for a notification with this ladder.
+    #[must_use]
+    pub fn followed(&self, ladder: &Ladder) -> FollowedRequests {
+        let mut followed = FollowedRequests::of(ladder, self.ack);
+        if let Some(own) = self
+            .endpoint
+            .and_then(|endpoint| endpoint.settings.retry_after)
+        {
+            followed.retry_after = own;
+        }
+        followed
     }
 
     /// The headers of the endpoint; a notification's own replace those with the same name.

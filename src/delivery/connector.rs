@@ -6,6 +6,7 @@ use super::call_recorder::CallRecorder;
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
 use super::resolver::{FilteringResolver, Resolved};
 use super::socket::Socket;
+use super::tls_failure::HandshakeError;
 use crate::domain::call_trace::{Phase, TlsVersion};
 use bytes::Bytes;
 use http::Uri;
@@ -20,6 +21,7 @@ use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 use url::Url;
@@ -80,6 +82,7 @@ impl ReceiverConnector {
             recorder.begin(Phase::Dns);
             addresses = self.resolver.resolve(name).await?;
         }
+        recorder.uses(first_address(url, &addresses), None, false);
         let url = Uri::try_from(url.as_str())?;
         recorder.begin(Phase::Connect);
         let stream = tcp_connector(addresses)
@@ -91,12 +94,13 @@ impl ReceiverConnector {
         let (socket, meter) = Socket::new(stream);
         let watcher = pool.watcher(origin);
         let id = watcher.id();
-        let (sender, tls) = match self.scheme {
+        let ((sender, broke), tls) = match self.scheme {
             Scheme::Http => (self.speak(TokioIo::new(socket), watcher).await?, None),
             Scheme::Https => {
                 recorder.begin(Phase::Tls);
                 let name = server_name(&url)?;
-                let stream = self.tls.connect(name, socket).await?;
+                let stream = self.tls.connect(name, socket).await;
+                let stream = stream.map_err(HandshakeError::from)?;
                 let tls = tls_version(stream.get_ref().1.protocol_version());
                 (self.speak(TokioIo::new(stream), watcher).await?, tls)
             }
@@ -108,26 +112,41 @@ impl ReceiverConnector {
             id,
             address,
             tls,
+            broke,
         })
     }
 
-    /// Starts HTTP/1.1 on a stream. A task of its own runs the connection until it ends.
+    /// Starts HTTP/1.1 on a stream. A task of its own runs the connection until it ends, and then sends the error
+    /// with which it ended, if there is one.
     async fn speak<Stream>(
         &self,
         stream: Stream,
         watcher: ConnectionWatcher,
-    ) -> Result<SendRequest<Full<Bytes>>, hyper::Error>
+    ) -> Result<(SendRequest<Full<Bytes>>, oneshot::Receiver<hyper::Error>), hyper::Error>
     where
         Stream: Read + Write + Send + Unpin + 'static,
     {
         let (sender, connection) = self.http.handshake(stream).await?;
+        let (report, broke) = oneshot::channel();
         tokio::spawn(async move {
-            // The call that uses the connection gets the error too, and reports it.
-            let _ = connection.await;
+            // A call that waits for its answer gets the error too. One whose request was not sent does not.
+            if let Err(error) = connection.await {
+                let _ = report.send(error);
+            }
             watcher.ended();
         });
-        Ok(sender)
+        Ok((sender, broke))
     }
+}
+
+/// The address to which a connection is opened first: that in the URL, or the first one of the host name.
+fn first_address(url: &Url, resolved: &[SocketAddr]) -> Option<SocketAddr> {
+    let ip = match url.host()? {
+        url::Host::Domain(_) => resolved.first()?.ip(),
+        url::Host::Ipv4(address) => address.into(),
+        url::Host::Ipv6(address) => address.into(),
+    };
+    Some(SocketAddr::new(ip, url.port_or_known_default()?))
 }
 
 /// Opens TCP connections. A host name is taken for these addresses, which were checked.

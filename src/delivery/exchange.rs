@@ -1,14 +1,16 @@
 //! Sends one request over one connection and reads its answer.
 
 use super::call_recorder::CallRecorder;
-use super::failure::{closed_after_keeping, is_broken_off, not_answered};
+use super::failure::{closed_after_keeping, is_broken_off, not_answered, not_sent};
 use super::pool::{Pool, ReceiverConnection};
 use crate::domain::ack::{AckRule, Received};
 use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
 use crate::domain::call_trace::Phase;
 use crate::domain::key::Key;
+use crate::domain::receiver_requests::WAIT_STATUSES;
+use crate::domain::retry_after::RetryAfter;
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION};
+use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
@@ -65,6 +67,10 @@ pub async fn exchange(
             return ExchangeResult::Answered(if kept && is_broken_off(&error) {
                 pool.failed(origin, Instant::now());
                 closed_after_keeping()
+            } else if error.is_canceled() {
+                // The task of the connection has ended, or is about to. It knows why.
+                drop(connection.sender);
+                not_sent(&error, connection.broke.await.ok().as_ref())
             } else {
                 not_answered(&error)
             });
@@ -75,6 +81,7 @@ pub async fn exchange(
     let status = response.status().as_u16();
     let says_it_closes = says_it_closes(response.headers());
     let location = response.headers().get(LOCATION).cloned();
+    let retry_after = retry_after(&response);
     let judge = |body: &[u8], whole| {
         let received = Received {
             status,
@@ -93,6 +100,7 @@ pub async fn exchange(
     recorder.end();
     ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
+            recorder.asks(retry_after);
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
@@ -117,6 +125,13 @@ fn says_it_closes(headers: &HeaderMap) -> bool {
         let mut options = value.as_bytes().split(|byte| *byte == b',');
         options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
     })
+}
+
+/// What the receiver asks for with `Retry-After`, if the status is one for which that counts.
+fn retry_after(response: &Response<Incoming>) -> Option<RetryAfter> {
+    let counts = WAIT_STATUSES.contains(&response.status().as_u16());
+    let values = response.headers().get_all(RETRY_AFTER);
+    RetryAfter::read(values.iter().map(HeaderValue::as_bytes)).filter(|_| counts)
 }
 
 /// Reads the body of an answer. Returns it and whether it is complete; after an error, the part that was
@@ -150,6 +165,7 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::oneshot;
     use tokio::task::JoinHandle;
 
     const ORIGIN: &str = "http://shop.example";
@@ -183,6 +199,7 @@ mod tests {
             id,
             address: None,
             tls: None,
+            broke: oneshot::channel().1,
         };
         (connection, receiver, ended)
     }

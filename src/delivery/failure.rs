@@ -3,6 +3,7 @@
 use super::address_filter::Blocked;
 use super::resolver::ResolveError;
 use super::socket::TooManyBytes;
+use super::tls_failure::{self, HandshakeError};
 use crate::domain::attempt::{Answer, Outcome};
 use std::error::Error;
 use std::io;
@@ -23,8 +24,24 @@ pub fn not_answered(error: &hyper::Error) -> Answer {
     let (outcome, reason) = causes(error)
         .find_map(|cause| recognise(cause, false))
         .unwrap_or_else(|| {
-            let reason = format!("the answer was not HTTP: {}", deepest(error));
+            let reason = format!("the body of the answer was not HTTP: {}", deepest(error));
             (Outcome::Protocol, reason)
+        });
+    without_answer(outcome, reason)
+}
+
+/// The recorded answer of a call whose request was not sent, because its connection had ended. `broke` is the error
+/// of the connection, if it reported one.
+pub fn not_sent(canceled: &hyper::Error, broke: Option<&hyper::Error>) -> Answer {
+    let (outcome, reason) = [broke, Some(canceled)]
+        .into_iter()
+        .flatten()
+        .find_map(|error| causes(error).find_map(|cause| recognise(cause, false)))
+        .unwrap_or_else(|| {
+            // The library has no type for an answer that comes before the request.
+            let reason = "before the request was sent, the receiver closed the connection, or sent an answer \
+                although it was asked nothing";
+            (Outcome::Protocol, reason.to_string())
         });
     without_answer(outcome, reason)
 }
@@ -91,21 +108,16 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             ResolveError::Unknown(_) | ResolveError::Empty => (Outcome::Dns, error.to_string()),
         });
     }
-    if let Some(error) = cause.downcast_ref::<rustls::Error>() {
-        return Some((Outcome::Tls, format!("TLS failed: {error}")));
+    if let Some(error) = cause.downcast_ref::<HandshakeError>() {
+        let known = causes(error).skip(1).find_map(recognise_tls);
+        return known.or_else(|| Some((Outcome::Tls, error.in_words())));
     }
-    if let Some(error) = cause.downcast_ref::<TooManyBytes>() {
-        return Some((Outcome::Protocol, error.to_string()));
+    if let Some(known) = recognise_tls(cause) {
+        return Some(known);
     }
     if let Some(error) = cause.downcast_ref::<hyper::Error>() {
         if error.is_incomplete_message() {
             return Some(broken_off());
-        }
-        if error.is_canceled() {
-            return Some((
-                Outcome::Protocol,
-                "the connection was closed before the request was sent".to_string(),
-            ));
         }
         if error.is_parse_too_large() {
             let reason =
@@ -127,12 +139,52 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             return None;
         }
         return Some(if connecting {
-            (Outcome::Connect, format!("no connection: {error}"))
+            (Outcome::Connect, unreachable(error))
         } else {
-            (Outcome::Protocol, format!("the connection broke: {error}"))
+            (Outcome::Protocol, broken(error))
         });
     }
     None
+}
+
+fn recognise_tls(cause: &(dyn Error + 'static)) -> Option<(Outcome, String)> {
+    if let Some(error) = cause.downcast_ref::<rustls::Error>() {
+        return Some((Outcome::Tls, tls_failure::in_words(error)));
+    }
+    let error = cause.downcast_ref::<TooManyBytes>()?;
+    Some((Outcome::Protocol, error.to_string()))
+}
+
+/// Why no connection could be opened.
+fn unreachable(error: &io::Error) -> String {
+    let reason = match error.kind() {
+        io::ErrorKind::ConnectionRefused => {
+            "no connection: it was refused; no server listens on this port, or a firewall refuses calls"
+        }
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+            "no connection: it was reset while it was opened"
+        }
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable => {
+            "no connection: the address cannot be reached from this network"
+        }
+        io::ErrorKind::TimedOut => "no connection: the address did not answer",
+        _ => return format!("no connection: {error}"),
+    };
+    reason.to_string()
+}
+
+/// How a connection broke.
+fn broken(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionReset => {
+            "the receiver reset the connection before the answer was complete".to_string()
+        }
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe => broken_off().1,
+        io::ErrorKind::TimedOut => {
+            "the connection broke: the receiver no longer confirmed what it was sent".to_string()
+        }
+        _ => format!("the connection broke: {error}"),
+    }
 }
 
 fn broken_off() -> (Outcome, String) {

@@ -24,4 +24,5 @@ mod resolver;
 mod reuse;
 mod settle;
 mod socket;
+mod tls_failure;
 pub mod worker;

@@ -15,6 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
 
 /// Maximum number of idle connections of one origin.
 const MOST_IDLE_PER_ORIGIN: usize = 64;
@@ -39,6 +40,8 @@ pub struct ReceiverConnection {
     pub address: Option<SocketAddr>,
     /// The version of TLS that it speaks, if it does.
     pub tls: Option<TlsVersion>,
+    /// The error with which the connection ends, if it ends with one.
+    pub broke: oneshot::Receiver<hyper::Error>,
 }
 
 /// The idle connections. Clones share the same connections.
@@ -297,6 +300,7 @@ mod tests {
             id,
             address: None,
             tls: None,
+            broke: oneshot::channel().1,
         };
         (connection, receiver)
     }

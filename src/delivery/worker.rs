@@ -22,10 +22,11 @@ use super::in_flight::InFlight;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
-use crate::domain::decision::{Decision, decide, is_recovery};
+use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
+use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::endpoints::Endpoints;
@@ -69,6 +70,8 @@ struct CallMade {
     started_ms: i64,
     answer: Answer,
     trace: CallTrace,
+    /// Which requests of the receiver are followed.
+    followed: FollowedRequests,
 }
 
 impl Worker {
@@ -120,6 +123,7 @@ impl Worker {
             self.set_aside_unsent(lease, why).await;
             return;
         };
+        let followed = target.followed(&lease.entry.notification.ladder);
         let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
         let Some(answer) = call.await else {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
@@ -138,6 +142,7 @@ impl Worker {
             started_ms,
             answer,
             trace,
+            followed,
         };
         self.conclude(lease, made).await;
     }
@@ -182,21 +187,25 @@ impl Worker {
             started_ms,
             mut answer,
             trace,
+            followed,
         }: CallMade,
     ) {
         let before = lease.entry.progress;
         let notification = lease.entry.notification.clone();
+        let ended = EndedAttempt {
+            started_ms,
+            ended_ms: self.clock.now_ms().max(started_ms),
+            outcome: answer.outcome,
+            status: answer.status,
+            retry_after: trace.retry_after,
+        };
+        let decision = decide(&notification.ladder, followed, &before, &ended, draw());
+        if let Some(request) = decision.request {
+            answer.reason.push_str(&request.in_words());
+        }
         if !before.next_is_by_hand() && is_recovery(&before, started_ms) {
             mark_recovery(&mut answer);
         }
-        let decision = decide(
-            &notification.ladder,
-            &before,
-            started_ms,
-            answer.outcome,
-            answer.status,
-            draw(),
-        );
         let attempt = Attempt {
             series: before.series,
             number: before.next_number(),
@@ -349,6 +358,7 @@ impl Worker {
             state: State::Scheduled,
             cause: None,
             progress: before,
+            request: None,
         };
         match self.record(&mut lease, attempt, decision).await? {
             Settlement::Release => Some(lease),

@@ -9,6 +9,10 @@ pub const KEPT_ANSWER_BYTES: usize = 4 * 1024;
 /// Bytes of an answer that are read. A longer answer is cut off and is not an acknowledgement.
 pub const READ_ANSWER_BYTES: usize = 64 * 1024;
 
+/// With this status, a receiver says that there is nothing to call any more (RFC 9110). By Standard Webhooks it
+/// asks for no more calls.
+pub const GONE: u16 = 410;
+
 /// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {

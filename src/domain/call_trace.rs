@@ -1,8 +1,9 @@
 //! How a call to a receiver went on the network: the address, and the time of each phase.
 //!
-//! Support staff see from it where a call was slow or stuck. A trace contains nothing of the request or the
-//! answer.
+//! Support staff see from it where a call was slow or stuck. A trace contains nothing of the request, and of the
+//! answer only `Retry-After`.
 
+use crate::domain::retry_after::RetryAfter;
 use std::fmt::Write as _;
 
 /// The phases of a call, in their order.
@@ -56,7 +57,7 @@ impl Phase {
 /// See the documentation of the module. What is not known is `None`: the phase was not reached, or not needed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallTrace {
-    /// The address that was called, with its port.
+    /// The address that was called, with its port. If no connection could be opened, the first one that was tried.
     pub address: Option<Box<str>>,
     /// Whether the call used a connection that an earlier call had opened.
     pub is_kept: bool,
@@ -64,6 +65,8 @@ pub struct CallTrace {
     pub tls: Option<TlsVersion>,
     /// The version of the endpoint whose settings the call used.
     pub endpoint_version: Option<u32>,
+    /// What the receiver asked for with `Retry-After` of a 429 or 503.
+    pub retry_after: Option<RetryAfter>,
     /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
     /// have been broken off.
     phases_us: [Option<u64>; Phase::ALL.len()],
@@ -96,6 +99,13 @@ impl TlsVersion {
 }
 
 impl CallTrace {
+    /// Whether there was a connection: the call used a kept one, or came beyond the phase in which one is opened.
+    #[must_use]
+    pub fn is_connected(&self) -> bool {
+        let later = [Phase::Tls, Phase::FirstByte, Phase::Body];
+        self.is_kept || later.iter().any(|phase| self.phase_us(*phase).is_some())
+    }
+
     /// How long a phase took, in microseconds.
     #[must_use]
     pub fn phase_us(&self, phase: Phase) -> Option<u64> {
@@ -128,6 +138,9 @@ impl CallTrace {
         if let Some(version) = self.endpoint_version {
             word(format_args!("endpoint={version}"));
         }
+        if let Some(asked) = self.retry_after {
+            word(format_args!("retry-after={}", asked.to_text()));
+        }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
                 word(format_args!("{}={took_us}", phase.stored_name()));
@@ -144,6 +157,7 @@ impl CallTrace {
             match word.split_once('=') {
                 None => trace.is_kept |= word == "kept",
                 Some(("to", address)) => trace.address = Some(address.into()),
+                Some(("retry-after", asked)) => trace.retry_after = RetryAfter::from_text(asked),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some(("endpoint", version)) => trace.endpoint_version = version.parse().ok(),
                 Some((name, took_us)) => {
@@ -177,11 +191,18 @@ mod tests {
         assert!(trace.is_kept);
         let phases = Phase::ALL.map(|phase| trace.phase_us(phase));
         assert_eq!(phases, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
-        check("to=192.0.2.1:80 connect=18446744073709551615");
         assert_eq!(
             check("to=192.0.2.1:80 endpoint=7").endpoint_version,
             Some(7)
         );
+        let refused = check("to=192.0.2.1:80 connect=18446744073709551615");
+        assert!(!refused.is_connected());
+        assert!(check("to=192.0.2.1:80 connect=1 handshake=1").is_connected());
+        assert!(check("to=192.0.2.1:80 kept").is_connected());
+        for asked in ["30", "@1795163400", "unusable"] {
+            let trace = check(&format!("to=192.0.2.1:80 retry-after={asked} first=4"));
+            assert!(trace.retry_after.is_some(), "{asked}");
+        }
     }
 
     #[test]
@@ -189,7 +210,7 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(CallTrace::from_text(text).to_text(), expected, "{text}");
         }
-        check("later tls=1.4 first=-1 body= new=7", "");
+        check("later tls=1.4 first=-1 body= new=7 retry-after=soon", "");
         check("  first=7\n body=x", "first=7");
     }
 }

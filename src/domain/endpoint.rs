@@ -123,6 +123,8 @@ pub struct EndpointSettings {
     pub ack: Option<AckRule>,
     /// The time limit of a call, in milliseconds. The limit of the server holds too.
     pub timeout_ms: Option<i64>,
+    /// Whether `Retry-After` of a 429 or 503 may delay the next attempt; `None`: as the ladder says.
+    pub retry_after: Option<bool>,
     /// Headers of every call. A header of the notification replaces one with the same name.
     pub headers: Headers,
     /// The `User-Agent` of every call.
@@ -159,6 +161,8 @@ struct StoredSettings<'text> {
     ack: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_after: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -181,6 +185,7 @@ impl EndpointSettings {
             ladder: self.ladder.as_ref().map(Ladder::to_text),
             ack: self.ack.as_ref().map(|ack| ack.to_text().into_owned()),
             timeout_ms: self.timeout_ms,
+            retry_after: self.retry_after,
             headers: self.headers.pairs().to_vec(),
             user_agent: self.user_agent.clone(),
             signature_headers: self.signature_headers.clone(),
@@ -203,6 +208,7 @@ impl EndpointSettings {
             ack: (stored.ack.as_deref().map(AckRule::from_text).transpose())
                 .map_err(|bad| bad.to_string())?,
             timeout_ms: stored.timeout_ms,
+            retry_after: stored.retry_after,
             headers: Headers::from_stored(stored.headers),
             user_agent: stored.user_agent,
             signature_headers: stored.signature_headers,
@@ -240,6 +246,7 @@ mod tests {
             ladder: None,
             ack: None,
             timeout_ms: None,
+            retry_after: None,
             headers: Headers::default(),
             user_agent: None,
             signature_headers: SignatureHeaders::default(),
@@ -249,6 +256,7 @@ mod tests {
             ladder: Some(Ladder::by_name("wechat").expect("known")),
             ack: Some(AckRule::from_text(r#"{"status":"2xx"}"#).expect("a rule")),
             timeout_ms: Some(5_000),
+            retry_after: Some(false),
             headers,
             user_agent: Some("Pay/1".to_string()),
             signature_headers: SignatureHeaders {

@@ -37,6 +37,8 @@ pub mod lane_health;
 pub mod lease;
 pub mod notification;
 pub mod progress;
+pub mod receiver_requests;
+pub mod retry_after;
 pub mod signature;
 pub mod snapshot;
 pub mod state;

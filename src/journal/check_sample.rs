@@ -5,13 +5,14 @@
 //! attempt, with the same statements as for all notifications, and then rolls both back.
 
 use super::{Actor, JournalError, Recorded, Recording, RegisterResult, Registering};
-use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::attempt::{Answer, Attempt, GONE, Outcome};
 use crate::domain::call_trace::CallTrace;
-use crate::domain::decision::decide;
+use crate::domain::decision::{EndedAttempt, decide};
 use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -20,9 +21,6 @@ use uuid::Uuid;
 /// Number of bytes that a check writes after a write has failed: the default of the largest body. A disk that
 /// is almost full may have room for a small write but not for this one.
 pub(super) const PADDING_BYTES: usize = 256 * 1024;
-/// The HTTP status by which a receiver asks never to be called again. The notification becomes a dead letter,
-/// so the check writes to every table that registering and recording use.
-const GONE: u16 = 410;
 /// A due time in the year 5138, in milliseconds since 1970. No real notification is due so late.
 const FAR_MS: i64 = 100_000_000_000_000;
 
@@ -51,14 +49,20 @@ impl CheckSample {
         }
         .accept(WebhookId::new(id), 0, None);
         let notification = Arc::new(notification);
-        let decision = decide(
-            &notification.ladder,
-            &progress,
-            0,
-            Outcome::HttpStatus,
-            Some(GONE),
-            0.0,
-        );
+        // The receiver asks for no more calls, and the notification becomes a dead letter. So the check writes to
+        // every table that registering and recording use.
+        let gone = EndedAttempt {
+            started_ms: 0,
+            ended_ms: 0,
+            outcome: Outcome::HttpStatus,
+            status: Some(GONE),
+            retry_after: None,
+        };
+        let followed = FollowedRequests {
+            retry_after: false,
+            gone: true,
+        };
+        let decision = decide(&notification.ladder, followed, &progress, &gone, 0.0);
         let attempt = Attempt {
             series: progress.series,
             number: progress.next_number(),

@@ -3,6 +3,8 @@
 use ringback::config::settings::ALL;
 use ringback::config::{Flags, ServeConfig};
 use ringback::domain::ack::named;
+use ringback::domain::attempt::Outcome;
+use ringback::domain::state::Cause;
 use ringback::telemetry::metrics::Metrics;
 use ringback::telemetry::store_readings::{
     HealthReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
@@ -245,6 +247,77 @@ fn the_files_and_functions_that_the_architecture_names_exist() {
     assert!(named > 10, "{named} rows");
 }
 
+/// The part of a document below a heading, up to the next heading of the same level.
+fn section<'a>(text: &'a str, heading: &str) -> &'a str {
+    let (_, rest) = text
+        .split_once(&format!("\n## {heading}\n"))
+        .expect(heading);
+    rest.split("\n## ").next().expect("a part")
+}
+
+/// The names in the first cells of the rows with three columns.
+fn first_cells(section: &str) -> Vec<String> {
+    rows(section)
+        .filter(|row| row.len() == 3 && row[0].starts_with('`'))
+        .map(|row| row[0].trim_matches('`').to_string())
+        .collect()
+}
+
+#[test]
+fn support_staff_find_every_outcome_and_every_cause() {
+    let document = read("docs/support.md");
+    let outcomes = section(&document, "Outcomes, and what to do");
+    let names: Vec<&str> = Outcome::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(first_cells(outcomes), names);
+    for name in names {
+        assert!(outcomes.contains(&format!("\n### `{name}`\n")), "{name}");
+    }
+    let causes: Vec<&str> = Cause::ALL.iter().map(|one| one.as_str()).collect();
+    assert_eq!(
+        first_cells(section(&document, "Why a notification is dead")),
+        causes
+    );
+}
+
+/// The code of delivery and domain, with the strings that are continued on the next line joined.
+fn code_of_reasons() -> String {
+    let mut code = String::new();
+    let mut folders = ["src/delivery", "src/domain"]
+        .map(std::path::PathBuf::from)
+        .to_vec();
+    while let Some(folder) = folders.pop() {
+        let entries = Path::new(env!("CARGO_MANIFEST_DIR")).join(&folder);
+        for entry in std::fs::read_dir(entries).expect("a folder") {
+            let path = folder.join(entry.expect("an entry").file_name());
+            if path.extension().is_some_and(|ending| ending == "rs") {
+                code.push_str(&read(path.to_str().expect("a path")));
+            } else {
+                folders.push(path);
+            }
+        }
+    }
+    let mut lines = code.split("\\\n");
+    let first = lines.next().unwrap_or_default().to_string();
+    lines.fold(first, |joined, line| joined + line.trim_start())
+}
+
+#[test]
+fn the_reasons_that_support_staff_read_about_are_those_of_the_program() {
+    let document = read("docs/support.md");
+    let outcomes = section(&document, "Outcomes, and what to do");
+    let code = code_of_reasons();
+    let mut found = 0;
+    for row in rows(outcomes).filter(|row| row.len() == 2) {
+        for reason in quoted(row[0]) {
+            for part in reason.split("...").filter(|part| !part.is_empty()) {
+                assert!(code.contains(part), "no code says `{part}` of `{reason}`");
+                found += 1;
+            }
+        }
+    }
+    assert!(found > 50, "{found} parts");
+}
+
 #[test]
 fn links_between_the_documents_lead_somewhere() {
     for document in [
@@ -256,6 +329,7 @@ fn links_between_the_documents_lead_somewhere() {
         "docs/ARCHITECTURE.md",
         "docs/configuration.md",
         "docs/merchants.md",
+        "docs/support.md",
     ] {
         let text = read(document);
         let base = Path::new(document).parent().expect("a folder");

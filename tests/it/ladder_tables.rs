@@ -1,10 +1,12 @@
 //! Every named ladder against its table in `fixtures/ladders`, which a separate script computed.
 
+use ringback::domain::ack::AckRule;
 use ringback::domain::attempt::Outcome;
-use ringback::domain::decision::decide;
+use ringback::domain::decision::{EndedAttempt, decide};
 use ringback::domain::duration;
 use ringback::domain::ladder::{Failed, LATE_MS, Ladder, Next, named};
 use ringback::domain::progress::Progress;
+use ringback::domain::receiver_requests::FollowedRequests;
 use ringback::domain::state::{Cause, State};
 use ringback::domain::timetable::Timetable;
 use serde::Deserialize;
@@ -134,7 +136,15 @@ fn a_series_that_nobody_answers_makes_the_attempts_of_its_table_and_is_parked() 
             assert_eq!(ahead.len(), left, "{name} after {made}");
             assert_eq!(progress.next_due_ms(), FIRST_DUE_MS + offset_ms, "{name}");
             let started_ms = progress.next_due_ms() + 3;
-            let decision = decide(&ladder, &progress, started_ms, Outcome::Timeout, None, 0.9);
+            let attempt = EndedAttempt {
+                started_ms,
+                ended_ms: started_ms + 7,
+                outcome: Outcome::Timeout,
+                status: None,
+                retry_after: None,
+            };
+            let followed = FollowedRequests::of(&ladder, &AckRule::standard());
+            let decision = decide(&ladder, followed, &progress, &attempt, 0.9);
             let expected = match left {
                 1 => (State::Dead, Some(table.ends_with)),
                 _ => (State::Scheduled, None),

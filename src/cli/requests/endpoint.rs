@@ -61,6 +61,9 @@ pub struct SetArguments {
     /// The time limit of a call
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
+    /// Whether Retry-After of a 429 or 503 may delay the next attempt
+    #[arg(long, value_name = "true|false")]
+    retry_after: Option<String>,
     /// A header of every call; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE")]
     headers: Vec<String>,
@@ -147,6 +150,15 @@ impl SetArguments {
                 members.insert(name.to_string(), text_or_null(value));
             }
         }
+        match self.retry_after.as_deref() {
+            None => {}
+            Some("") => drop(members.insert("retry_after".to_string(), Value::Null)),
+            Some(text) => {
+                let bad = |_| CommandFailure::Usage("--retry-after: true or false".to_string());
+                let follow: bool = text.parse().map_err(bad)?;
+                members.insert("retry_after".to_string(), json!(follow));
+            }
+        }
         let rules = [
             ("ladder", "--ladder", &self.ladder),
             ("ack", "--ack", &self.ack),
@@ -214,6 +226,12 @@ fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> S
         "time-out",
         endpoint.timeout.as_deref().map_or(String::new(), clean),
     );
+    if let Some(follow) = endpoint.retry_after {
+        line(
+            "retry-after",
+            if follow { "followed" } else { "not followed" }.to_string(),
+        );
+    }
     for (name, value) in &endpoint.headers {
         line("header", format!("{}: {}", clean(name), shown(value)));
     }

@@ -114,7 +114,8 @@ fn no_line_is_longer_than_a_hundred_columns_or_steers_the_terminal() {
         assert!(columns(line) <= 100, "{line}");
         assert!(!line.contains(['\u{1b}', '\u{202e}']), "{line}");
     }
-    assert!(text.lines().count() <= 12, "{text}");
+    // At most four texts of the most lines.
+    assert!(text.lines().count() <= 4 * MOST_LINES, "{text}");
     assert!(text.contains("...\n"), "{text}");
 }
 
@@ -154,4 +155,16 @@ fn escapes_stand_out_where_there_are_colours() {
     check(r"cut \u{fe...", r"cut [\u{fe...]");
     check(r"\", r"[\]");
     check(r"\é", r"[\é]");
+}
+
+#[test]
+fn the_longest_reason_for_a_delay_is_shown_whole() {
+    let reason = "answered 503; the receiver asks to wait until 2026-11-24T12:00:00.000Z (Retry-After), so the next \
+        attempt is at 2026-11-23T12:05:05.000Z, when the window closes, and not at 2026-11-21T08:35:00.000Z";
+    let text = plain(json!({
+        "state": "scheduled",
+        "attempts": [attempt(1, "http_status", json!({ "status": 503, "answer": "", "reason": reason }))],
+    }));
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(reason), "{text}");
 }

@@ -12,7 +12,7 @@ mod xml;
 
 pub use custom::{BadAckRule, CustomAck};
 
-use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES, escape};
+use crate::domain::attempt::{Answer, GONE, KEPT_ANSWER_BYTES, Outcome, READ_ANSWER_BYTES, escape};
 use crate::domain::key::Key;
 use condition::Condition;
 use std::sync::Arc;
@@ -114,10 +114,8 @@ impl AckRule {
                     None => format!("answered {status}, a redirect; redirects are not followed"),
                 },
             ),
-            410 => (
-                Outcome::HttpStatus,
-                "answered 410 (Gone): the receiver asks for no more calls".to_string(),
-            ),
+            // What follows from a request of the receiver is decided later, and added to the reason.
+            GONE => (Outcome::HttpStatus, "answered 410 (Gone)".to_string()),
             _ => (Outcome::HttpStatus, format!("answered {status}")),
         }
     }

@@ -12,7 +12,7 @@ pub const MOST_INTERVALS: usize = 100;
 /// Maximum number of attempts in one series of a ladder that repeats its last interval.
 const MOST_ATTEMPTS: i64 = 10_000;
 /// Maximum window, in milliseconds: 60 days.
-const LONGEST_WINDOW_MS: i64 = 60 * 86_400_000;
+pub const LONGEST_WINDOW_MS: i64 = 60 * 86_400_000;
 /// Maximum jitter: an interval becomes at most half of it shorter or longer.
 const LARGEST_JITTER: f64 = 0.5;
 

@@ -14,6 +14,7 @@
 //!   the last attempt was the one at the deadline. No attempt follows after the window has closed either.
 //!   The other reasons why a series ends are in [`decision`](crate::domain::decision).
 //! * An attempt by hand uses no step of the ladder.
+//! * A receiver may ask for a longer wait; [`decision`](crate::domain::decision) then moves the next attempt.
 //!
 //! This module reads no clock and no random numbers: both are arguments. A ladder is one of the [`named`]
 //! ladders or a [`CustomLadder`] that the caller wrote.
@@ -22,7 +23,7 @@ mod custom;
 pub mod named;
 mod text;
 
-pub use custom::{BadLadder, CustomLadder, MOST_INTERVALS};
+pub use custom::{BadLadder, CustomLadder, LONGEST_WINDOW_MS, MOST_INTERVALS};
 
 use crate::domain::state::Cause;
 use std::sync::Arc;

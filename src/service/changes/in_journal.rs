@@ -186,6 +186,7 @@ impl Service {
                 state: State::Scheduled,
                 cause: None,
                 progress,
+                request: None,
             },
             at_ms: self.clock.now_ms(),
         };

@@ -13,6 +13,7 @@ on_journaled_stores!(
     an_endpoint_survives_a_restart_and_is_removed_when_nothing_names_it,
     a_test_call_is_signed_and_not_kept,
     a_patch_changes_what_it_names,
+    an_endpoint_says_whether_retry_after_is_followed,
 );
 
 async fn put(server: &Server, name: &str, endpoint: Value) -> (u16, Value) {
@@ -229,6 +230,26 @@ async fn a_patch_changes_what_it_names(stores: Stores) {
     };
     assert_eq!(list("limit=2").await, (json!(["a", "b"]), json!("b")));
     assert_eq!(list("limit=2&cursor=b").await, (json!(["c"]), Value::Null));
+    server.stop().await;
+}
+
+async fn an_endpoint_says_whether_retry_after_is_followed(stores: Stores) {
+    let answer = b"HTTP/1.1 429 Slow\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n".to_vec();
+    let merchant = Merchant::scripted(vec![], Reaction::Raw(answer)).await;
+    let server = Server::start_by_hand(stores).await;
+    let ladder = json!({ "intervals": ["10s"], "window": "1h" });
+    for (name, follow, next) in [
+        ("yes", json!(true), "2026-11-20T08:31:00.000Z"),
+        ("no", json!(false), "2026-11-20T08:30:10.000Z"),
+        ("default", Value::Null, "2026-11-20T08:30:10.000Z"),
+    ] {
+        let endpoint =
+            json!({ "url": merchant.url("/n"), "ladder": ladder, "retry_after": follow });
+        put(&server, name, endpoint).await;
+        server.register(naming(name, name)).await;
+        let view = server.until_attempts(name, 1).await;
+        assert_eq!(view["next_attempt_at"], next, "{name}: {view}");
+    }
     server.stop().await;
 }
 

@@ -255,7 +255,29 @@ async fn what_keeps_a_call_from_being_made_is_told_apart(stores: Stores) {
         assert_eq!(attempt["outcome"], outcome, "{id}: {attempt}");
         assert_eq!(view["cause"], cause, "{id}: {view}");
         assert!(attempt["reason"].is_string(), "{id}: {attempt}");
+        if id == "connect" {
+            let reason = "no connection: it was refused; no server listens on this port, or a firewall refuses calls";
+            assert_eq!(attempt["reason"], reason, "{attempt}");
+            assert_eq!(attempt["address"], closed.to_string(), "{attempt}");
+            assert_eq!(attempt["connection"], Value::Null, "{attempt}");
+            assert!(attempt["phases"]["connect_ms"].is_f64(), "{attempt}");
+        }
     }
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_name_that_refuses_the_address_that_was_tried_is_recorded() {
+    let server = server(Stores::Embedded, GENEROUS).await;
+    let closed = TcpListener::bind("127.0.0.1:0")
+        .expect("a free port")
+        .local_addr()
+        .expect("bound");
+    let url = format!("http://localhost:{}/", closed.port());
+    let (attempt, _) = attempt_at(&server, "refused", &url).await;
+    assert_eq!(attempt["outcome"], "connect", "{attempt}");
+    assert_eq!(attempt["address"], closed.to_string(), "{attempt}");
+    assert_eq!(attempt["connection"], Value::Null, "{attempt}");
     server.stop().await;
 }
 

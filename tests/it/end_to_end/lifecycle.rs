@@ -282,7 +282,9 @@ async fn parked_then_replayed_it_keeps_its_webhook_id(stores: Stores) {
 async fn a_discarded_dead_letter_stays_down(stores: Stores) {
     let mut merchant = Merchant::scripted(vec![], Reaction::Answer(410, vec![])).await;
     let server = Server::start(stores).await;
-    server.register(registration("a", &merchant)).await;
+    let mut asked = registration("a", &merchant);
+    asked["ack"] = json!("standard-webhooks");
+    server.register(asked).await;
     merchant.call().await;
     assert_eq!(server.until_state("a", "dead").await["cause"], "refused");
     let (status, view) = server

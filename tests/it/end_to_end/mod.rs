@@ -13,6 +13,7 @@ mod eviction;
 mod failures;
 mod fair_shares;
 mod floods;
+mod hostile;
 mod kept;
 mod ladder;
 mod lifecycle;
@@ -23,9 +24,11 @@ mod metrics;
 mod outages;
 mod power_cut;
 mod process;
+mod receiver_requests;
 mod rights;
 mod set_aside;
 mod sharing;
+mod tls;
 
 /// Makes one test of each function for each of the stores.
 macro_rules! on_stores {

@@ -96,7 +96,9 @@ async fn a_replay_waits_until_the_series_before_is_settled() {
         config.schedule.redis = Some(RedisUrl::parse(&redis.url(0)).expect("a URL"));
     })
     .await;
-    server.register(registration("a", &merchant)).await;
+    let mut asked = registration("a", &merchant);
+    asked["ladder"] = "standard-webhooks".into();
+    server.register(asked).await;
     merchant.call().await;
     // Redis answers what only reads and holds back what writes, as in a failover.
     let mut connection = connect(&redis.url(0)).await;

@@ -5,7 +5,7 @@ use ringback::domain::ack::AckRule;
 use ringback::domain::attempt::{Answer, Attempt, Outcome};
 use ringback::domain::call_trace::CallTrace;
 use ringback::domain::change::Change;
-use ringback::domain::decision::decide;
+use ringback::domain::decision::{EndedAttempt, decide};
 use ringback::domain::destination::Destination;
 use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
@@ -14,6 +14,7 @@ use ringback::domain::lane::KeyInLane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start, Target};
 use ringback::domain::progress::Progress;
+use ringback::domain::receiver_requests::FollowedRequests;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::webhook_id::WebhookId;
 use ringback::journal::{
@@ -94,18 +95,22 @@ pub fn recording(
             "to=192.0.2.1:443 kept tls=1.3 dns=1 connect=2 handshake=3 first=4 body=5",
         ),
     };
+    let ended = EndedAttempt {
+        started_ms,
+        ended_ms: started_ms + 20,
+        outcome,
+        status,
+        retry_after: None,
+    };
+    let followed = FollowedRequests {
+        retry_after: true,
+        gone: true,
+    };
     Recording {
         key: notification.key.clone(),
         attempt,
         before,
-        decision: decide(
-            &notification.ladder,
-            &before,
-            started_ms,
-            outcome,
-            status,
-            0.5,
-        ),
+        decision: decide(&notification.ladder, followed, &before, &ended, 0.5),
         at_ms: started_ms + 20,
     }
 }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, mpsc, watch};
@@ -30,12 +31,19 @@ pub enum Reaction {
     Endless,
     /// Sends the first, then the second again and again without end.
     Flood(Vec<u8>, Vec<u8>),
+    /// Sends the first, then the second one byte at a time, slowly and without end.
+    Drip(Vec<u8>, Vec<u8>),
+    /// Answers with these very bytes and resets the connection.
+    RawThenReset(Vec<u8>),
     /// Waits until the test lets go ([`Merchant::release`]), then does the other.
     Held(Box<Reaction>),
 }
 
 /// Most bytes that a flood writes at once.
 const FLOOD_BYTES: usize = 256 * 1024;
+
+/// The time between two bytes of a merchant that drips.
+const DRIP: Duration = Duration::from_millis(100);
 
 impl Reaction {
     /// The acknowledgement.
@@ -273,8 +281,42 @@ async fn react(stream: &mut TcpStream, reaction: Reaction) -> bool {
             }
             false
         }
+        Reaction::Drip(first, again) => {
+            let mut alive = stream.write_all(&first).await.is_ok();
+            for byte in again.iter().cycle() {
+                if !alive {
+                    break;
+                }
+                // No wait for anything: the slowness is what the merchant does.
+                tokio::time::sleep(DRIP).await;
+                alive = stream.write_all(&[*byte]).await.is_ok();
+            }
+            false
+        }
+        Reaction::RawThenReset(bytes) => {
+            let _ = stream.write_all(&bytes).await;
+            let _ = stream.set_zero_linger();
+            false
+        }
         Reaction::Held(_) => unreachable!("unwrapped by the caller"),
     }
+}
+
+/// Starts a server on a free port of the loopback; returns its address.
+pub async fn each_connection<F>(
+    mut serve: impl FnMut(TcpStream) -> F + Send + 'static,
+) -> SocketAddr
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(serve(stream));
+        }
+    });
+    address
 }
 
 async fn read_call(

@@ -7,6 +7,7 @@ pub mod process;
 pub mod proxy;
 pub mod redis;
 pub mod ringback;
+pub mod tls;
 
 use std::future::Future;
 use std::time::Duration;

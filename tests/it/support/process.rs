@@ -24,6 +24,15 @@ impl Process {
         Self::run(Command::new(env!("CARGO_BIN_EXE_ringback")), dir, arguments).await
     }
 
+    /// Like [`Process::start`], for a process that trusts only the authorities in this file.
+    pub async fn start_trusting(roots: &Path, dir: &Path, arguments: &[&str]) -> Self {
+        let mut program = Command::new(env!("CARGO_BIN_EXE_ringback"));
+        program
+            .env("SSL_CERT_FILE", roots)
+            .env_remove("SSL_CERT_DIR");
+        Self::run(program, dir, arguments).await
+    }
+
     /// Like [`Process::start`], for a process that survives a limit on the size of its files.
     pub async fn start_unharmed(dir: &Path, arguments: &[&str]) -> Self {
         Self::start_ignoring("XFSZ", dir, arguments).await
