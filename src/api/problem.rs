@@ -18,6 +18,7 @@ use crate::service::ServiceError;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
 
 /// An error answer.
@@ -27,7 +28,20 @@ pub struct Problem {
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     subject: Option<Subject>,
+    notification: Option<WrittenNotification>,
 }
+
+/// A whole notification, as JSON.
+#[derive(Debug, Clone)]
+struct WrittenNotification(Box<RawValue>);
+
+impl PartialEq for WrittenNotification {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
+}
+
+impl Eq for WrittenNotification {}
 
 /// The existing notification that the request is in conflict with, and its state.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +49,8 @@ struct Subject {
     topic: String,
     id: String,
     state: &'static str,
+    /// Whether the conflict may be over when the attempt in flight has ended.
+    may_pass: bool,
 }
 
 impl Subject {
@@ -43,6 +59,7 @@ impl Subject {
             topic: snapshot.key.topic().to_string(),
             id: snapshot.key.id().to_string(),
             state: snapshot.state_name(),
+            may_pass: false,
         }
     }
 }
@@ -56,6 +73,16 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             subject: None,
+            notification: None,
+        }
+    }
+
+    /// The same problem with the whole notification in its document.
+    #[must_use]
+    pub fn with_notification(self, notification: Box<RawValue>) -> Self {
+        Self {
+            notification: Some(WrittenNotification(notification)),
+            ..self
         }
     }
 
@@ -136,9 +163,20 @@ impl Problem {
                 subject: Some(Subject::of(&snapshot)),
                 ..Self::new(ProblemKind::Mismatch, detail)
             },
-            ServiceError::Refused { snapshot, .. } => Self {
+            ServiceError::Cancelled(snapshot) => Self {
                 subject: Some(Subject::of(&snapshot)),
+                ..Self::new(ProblemKind::Cancelled, detail)
+            },
+            ServiceError::Refused { change, snapshot } => Self {
+                subject: Some(Subject {
+                    may_pass: snapshot.in_flight && change.may_follow_the_attempt(&snapshot),
+                    ..Subject::of(&snapshot)
+                }),
                 ..Self::new(ProblemKind::State, detail)
+            },
+            ServiceError::PayloadDeleted(snapshot) => Self {
+                subject: Some(Subject::of(&snapshot)),
+                ..Self::new(ProblemKind::PayloadDeleted, detail)
             },
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
@@ -147,7 +185,7 @@ impl Problem {
             ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
                 Self::new(ProblemKind::Unavailable, detail)
             }
-            ServiceError::NoJournal => Self::new(ProblemKind::NoJournal, detail),
+            ServiceError::NoJournal(_) => Self::new(ProblemKind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(FieldErrors::one(
                     FieldLocation::Parameter("cursor".to_string()),
@@ -251,6 +289,7 @@ impl Problem {
             topic: subject.map(|subject| subject.topic.as_str()),
             id: subject.map(|subject| subject.id.as_str()),
             state: subject.map(|subject| subject.state),
+            notification: self.notification.as_ref().map(|written| &*written.0),
         }
     }
 
@@ -262,7 +301,7 @@ impl Problem {
             ProblemKind::State => self
                 .subject
                 .as_ref()
-                .is_some_and(|subject| subject.state == "in_flight"),
+                .is_some_and(|subject| subject.may_pass),
             ProblemKind::Malformed
             | ProblemKind::Parameters
             | ProblemKind::Unauthorized
@@ -272,6 +311,8 @@ impl Problem {
             | ProblemKind::Method
             | ProblemKind::Timeout
             | ProblemKind::Mismatch
+            | ProblemKind::Cancelled
+            | ProblemKind::PayloadDeleted
             | ProblemKind::TooLarge
             | ProblemKind::MediaType
             | ProblemKind::Fields
@@ -297,6 +338,8 @@ pub struct ProblemView<'a> {
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notification: Option<&'a RawValue>,
 }
 
 impl IntoResponse for Problem {
@@ -348,7 +391,7 @@ mod tests {
         let why = || "connection to 10.0.0.7 refused".to_string();
         use ServiceError::{BadCursor, Journal, Missing, NoJournal, Schedule};
         check(Missing, 404, "problem:missing", None);
-        check(NoJournal, 501, "problem:no-journal", None);
+        check(NoJournal("x"), 501, "problem:no-journal", None);
         check(BadCursor, 400, r#""parameter":"cursor""#, None);
         check(
             Journal(JournalError::Unavailable(why())),

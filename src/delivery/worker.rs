@@ -24,6 +24,7 @@ use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, decide, is_recovery};
 use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
+use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::health::{Backoff, Health, Store};
@@ -235,8 +236,9 @@ impl Worker {
         }
         let known = &lease.entry.progress;
         let recorded = &snapshot.progress;
-        let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
-            && known.next_due_ms() >= recorded.next_due_ms();
+        let step =
+            |progress: &Progress| (progress.series, progress.attempts, progress.first_due_ms);
+        let same = step(known) == step(recorded) && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
             // The journal has a newer state that did not reach the schedule, or the notification is set aside.
             // So the lease is settled to the state in the journal.

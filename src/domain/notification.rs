@@ -20,12 +20,23 @@ pub const LONGEST_CONTENT_TYPE: usize = 256;
 pub const LONGEST_DELAY_MS: i64 = 30 * 86_400_000;
 
 /// When the first attempt is due, as the caller asked for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Start {
-    /// This many milliseconds after the registration. 0 means at once.
+    /// This many milliseconds after the request. 0 means at once.
     After(i64),
     /// At this instant, in milliseconds since 1970. An instant in the past means at once.
     At(i64),
+}
+
+impl Start {
+    /// When the first attempt is due if this was requested at `now_ms`, in milliseconds since 1970.
+    #[must_use]
+    pub fn first_due_ms(self, now_ms: i64) -> i64 {
+        match self {
+            Self::After(delay_ms) => now_ms + delay_ms,
+            Self::At(at_ms) => at_ms.max(now_ms),
+        }
+    }
 }
 
 /// A caller's request to deliver a notification. All fields were checked.
@@ -49,7 +60,8 @@ pub struct Registration {
     pub ack: AckRule,
 }
 
-/// A hash of all fields of a registration except the key, 16 bytes.
+/// A hash of all fields of a registration except the key, 16 bytes. It is never computed again: after the
+/// notification was rescheduled, the registration that made it is still the same one.
 pub type Fingerprint = [u8; 16];
 
 /// A notification: the part that never changes. The part that changes is [`Progress`] and the state.
@@ -95,11 +107,7 @@ impl Registration {
     /// Turns the registration into a notification with the progress at the start of its first series.
     #[must_use]
     pub fn accept(self, webhook_id: WebhookId, now_ms: i64) -> (Notification, Progress) {
-        let first_due_ms = match self.start {
-            Start::After(delay_ms) => now_ms + delay_ms,
-            Start::At(at_ms) => at_ms.max(now_ms),
-        };
-        let progress = Progress::start(&self.ladder, first_due_ms);
+        let progress = Progress::start(&self.ladder, self.start.first_due_ms(now_ms));
         let fingerprint = self.fingerprint();
         let lane = Lane::of(&self.destination)
             .expect("invariant: a destination is a URL since it was parsed");

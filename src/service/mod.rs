@@ -66,21 +66,34 @@ pub enum ServiceError {
     /// The key was registered before with different content.
     #[error("this topic and id were registered before with different content")]
     Mismatch(Box<Snapshot>),
+    /// The key was registered before with the same content, and the notification was cancelled. Nothing will be
+    /// sent. This is an error, so that a caller whose first answer was lost does not take it for a schedule.
+    #[error(
+        "this topic and id were registered before, and the notification was cancelled: nothing will be sent; to have it \
+         sent, register it under another id"
+    )]
+    Cancelled(Box<Snapshot>),
     /// The notification's state does not allow the change.
-    #[error("cannot {change} a notification that is {state}", state = snapshot.state_name())]
+    #[error("{}", change.refusal(snapshot))]
     Refused {
         /// The requested change.
         change: Change,
         /// The notification.
         snapshot: Box<Snapshot>,
     },
+    /// The notification cannot be sent again, because its body was deleted. Nothing was changed.
+    #[error(
+        "the body of this notification was deleted, so it cannot be sent again; --keep-payloads says how long bodies are \
+         kept"
+    )]
+    PayloadDeleted(Box<Snapshot>),
     /// Another write of it is not finished, or it is not known whether this one was. A later request finds
     /// out.
     #[error("something about this notification is still being written down; ask again")]
     Unsettled,
-    /// A list was requested, and there is no journal to list.
-    #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
-    NoJournal,
+    /// The request needs a journal, and there is none. Contains what the server cannot do.
+    #[error("this server keeps no journal, so it cannot {0}")]
+    NoJournal(&'static str),
     /// Too much is pending; nothing was done. A later request succeeds when something was delivered.
     #[error(transparent)]
     Full(#[from] MemoryLimitReached),

@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub enum RegisterReply {
     /// It is new. It will be delivered, parked or cancelled.
     Created(Snapshot),
-    /// The same was registered before; its state now.
+    /// The same was registered before, and was not cancelled; its state now.
     Existing(Snapshot),
 }
 
@@ -24,7 +24,8 @@ impl Service {
     /// Registers a notification. After this has answered, it will not be lost.
     ///
     /// # Errors
-    /// [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Full`] if
+    /// [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Cancelled`] if
+    /// it was registered with the same content and the notification was cancelled; [`ServiceError::Full`] if
     /// too much is pending, and then nothing of it was written down. If a store fails, the caller may and
     /// should repeat the same registration: that makes one notification.
     pub async fn register(
@@ -66,6 +67,9 @@ impl Service {
         };
         if known.fingerprint != fresh.fingerprint {
             return Err(ServiceError::Mismatch(Box::new(known)));
+        }
+        if known.state == State::Cancelled {
+            return Err(ServiceError::Cancelled(Box::new(known)));
         }
         if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
             known.in_flight = self.ensure_scheduled(journal, &known).await?;

@@ -249,8 +249,8 @@ fn an_unknown_command_or_flag_is_a_short_message() {
         assert_eq!(finished.status, 2);
     };
     check(
-        &["sreve"],
-        "unrecognized subcommand 'sreve' - a similar subcommand exists: 'serve'",
+        &["servee"],
+        "unrecognized subcommand 'servee' - a similar subcommand exists: 'serve'",
     );
     check(
         &["serve", "--listn", "x"],

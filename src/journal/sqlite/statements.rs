@@ -107,6 +107,18 @@ pub(super) async fn is_kept(
     Ok(kept)
 }
 
+/// Whether the journal still has the payload of this notification.
+pub(super) async fn has_payload(
+    connection: &mut SqliteConnection,
+    row_id: i64,
+) -> Result<bool, SqliteFailure> {
+    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM payloads WHERE notification = ?)")
+        .bind(row_id)
+        .fetch_one(connection)
+        .await?;
+    Ok(found)
+}
+
 /// Adds lines of history.
 pub(super) async fn insert_history(
     connection: &mut SqliteConnection,

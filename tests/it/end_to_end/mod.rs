@@ -22,6 +22,8 @@ mod metrics;
 mod outages;
 mod power_cut;
 mod process;
+mod rescheduling;
+mod resending;
 mod rights;
 mod set_aside;
 mod sharing;

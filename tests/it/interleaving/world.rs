@@ -138,8 +138,8 @@ impl World {
             }
         }
         Self {
+            merchant: Merchant::start(clock.clone()).await,
             clock,
-            merchant: Merchant::start().await,
             schedules,
             journals,
             clients: (0..3).map(client).collect(),
