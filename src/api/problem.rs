@@ -27,8 +27,7 @@ pub struct Problem {
     kind: ProblemKind,
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
-    subject: Option<Subject>,
-    notification: Option<WrittenNotification>,
+    subject: Option<Box<Subject>>,
 }
 
 /// A whole notification, as JSON.
@@ -51,16 +50,19 @@ struct Subject {
     state: &'static str,
     /// Whether the conflict may be over when the attempt in flight has ended.
     may_pass: bool,
+    /// The whole notification.
+    notification: Option<WrittenNotification>,
 }
 
 impl Subject {
-    fn of(snapshot: &Snapshot) -> Self {
-        Self {
+    fn of(snapshot: &Snapshot) -> Box<Self> {
+        Box::new(Self {
             topic: snapshot.key.topic().to_string(),
             id: snapshot.key.id().to_string(),
             state: snapshot.state_name(),
             may_pass: false,
-        }
+            notification: None,
+        })
     }
 }
 
@@ -73,17 +75,16 @@ impl Problem {
             detail: detail.into(),
             errors: Vec::new(),
             subject: None,
-            notification: None,
         }
     }
 
-    /// The same problem with the whole notification in its document.
+    /// The same problem. If it is a conflict with a notification, its document contains all of that.
     #[must_use]
-    pub fn with_notification(self, notification: Box<RawValue>) -> Self {
-        Self {
-            notification: Some(WrittenNotification(notification)),
-            ..self
+    pub fn with_notification(mut self, notification: Box<RawValue>) -> Self {
+        if let Some(subject) = &mut self.subject {
+            subject.notification = Some(WrittenNotification(notification));
         }
+        self
     }
 
     /// The problem for wrong fields of the body or wrong headers.
@@ -168,10 +169,10 @@ impl Problem {
                 ..Self::new(ProblemKind::Cancelled, detail)
             },
             ServiceError::Refused { change, snapshot } => Self {
-                subject: Some(Subject {
+                subject: Some(Box::new(Subject {
                     may_pass: snapshot.in_flight && change.may_follow_the_attempt(&snapshot),
-                    ..Subject::of(&snapshot)
-                }),
+                    ..*Subject::of(&snapshot)
+                })),
                 ..Self::new(ProblemKind::State, detail)
             },
             ServiceError::PayloadDeleted(snapshot) => Self {
@@ -289,7 +290,9 @@ impl Problem {
             topic: subject.map(|subject| subject.topic.as_str()),
             id: subject.map(|subject| subject.id.as_str()),
             state: subject.map(|subject| subject.state),
-            notification: self.notification.as_ref().map(|written| &*written.0),
+            notification: subject
+                .and_then(|subject| subject.notification.as_ref())
+                .map(|written| &*written.0),
         }
     }
 

@@ -275,7 +275,10 @@ pub async fn an_outcome_from_before_a_move_does_not_undo_it(store: &dyn Store) {
         // Its lease has expired, so that it could be moved; now its outcome comes.
         let late = recording(&notification, given.progress, outcome, None);
         let moved = do_change(&*journal, key, MOVE, START_MS + 10).await;
-        let recorded = journal.record(&[late.clone()]).await.expect("kept");
+        let recorded = journal
+            .record(std::slice::from_ref(&late))
+            .await
+            .expect("kept");
         let after = find(&*journal, key).await;
         assert_eq!(after.state, state, "{id}");
         assert_eq!(after.attempts.len(), 1, "{id}");
