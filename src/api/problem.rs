@@ -5,13 +5,13 @@
 //! log and are not sent to the caller.
 
 mod kind;
+mod subject;
 
 pub use kind::ProblemKind;
 
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
-use crate::domain::snapshot::Snapshot;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
 use crate::service::ServiceError;
@@ -20,6 +20,7 @@ use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use subject::{Subject, WrittenNotification};
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,42 +29,6 @@ pub struct Problem {
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     subject: Option<Box<Subject>>,
-}
-
-/// A whole notification, as JSON.
-#[derive(Debug, Clone)]
-struct WrittenNotification(Box<RawValue>);
-
-impl PartialEq for WrittenNotification {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.get() == other.0.get()
-    }
-}
-
-impl Eq for WrittenNotification {}
-
-/// The existing notification that the request is in conflict with, and its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Subject {
-    topic: String,
-    id: String,
-    state: &'static str,
-    /// Whether the conflict may be over when the attempt in flight has ended.
-    may_pass: bool,
-    /// The whole notification.
-    notification: Option<WrittenNotification>,
-}
-
-impl Subject {
-    fn of(snapshot: &Snapshot) -> Box<Self> {
-        Box::new(Self {
-            topic: snapshot.key.topic().to_string(),
-            id: snapshot.key.id().to_string(),
-            state: snapshot.state_name(),
-            may_pass: false,
-            notification: None,
-        })
-    }
 }
 
 impl Problem {
@@ -160,25 +125,19 @@ impl Problem {
         let detail = error.to_string();
         match error {
             ServiceError::Missing => Self::new(ProblemKind::Missing, detail),
-            ServiceError::Mismatch(snapshot) => Self {
-                subject: Some(Subject::of(&snapshot)),
-                ..Self::new(ProblemKind::Mismatch, detail)
-            },
-            ServiceError::Cancelled(snapshot) => Self {
-                subject: Some(Subject::of(&snapshot)),
-                ..Self::new(ProblemKind::Cancelled, detail)
-            },
-            ServiceError::Refused { change, snapshot } => Self {
-                subject: Some(Box::new(Subject {
-                    may_pass: snapshot.in_flight && change.may_follow_the_attempt(&snapshot),
-                    ..*Subject::of(&snapshot)
-                })),
-                ..Self::new(ProblemKind::State, detail)
-            },
-            ServiceError::PayloadDeleted(snapshot) => Self {
-                subject: Some(Subject::of(&snapshot)),
-                ..Self::new(ProblemKind::PayloadDeleted, detail)
-            },
+            ServiceError::Mismatch(snapshot) => {
+                Self::conflict(ProblemKind::Mismatch, detail, Subject::of(&snapshot))
+            }
+            ServiceError::Cancelled(snapshot) => {
+                Self::conflict(ProblemKind::Cancelled, detail, Subject::of(&snapshot))
+            }
+            ServiceError::PayloadDeleted(snapshot) => {
+                Self::conflict(ProblemKind::PayloadDeleted, detail, Subject::of(&snapshot))
+            }
+            ServiceError::Refused { change, snapshot } => {
+                let subject = Subject::of_refused(change, &snapshot);
+                Self::conflict(ProblemKind::State, detail, subject)
+            }
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
                 format!("{detail}; nothing was done, so send the request again later"),
@@ -215,6 +174,13 @@ impl Problem {
             ServiceError::Schedule(ScheduleError::Corrupt(reason)) => {
                 Self::corrupt("schedule", &reason)
             }
+        }
+    }
+
+    fn conflict(kind: ProblemKind, detail: String, subject: Subject) -> Self {
+        Self {
+            subject: Some(Box::new(subject)),
+            ..Self::new(kind, detail)
         }
     }
 

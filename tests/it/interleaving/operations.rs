@@ -6,7 +6,7 @@ use ringback::domain::notification::Start;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::{Actor, ChangeResult, Changing};
-use ringback::schedule::{KnownToJournal, LeaseRequest, LeasedOne};
+use ringback::schedule::{CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne};
 use ringback::service::{RegisterReply, ServiceError};
 
 /// One thing that a server does.
@@ -76,7 +76,8 @@ pub enum Before {
     Delivered,
     /// It was delivered, and whoever had it sent again died before the schedule knew.
     Resent,
-    /// It was due in half a minute, and whoever moved it to a minute from now died before the schedule knew.
+    /// It was due a moment after the lease of a change ends, and whoever moved it to a minute from now died before
+    /// the schedule knew.
     Postponed,
     /// Likewise, and it is due at once.
     Advanced,
@@ -110,6 +111,9 @@ impl Before {
     }
 }
 
+/// When a notification is due that a dead server has moved: when the lease of the move has ended, so that the
+/// schedule may have it due at the old instant.
+const SOON_MS: i64 = CHANGE_LEASE_MS + 1_000;
 /// By how much a notification is moved, from when it is asked for.
 const MOVED_MS: i64 = 30_000;
 
@@ -164,12 +168,14 @@ impl World {
                 self.change_in_journal(id, judge, Change::Resend).await;
             }
             Before::Postponed => {
-                register(30_000).await;
+                self.outlast_the_last_loss();
+                register(SOON_MS).await;
                 let moved = Change::Reschedule(Start::After(60_000));
                 self.change_in_journal(id, judge, moved).await;
             }
             Before::Advanced => {
-                register(30_000).await;
+                self.outlast_the_last_loss();
+                register(SOON_MS).await;
                 let moved = Change::Reschedule(Start::After(0));
                 self.change_in_journal(id, judge, moved).await;
             }
