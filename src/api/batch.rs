@@ -12,7 +12,7 @@ use crate::api::fields;
 use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::query::NoQuery;
 use crate::api::registration;
-use crate::api::view::{NotificationView, json};
+use crate::api::view::{NotificationView, json, registration_problem};
 use crate::domain::key::Key;
 use crate::domain::notification::Registration;
 use crate::journal::Actor;
@@ -158,7 +158,7 @@ async fn register_all(
                 let (api, actor) = (api.clone(), actor.clone());
                 in_flight.spawn(async move {
                     let registered = api.service.register(registration, actor).await;
-                    (position, registered.map_err(Problem::of_service))
+                    (position, registered.map_err(registration_problem))
                 });
             }
         }
@@ -172,7 +172,7 @@ async fn register_all(
             Some(problem) => Err(problem.clone()),
             None => {
                 let registered = api.service.register(registration, actor.clone()).await;
-                registered.map_err(Problem::of_service)
+                registered.map_err(registration_problem)
             }
         };
         out_of_reach = out_of_reach.or_else(|| store_out_of_reach(&outcome));

@@ -12,6 +12,7 @@ use crate::domain::endpoint::{
     Endpoint, EndpointSettings, LARGEST_METADATA, LONGEST_USER_AGENT, SHORTEST_TIMEOUT_MS,
     SignatureHeaders,
 };
+use crate::domain::headers::Headers;
 use crate::domain::timestamp::display_ms;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -149,13 +150,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
     else {
         return Err(InvalidRequest::Fields(errors));
     };
-    let taken = signature_headers.names();
-    for (name, _) in headers.pairs() {
-        if taken.contains(&name.as_str()) {
-            let detail = "a header of the signature has this name";
-            errors.add_member("/headers", name, detail);
-        }
-    }
+    check_names(&headers, &signature_headers, &mut errors);
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
@@ -173,7 +168,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
 }
 
 /// Applies a merge patch (RFC 7396) to an endpoint: a member replaces the one there, `null` removes it, and
-/// objects are merged.
+/// objects are merged. What the patch does not name stays as it is.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field of the patch, or of the endpoint that would result.
@@ -191,8 +186,76 @@ pub fn patched(
     let syntax = |error| InvalidRequest::Unreadable(UnreadableJson::Syntax(error));
     let patch: Value = serde_json::from_str(patch).map_err(syntax)?;
     let mut document = serde_json::to_value(SettingsView::of(before)).map_err(syntax)?;
+    let named: Vec<&str> = FIELDS
+        .into_iter()
+        .filter(|name| patch.get(name).is_some())
+        .collect();
+    if let Value::Object(members) = &mut document {
+        // The URL is required, so it is read again.
+        members.retain(|name, _| name == "url" || named.contains(&name.as_str()));
+    }
     merge(&mut document, patch);
-    parse(&document.to_string(), longest_timeout)
+    let read = parse(&document.to_string(), longest_timeout)?;
+    let is_named = |name| named.contains(&name);
+    let settings = EndpointSettings {
+        url: read.url,
+        ladder: if is_named("ladder") {
+            read.ladder
+        } else {
+            before.ladder.clone()
+        },
+        ack: if is_named("ack") {
+            read.ack
+        } else {
+            before.ack.clone()
+        },
+        timeout_ms: if is_named("timeout") {
+            read.timeout_ms
+        } else {
+            before.timeout_ms
+        },
+        retry_after: if is_named("retry_after") {
+            read.retry_after
+        } else {
+            before.retry_after
+        },
+        headers: if is_named("headers") {
+            read.headers
+        } else {
+            before.headers.clone()
+        },
+        user_agent: if is_named("user_agent") {
+            read.user_agent
+        } else {
+            before.user_agent.clone()
+        },
+        signature_headers: if is_named("signature_headers") {
+            read.signature_headers
+        } else {
+            before.signature_headers.clone()
+        },
+        metadata: if is_named("metadata") {
+            read.metadata
+        } else {
+            before.metadata.clone()
+        },
+    };
+    check_names(&settings.headers, &settings.signature_headers, &mut errors);
+    if !errors.is_empty() {
+        return Err(InvalidRequest::Fields(errors));
+    }
+    Ok(settings)
+}
+
+/// Checks that no header of the endpoint has the name of a header of the signature.
+fn check_names(headers: &Headers, signature: &SignatureHeaders, errors: &mut FieldErrors) {
+    let taken = signature.names();
+    for (name, _) in headers.pairs() {
+        if taken.contains(&name.as_str()) {
+            let detail = "a header of the signature has this name";
+            errors.add_member("/headers", name, detail);
+        }
+    }
 }
 
 /// The algorithm of RFC 7396, section 2. The depth is that of the patch, which the parser limits to 128.

@@ -27,16 +27,35 @@ impl<S: Send + Sync> FromRequestParts<S> for EndpointPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Path(name) = Path::<String>::from_request_parts(parts, state)
-            .await
-            .map_err(|_| {
-                let detail = "the path's percent-encoding is not UTF-8";
-                Problem::new(ProblemKind::Parameters, detail)
-            })?;
+        let name = name_in_path(parts, state).await?;
         EndpointName::parse(&name)
             .map(Self)
             .map_err(|bad| Problem::new(ProblemKind::MissingEndpoint, bad.to_string()))
     }
+}
+
+/// The name of an endpoint to be made, from the path. A name that is not valid is an error of the request.
+#[derive(Debug)]
+pub struct NewEndpointPath(EndpointName);
+
+impl<S: Send + Sync> FromRequestParts<S> for NewEndpointPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let name = name_in_path(parts, state).await?;
+        EndpointName::parse(&name).map(Self).map_err(|bad| {
+            let location = FieldLocation::Parameter("name".to_string());
+            Problem::parameters(FieldErrors::one(location, bad))
+        })
+    }
+}
+
+async fn name_in_path<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<String, Problem> {
+    let path = Path::<String>::from_request_parts(parts, state).await;
+    path.map(|Path(name)| name).map_err(|_| {
+        let detail = "the path's percent-encoding is not UTF-8";
+        Problem::new(ProblemKind::Parameters, detail)
+    })
 }
 
 #[derive(Debug, Serialize)]
@@ -45,19 +64,14 @@ struct EndpointListView<'a> {
     next_cursor: Option<&'a str>,
 }
 
-/// `PUT /v1/endpoints/{name}`: makes or replaces an endpoint. Answers 201 if it is new, else 200. A name that
-/// cannot be one is an error of the request here.
+/// `PUT /v1/endpoints/{name}`: makes or replaces an endpoint. Answers 201 if it is new, else 200.
 pub async fn set(
     State(api): State<Arc<Api>>,
     _: NoQuery,
-    Path(name): Path<String>,
+    NewEndpointPath(name): NewEndpointPath,
     OnBehalfOf(actor): OnBehalfOf,
     request: Request,
 ) -> Result<Response, Problem> {
-    let name = EndpointName::parse(&name).map_err(|bad| {
-        let location = FieldLocation::Parameter("name".to_string());
-        Problem::parameters(FieldErrors::one(location, bad))
-    })?;
     let (parts, body) = request.into_parts();
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.small_bounds(), &mut share).await?;

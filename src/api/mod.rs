@@ -25,8 +25,10 @@ pub mod metrics;
 pub mod notifications;
 pub mod problem;
 pub mod query;
+pub mod reason;
 pub mod registration;
 pub mod request_memory;
+pub mod reschedule;
 pub mod server;
 pub mod timeline;
 pub mod unread;
@@ -188,11 +190,17 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route("/v1/notifications/batch", post(batch::register))
         .route(
             "/v1/notifications/{topic}/{id}",
-            get(notifications::show).delete(notifications::cancel),
+            get(notifications::show)
+                .delete(notifications::cancel)
+                .patch(reschedule::reschedule),
         )
         .route(
             "/v1/notifications/{topic}/{id}/retry",
             post(notifications::retry),
+        )
+        .route(
+            "/v1/notifications/{topic}/{id}/resend",
+            post(notifications::resend),
         )
         .route("/v1/dead-letters", get(dead_letters::list))
         .route(

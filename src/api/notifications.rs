@@ -1,12 +1,13 @@
-//! The routes `/v1/notifications`: register, look up, list, cancel and retry notifications.
+//! The routes `/v1/notifications`: register, look up, list, cancel, retry and resend notifications.
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::{read_json, read_no_fields};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
+use crate::api::reason::reason_of;
 use crate::api::registration;
-use crate::api::view::{FullView, ListView, json, notification};
+use crate::api::view::{FullView, ListView, json, notification, registration_problem};
 use crate::service::{RegisterReply, ServiceError};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -14,7 +15,7 @@ use http::{StatusCode, Uri};
 use std::sync::Arc;
 
 /// `POST /v1/notifications`: registers a notification. Answers 201 if it is new, and 200 if the same one was
-/// registered before.
+/// registered before and was not cancelled.
 pub async fn register(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -32,7 +33,7 @@ pub async fn register(
     match api.service.register(registration, actor).await {
         Ok(RegisterReply::Created(snapshot)) => Ok(notification(StatusCode::CREATED, &snapshot)),
         Ok(RegisterReply::Existing(snapshot)) => Ok(notification(StatusCode::OK, &snapshot)),
-        Err(error) => Err(Problem::of_service(error)),
+        Err(error) => Err(registration_problem(error)),
     }
 }
 
@@ -97,6 +98,23 @@ pub async fn retry(
     let snapshot = api
         .service
         .retry(&key, actor)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(notification(StatusCode::OK, &snapshot))
+}
+
+/// `POST /v1/notifications/{topic}/{id}/resend`: sends a delivered notification again. The body is optional.
+pub async fn resend(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    KeyPath(key): KeyPath,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let reason = reason_of(&api, request).await?;
+    let snapshot = api
+        .service
+        .resend(&key, actor, &reason)
         .await
         .map_err(Problem::of_service)?;
     Ok(notification(StatusCode::OK, &snapshot))

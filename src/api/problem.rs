@@ -5,20 +5,22 @@
 //! log and are not sent to the caller.
 
 mod kind;
+mod subject;
 
 pub use kind::ProblemKind;
 
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
-use crate::domain::snapshot::Snapshot;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
 use crate::service::ServiceError;
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
+use serde_json::value::RawValue;
 use std::borrow::Cow;
+use subject::{Subject, WrittenNotification};
 
 /// An error answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,25 +28,7 @@ pub struct Problem {
     kind: ProblemKind,
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
-    subject: Option<Subject>,
-}
-
-/// The existing notification that the request is in conflict with, and its state.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Subject {
-    topic: String,
-    id: String,
-    state: &'static str,
-}
-
-impl Subject {
-    fn of(snapshot: &Snapshot) -> Self {
-        Self {
-            topic: snapshot.key.topic().to_string(),
-            id: snapshot.key.id().to_string(),
-            state: snapshot.state_name(),
-        }
-    }
+    subject: Option<Box<Subject>>,
 }
 
 impl Problem {
@@ -57,6 +41,15 @@ impl Problem {
             errors: Vec::new(),
             subject: None,
         }
+    }
+
+    /// The same problem. If it is a conflict with a notification, its document contains all of that.
+    #[must_use]
+    pub fn with_notification(mut self, notification: Box<RawValue>) -> Self {
+        if let Some(subject) = &mut self.subject {
+            subject.notification = Some(WrittenNotification(notification));
+        }
+        self
     }
 
     /// The problem for wrong fields of the body or wrong headers.
@@ -132,20 +125,29 @@ impl Problem {
         let detail = error.to_string();
         match error {
             ServiceError::Missing => Self::new(ProblemKind::Missing, detail),
-            ServiceError::Mismatch(snapshot) => Self {
-                subject: Some(Subject::of(&snapshot)),
-                ..Self::new(ProblemKind::Mismatch, detail)
-            },
-            ServiceError::Refused { snapshot, .. } => Self {
-                subject: Some(Subject::of(&snapshot)),
-                ..Self::new(ProblemKind::State, detail)
-            },
             ServiceError::UnknownEndpoint(_) => Self::fields(FieldErrors::one(
                 FieldLocation::Pointer("/endpoint".to_string()),
                 detail,
             )),
             ServiceError::MissingEndpoint => Self::new(ProblemKind::MissingEndpoint, detail),
+            ServiceError::TooManyEndpoints => Self::new(ProblemKind::TooManyEndpoints, detail),
+            ServiceError::EndpointUnsettled | ServiceError::TooManyTestCalls => {
+                Self::new(ProblemKind::Busy, detail)
+            }
             ServiceError::EndpointInUse => Self::new(ProblemKind::EndpointInUse, detail),
+            ServiceError::Mismatch(snapshot) => {
+                Self::conflict(ProblemKind::Mismatch, detail, Subject::of(&snapshot))
+            }
+            ServiceError::Cancelled(snapshot) => {
+                Self::conflict(ProblemKind::Cancelled, detail, Subject::of(&snapshot))
+            }
+            ServiceError::PayloadDeleted(snapshot) => {
+                Self::conflict(ProblemKind::PayloadDeleted, detail, Subject::of(&snapshot))
+            }
+            ServiceError::Refused { change, snapshot } => {
+                let subject = Subject::of_refused(change, &snapshot);
+                Self::conflict(ProblemKind::State, detail, subject)
+            }
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
                 format!("{detail}; nothing was done, so send the request again later"),
@@ -153,9 +155,7 @@ impl Problem {
             ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
                 Self::new(ProblemKind::Unavailable, detail)
             }
-            ServiceError::NoJournal | ServiceError::NoEndpoints => {
-                Self::new(ProblemKind::NoJournal, detail)
-            }
+            ServiceError::NoJournal(_) => Self::new(ProblemKind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(FieldErrors::one(
                     FieldLocation::Parameter("cursor".to_string()),
@@ -184,6 +184,13 @@ impl Problem {
             ServiceError::Schedule(ScheduleError::Corrupt(reason)) => {
                 Self::corrupt("schedule", &reason)
             }
+        }
+    }
+
+    fn conflict(kind: ProblemKind, detail: String, subject: Subject) -> Self {
+        Self {
+            subject: Some(Box::new(subject)),
+            ..Self::new(kind, detail)
         }
     }
 
@@ -259,6 +266,9 @@ impl Problem {
             topic: subject.map(|subject| subject.topic.as_str()),
             id: subject.map(|subject| subject.id.as_str()),
             state: subject.map(|subject| subject.state),
+            notification: subject
+                .and_then(|subject| subject.notification.as_ref())
+                .map(|written| &*written.0),
         }
     }
 
@@ -270,7 +280,7 @@ impl Problem {
             ProblemKind::State => self
                 .subject
                 .as_ref()
-                .is_some_and(|subject| subject.state == "in_flight"),
+                .is_some_and(|subject| subject.may_pass),
             ProblemKind::Malformed
             | ProblemKind::Parameters
             | ProblemKind::Unauthorized
@@ -279,9 +289,12 @@ impl Problem {
             | ProblemKind::Missing
             | ProblemKind::MissingEndpoint
             | ProblemKind::EndpointInUse
+            | ProblemKind::TooManyEndpoints
             | ProblemKind::Method
             | ProblemKind::Timeout
             | ProblemKind::Mismatch
+            | ProblemKind::Cancelled
+            | ProblemKind::PayloadDeleted
             | ProblemKind::TooLarge
             | ProblemKind::MediaType
             | ProblemKind::Fields
@@ -307,6 +320,8 @@ pub struct ProblemView<'a> {
     id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notification: Option<&'a RawValue>,
 }
 
 impl From<ServiceError> for Problem {
@@ -364,7 +379,7 @@ mod tests {
         let why = || "connection to 10.0.0.7 refused".to_string();
         use ServiceError::{BadCursor, Journal, Missing, NoJournal, Schedule};
         check(Missing, 404, "problem:missing", None);
-        check(NoJournal, 501, "problem:no-journal", None);
+        check(NoJournal("x"), 501, "problem:no-journal", None);
         check(BadCursor, 400, r#""parameter":"cursor""#, None);
         check(
             Journal(JournalError::Unavailable(why())),

@@ -111,7 +111,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             body,
             content_type: content_type.unwrap_or_else(|| default_type.to_string()),
             headers,
-            start,
+            start: start.unwrap_or(Start::After(0)),
             ladder,
             ack,
         }),
@@ -203,12 +203,13 @@ fn check_content_type(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-fn read_start(
+/// Reads when the first attempt is due; `None` if neither field is given.
+pub(super) fn read_start(
     delay: Option<&RawValue>,
     deliver_at: Option<&RawValue>,
     now_ms: i64,
     errors: &mut FieldErrors,
-) -> Result<Start, Noted> {
+) -> Result<Option<Start>, Noted> {
     let (delay, deliver_at) = (given(delay), given(deliver_at));
     let both = delay.is_some() && deliver_at.is_some();
     let delay_ms = optional(delay, "/delay", errors, |text| {
@@ -228,11 +229,12 @@ fn read_start(
     if both {
         return Err(errors.add("/deliver_at", "give `delay` or `deliver_at`, not both"));
     }
-    match (delay_ms?, at_ms?) {
-        (_, Some(at_ms)) => Ok(Start::At(at_ms)),
-        (Some(delay_ms), None) => Ok(Start::After(delay_ms)),
-        (None, None) => Ok(Start::After(0)),
-    }
+    let start = match (delay_ms?, at_ms?) {
+        (_, Some(at_ms)) => Some(Start::At(at_ms)),
+        (Some(delay_ms), None) => Some(Start::After(delay_ms)),
+        (None, None) => None,
+    };
+    Ok(start)
 }
 
 #[cfg(test)]

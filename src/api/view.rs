@@ -10,11 +10,11 @@ use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
-use crate::service::{Flights, ListPage};
+use crate::service::{Flights, ListPage, ServiceError};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 /// A notification. In lists, `attempts` is always empty.
 #[derive(Debug, Serialize)]
@@ -265,6 +265,21 @@ pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
 #[must_use]
 pub fn notification(status: StatusCode, snapshot: &Snapshot) -> Response {
     json(status, &NotificationView::of(snapshot))
+}
+
+/// The problem for a registration that failed. If the notification was cancelled, the document contains all of
+/// it, as the answer of a registration that succeeds does.
+#[must_use]
+pub fn registration_problem(error: ServiceError) -> Problem {
+    let cancelled = match &error {
+        ServiceError::Cancelled(snapshot) => to_raw_value(&NotificationView::of(snapshot)).ok(),
+        _ => None,
+    };
+    let problem = Problem::of_service(error);
+    match cancelled {
+        Some(notification) => problem.with_notification(notification),
+        None => problem,
+    }
 }
 
 fn non_empty(text: &str) -> Option<&str> {

@@ -124,7 +124,9 @@ impl TimelineRow {
             "delivered" => bold.green(),
             "parked" => bold.red(),
             "cancelled" | "discarded" => bold,
-            "replayed" | "retried" | "restored" | "set_aside" => bold.cyan(),
+            "replayed" | "resent" | "retried" | "rescheduled" | "restored" | "set_aside" => {
+                bold.cyan()
+            }
             _ => Style::new(),
         };
         let detail = line.detail.as_deref().unwrap_or_default();

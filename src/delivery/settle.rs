@@ -4,6 +4,7 @@
 //! schedule, and a lease that another worker has must not be changed.
 
 use super::worker::Worker;
+use crate::domain::progress::Progress;
 use crate::domain::state::State;
 use crate::health::{Backoff, Store};
 use crate::journal::recorder::Recorder;
@@ -87,14 +88,15 @@ impl Worker {
             return None;
         };
         let (here, there) = (lost.entry.progress, newest.entry.progress);
+        let step = |progress: Progress| (progress.attempts, progress.first_due_ms);
         let instead = if here.series != there.series {
-            // The notification was replayed meanwhile, so our outcome does not belong to the new series.
+            // The notification has a new series by now, to which our outcome does not belong.
             Settlement::Release
         } else if !matches!(settlement, Settlement::End { .. })
-            && (here.attempts != there.attempts || newest.entry.raise_fence)
+            && (step(here) != step(there) || newest.entry.raise_fence)
         {
-            // Another worker has recorded an attempt, or a change by hand may still be written under an
-            // expired lease. So the journal is asked.
+            // Another worker has recorded an attempt, the notification was moved, or a change by hand may still be
+            // written under an expired lease. So the journal is asked.
             Settlement::Recheck
         } else {
             settlement

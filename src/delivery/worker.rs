@@ -26,6 +26,7 @@ use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::lane_health::LaneReport;
 use crate::domain::notification::Notification;
+use crate::domain::progress::Progress;
 use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
@@ -92,9 +93,6 @@ impl Worker {
         let Some(lease) = self.confirm(lease).await else {
             return;
         };
-        let Some((lease, endpoint)) = self.find_endpoint(lease).await else {
-            return;
-        };
         let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.bodies.find(&lease, latest_start_ms).await {
             FoundBody::AtHand(body) => body,
@@ -106,6 +104,10 @@ impl Worker {
                 self.set_aside_unsent(lease, why).await;
                 return;
             }
+        };
+        // Last, so that a change of the endpoint holds for this attempt too.
+        let Some((lease, endpoint)) = self.find_endpoint(lease).await else {
+            return;
         };
         // The start is never before the claim, even if our reading of the schedule's clock is a little behind.
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
@@ -119,8 +121,7 @@ impl Worker {
         }
         let recorder = CallRecorder::default();
         let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref()) else {
-            let why = "it names an endpoint that the journal does not know".to_string();
-            self.set_aside_unsent(lease, why).await;
+            self.release(lease).await;
             return;
         };
         let followed = target.followed(&lease.entry.notification.ladder);
@@ -259,8 +260,9 @@ impl Worker {
         }
         let known = &lease.entry.progress;
         let recorded = &snapshot.progress;
-        let same = (known.series, known.attempts) == (recorded.series, recorded.attempts)
-            && known.next_due_ms() >= recorded.next_due_ms();
+        let step =
+            |progress: &Progress| (progress.series, progress.attempts, progress.first_due_ms);
+        let same = step(known) == step(recorded) && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
             // The journal has a newer state that did not reach the schedule, or the notification is set aside.
             // So the lease is settled to the state in the journal.
@@ -277,9 +279,11 @@ impl Worker {
         Some(lease)
     }
 
-    /// The endpoint that a leased notification names, as it is now; `None` inside if it names none or the journal
-    /// does not know it. Returns `None` if the journal could not be read before the latest start: then nothing
-    /// is sent, and the lease is released.
+    /// The endpoint that a leased notification names, as it is now; `None` inside if it names none. Returns `None` if
+    /// the endpoint could not be read before the latest start: then nothing is sent, and the lease is released.
+    ///
+    /// A journal that was restored from a backup may not know the endpoint. Then the notification waits until it is
+    /// set again.
     async fn find_endpoint(&self, lease: Lease) -> Option<(Lease, Option<Arc<Endpoint>>)> {
         let Some(name) = lease.entry.notification.lane.endpoint() else {
             return Some((lease, None));
@@ -287,7 +291,13 @@ impl Worker {
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match self.endpoints.of_pending(&name).await {
-                Ok(endpoint) => return Some((lease, endpoint)),
+                Ok(Some(endpoint)) => return Some((lease, Some(endpoint))),
+                Ok(None) if self.endpoints.report_missing(&name) => tracing::error!(
+                    endpoint = %name,
+                    "the journal does not know an endpoint that pending notifications name; they wait; set the \
+                     endpoint again"
+                ),
+                Ok(None) => {}
                 Err(error) => tracing::debug!(
                     notification = %lease.entry.notification.key,
                     %error,

@@ -68,7 +68,7 @@ pub struct Answer {
 /// One attempt, as the journal stores it. Instants are in milliseconds since 1970, UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// The series that the attempt belongs to. A replay starts a new series.
+    /// The series that the attempt belongs to. A replay or a resend starts a new series.
     pub series: u32,
     /// The attempt's number: 1, 2, ... over all series. An interrupted attempt and its repetition have
     /// the same number.

@@ -1,11 +1,15 @@
-//! Changes by hand: a person or a service asks to cancel, discard, replay or retry a notification.
+//! Changes by hand: a person or a service asks to cancel, discard, replay, resend, retry or reschedule a
+//! notification.
 //!
-//! This module decides whether the state allows the change, and computes the new state. The stores
+//! This module decides whether the notification allows the change, and computes the new state. The stores
 //! apply it.
 
-use crate::domain::ladder::Ladder;
+use crate::domain::notification::Start;
 use crate::domain::progress::Progress;
-use crate::domain::state::{Cause, State, named};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::{Cause, State};
+use crate::domain::timestamp::display_ms;
+use std::fmt;
 
 /// A change by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -16,16 +20,14 @@ pub enum Change {
     Discard,
     /// Start the ladder (the retry schedule) of a dead letter again, as a new series.
     Replay,
+    /// Send a delivered notification again: start its ladder again, as a new series.
+    Resend,
     /// Make an attempt now. If it fails, the ladder continues where it was.
     Retry,
+    /// Move the first attempt of the series, and the deadline with it. Allowed until the ladder has made an
+    /// attempt in this series: from then on, receivers rely on the published times of the ladder.
+    Reschedule(Start),
 }
-
-named!(Change {
-    Cancel = "cancel",
-    Discard = "discard",
-    Replay = "replay",
-    Retry = "retry",
-});
 
 /// A notification's state after a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,45 +43,112 @@ pub struct Changed {
 }
 
 impl Change {
-    /// Applies the change at `now_ms`; `None` if the state does not allow it.
+    /// Applies the change at `now_ms`; `None` if the notification does not allow it.
     #[must_use]
-    pub fn apply(
-        self,
-        ladder: &Ladder,
-        state: State,
-        progress: &Progress,
-        now_ms: i64,
-    ) -> Option<Changed> {
-        let cancelled = Changed {
-            state: State::Cancelled,
-            cause: None,
-            progress: *progress,
-            ended_ms: Some(now_ms),
-        };
+    pub fn apply(self, before: &Snapshot, now_ms: i64) -> Option<Changed> {
+        if !self.is_allowed(before) {
+            return None;
+        }
+        let (ladder, progress) = (&before.ladder, &before.progress);
         let scheduled = |progress| Changed {
             state: State::Scheduled,
             cause: None,
             progress,
             ended_ms: None,
         };
-        match (self, state) {
-            (Self::Cancel, State::Scheduled) | (Self::Discard, State::Dead) => Some(cancelled),
-            (Self::Replay, State::Dead) => Some(scheduled(progress.replay(ladder, now_ms))),
-            (Self::Retry, State::Scheduled) => Some(scheduled(progress.retry(now_ms))),
-            (Self::Cancel | Self::Retry, State::Delivered | State::Dead | State::Cancelled)
-            | (
-                Self::Discard | Self::Replay,
-                State::Scheduled | State::Delivered | State::Cancelled,
-            ) => None,
+        Some(match self {
+            Self::Cancel | Self::Discard => Changed {
+                state: State::Cancelled,
+                cause: None,
+                progress: *progress,
+                ended_ms: Some(now_ms),
+            },
+            Self::Replay | Self::Resend => scheduled(progress.next_series(ladder, now_ms)),
+            Self::Retry => scheduled(progress.retry(now_ms)),
+            Self::Reschedule(start) => {
+                scheduled(progress.reschedule(ladder, start.first_due_ms(now_ms)))
+            }
+        })
+    }
+
+    /// Whether the notification allows the change.
+    #[must_use]
+    pub fn is_allowed(self, before: &Snapshot) -> bool {
+        match self {
+            Self::Cancel | Self::Retry => before.state == State::Scheduled,
+            Self::Discard | Self::Replay => before.state == State::Dead,
+            Self::Resend => before.state == State::Delivered,
+            Self::Reschedule(_) => {
+                before.state == State::Scheduled && Obstacle::of(before).is_none()
+            }
         }
     }
 
-    /// Whether a notification in this state allows the change.
+    /// Whether the change may be allowed when the attempt that is in flight has ended.
     #[must_use]
-    pub fn is_allowed(self, state: State) -> bool {
+    pub fn may_follow_the_attempt(self, before: &Snapshot) -> bool {
         match self {
-            Self::Cancel | Self::Retry => state == State::Scheduled,
-            Self::Discard | Self::Replay => state == State::Dead,
+            Self::Cancel | Self::Discard | Self::Replay | Self::Resend | Self::Retry => true,
+            Self::Reschedule(_) => Obstacle::of(before).is_none(),
+        }
+    }
+
+    /// Says why the change is refused.
+    #[must_use]
+    pub fn refusal(self, before: &Snapshot) -> String {
+        let obstacle = match self {
+            Self::Reschedule(_) if before.state == State::Scheduled => Obstacle::of(before),
+            Self::Cancel
+            | Self::Discard
+            | Self::Replay
+            | Self::Resend
+            | Self::Retry
+            | Self::Reschedule(_) => None,
+        };
+        match obstacle {
+            Some(Obstacle::Begun) => format!(
+                "cannot {self} a notification after the first attempt of its series: its ladder decides when the next \
+                 attempts are due; it can be cancelled, or attempted now"
+            ),
+            Some(Obstacle::SetAside) => format!(
+                "cannot {self} a notification that is set aside; a retry or a cancellation releases it"
+            ),
+            None => format!(
+                "cannot {self} a notification that is {}",
+                before.state_name()
+            ),
+        }
+    }
+
+    /// Whether the change starts a series for a notification that has ended. That needs the body, which may
+    /// have been deleted.
+    #[must_use]
+    pub fn needs_payload(self) -> bool {
+        match self {
+            Self::Replay | Self::Resend => true,
+            Self::Cancel | Self::Discard | Self::Retry | Self::Reschedule(_) => false,
+        }
+    }
+
+    /// Whether the change asks for a call now.
+    #[must_use]
+    pub fn asks_for_a_call(self) -> bool {
+        match self {
+            Self::Replay | Self::Resend | Self::Retry => true,
+            Self::Cancel | Self::Discard | Self::Reschedule(_) => false,
+        }
+    }
+
+    /// The name of the change.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cancel => "cancel",
+            Self::Discard => "discard",
+            Self::Replay => "replay",
+            Self::Resend => "resend",
+            Self::Retry => "retry",
+            Self::Reschedule(_) => "reschedule",
         }
     }
 
@@ -90,58 +159,55 @@ impl Change {
             Self::Cancel => "cancelled",
             Self::Discard => "discarded",
             Self::Replay => "replayed",
+            Self::Resend => "resent",
             Self::Retry => "retried",
+            Self::Reschedule(_) => "rescheduled",
+        }
+    }
+
+    /// The detail of the change in the notification's history: the caller's reason, or what was moved.
+    #[must_use]
+    pub fn detail(self, reason: &str, before: &Progress, after: &Progress) -> String {
+        match self {
+            Self::Reschedule(_) => {
+                let dropped = match before.retry_at_ms {
+                    Some(_) => "; the attempt that was asked for by hand is dropped",
+                    None => "",
+                };
+                let (from, to) = (before.first_due_ms, after.first_due_ms);
+                format!("from {} to {}{dropped}", display_ms(from), display_ms(to))
+            }
+            Self::Cancel | Self::Discard | Self::Replay | Self::Resend | Self::Retry => {
+                reason.to_string()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.as_str())
+    }
+}
+
+/// Why a pending notification cannot be moved.
+enum Obstacle {
+    /// The ladder has made an attempt in this series.
+    Begun,
+    /// It is set aside: a call may have been made whose outcome could not be recorded. Whether it is sent
+    /// again is for a person to decide, and a move would release it.
+    SetAside,
+}
+
+impl Obstacle {
+    fn of(pending: &Snapshot) -> Option<Self> {
+        if pending.set_aside.is_some() {
+            Some(Self::SetAside)
+        } else {
+            (pending.progress.step > 0).then_some(Self::Begun)
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_change_needs_its_state() {
-        fn check(change: Change, state: State, expected: Option<State>) {
-            let ladder = Ladder::standard();
-            let progress = Progress::start(&ladder, 0);
-            let changed = change.apply(&ladder, state, &progress, 5);
-            assert_eq!(
-                changed.map(|changed| changed.state),
-                expected,
-                "{change} {state}"
-            );
-            assert_eq!(
-                change.is_allowed(state),
-                expected.is_some(),
-                "{change} {state}"
-            );
-        }
-        for (change, from, to) in [
-            (Change::Cancel, State::Scheduled, State::Cancelled),
-            (Change::Discard, State::Dead, State::Cancelled),
-            (Change::Replay, State::Dead, State::Scheduled),
-            (Change::Retry, State::Scheduled, State::Scheduled),
-        ] {
-            for state in State::ALL {
-                check(change, *state, (*state == from).then_some(to));
-            }
-        }
-    }
-
-    #[test]
-    fn a_replay_is_a_new_series_and_attempts_count_on() {
-        let ladder = Ladder::standard();
-        let before = Progress {
-            step: 8,
-            attempts: 9,
-            ..Progress::start(&ladder, 0)
-        };
-        let after = Change::Replay
-            .apply(&ladder, State::Dead, &before, 1_000)
-            .expect("allowed")
-            .progress;
-        assert_eq!((after.series, after.step, after.attempts), (2, 0, 9));
-        assert_eq!(after.first_due_ms, 1_000);
-        assert_eq!(after.deadline_ms, 1_000 + ladder.window_ms());
-    }
-}
+mod tests;

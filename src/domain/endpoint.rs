@@ -13,6 +13,8 @@ use std::borrow::Cow;
 use std::fmt;
 use thiserror::Error;
 
+/// Maximum number of endpoints. Every server has all of them in memory.
+pub const MOST_ENDPOINTS: usize = 50_000;
 /// Maximum length of an endpoint's name, in bytes.
 pub const LONGEST_NAME: usize = 64;
 /// Maximum length of a `User-Agent`, in bytes.

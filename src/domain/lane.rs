@@ -50,6 +50,12 @@ impl Lane {
         Self(format!("{OF_ENDPOINT}{name}").into_boxed_str())
     }
 
+    /// Whether the lane belongs to an endpoint.
+    #[must_use]
+    pub fn is_of_endpoint(&self) -> bool {
+        self.0.starts_with(OF_ENDPOINT)
+    }
+
     /// The name of the endpoint that the lane belongs to, if it belongs to one.
     #[must_use]
     pub fn endpoint(&self) -> Option<EndpointName> {

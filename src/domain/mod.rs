@@ -6,11 +6,11 @@
 //!
 //! # States of a notification
 //! ```text
-//!            register                 acknowledged
-//!               |                  +--------------------> delivered
+//!            register                 acknowledged           resend: a new series
+//!               |                  +--------------------> delivered -----> scheduled
 //!               v        claim     |
-//!           scheduled <--------> in_flight
-//!               |        retry     |
+//!  reschedule, scheduled <--------> in_flight
+//!  retry        |                  |
 //!        cancel |                  +--------------------> dead
 //!               v                    ladder_exhausted       |
 //!           cancelled <-- discard -- window_closed          | replay: a new series

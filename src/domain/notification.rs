@@ -21,12 +21,23 @@ pub const LONGEST_CONTENT_TYPE: usize = 256;
 pub const LONGEST_DELAY_MS: i64 = 30 * 86_400_000;
 
 /// When the first attempt is due, as the caller asked for it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Start {
-    /// This many milliseconds after the registration. 0 means at once.
+    /// This many milliseconds after the request. 0 means at once.
     After(i64),
     /// At this instant, in milliseconds since 1970. An instant in the past means at once.
     At(i64),
+}
+
+impl Start {
+    /// When the first attempt is due if this was requested at `now_ms`, in milliseconds since 1970.
+    #[must_use]
+    pub fn first_due_ms(self, now_ms: i64) -> i64 {
+        match self {
+            Self::After(delay_ms) => now_ms + delay_ms,
+            Self::At(at_ms) => at_ms.max(now_ms),
+        }
+    }
 }
 
 /// A caller's request to deliver a notification. All fields were checked.
@@ -88,7 +99,8 @@ impl Target {
     }
 }
 
-/// A hash of all fields of a registration except the key, 16 bytes.
+/// A hash of all fields of a registration except the key, 16 bytes. It is never computed again: after the
+/// notification was rescheduled, the registration that made it is still the same one.
 pub type Fingerprint = [u8; 16];
 
 /// A notification: the part that never changes. The part that changes is [`Progress`] and the state.
@@ -141,14 +153,10 @@ impl Registration {
         now_ms: i64,
         endpoint: Option<&EndpointSettings>,
     ) -> (Notification, Progress) {
-        let first_due_ms = match self.start {
-            Start::After(delay_ms) => now_ms + delay_ms,
-            Start::At(at_ms) => at_ms.max(now_ms),
-        };
         let fingerprint = self.fingerprint();
         let of_endpoint = endpoint.and_then(|endpoint| endpoint.ladder.clone());
         let ladder = self.ladder.or(of_endpoint).unwrap_or_else(Ladder::standard);
-        let progress = Progress::start(&ladder, first_due_ms);
+        let progress = Progress::start(&ladder, self.start.first_due_ms(now_ms));
         let lane = self.target.lane();
         // What names no endpoint gets the standard rule now; else the endpoint's rule is asked at each attempt.
         let (destination, ack) = match self.target {

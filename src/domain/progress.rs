@@ -6,7 +6,7 @@ use crate::domain::ladder::Ladder;
 /// UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// The number of the series: 1, 2, ... A replay starts the next series.
+    /// The number of the series: 1, 2, ... A replay or a resend starts the next series.
     pub series: u32,
     /// How many attempts of the ladder have ended in this series. Attempts by hand are not counted.
     pub step: u32,
@@ -43,11 +43,22 @@ impl Progress {
     /// The progress at the start of the next series, which begins at `now_ms` with the whole ladder. The
     /// count of attempts continues.
     #[must_use]
-    pub fn replay(&self, ladder: &Ladder, now_ms: i64) -> Self {
+    pub fn next_series(&self, ladder: &Ladder, now_ms: i64) -> Self {
         Self {
             series: self.series + 1,
             attempts: self.attempts,
             ..Self::start(ladder, now_ms)
+        }
+    }
+
+    /// Moves the first attempt of this series to `first_due_ms`, and the deadline with it. A requested attempt
+    /// by hand is dropped: nothing is sent before the new instant.
+    #[must_use]
+    pub fn reschedule(&self, ladder: &Ladder, first_due_ms: i64) -> Self {
+        Self {
+            series: self.series,
+            attempts: self.attempts,
+            ..Self::start(ladder, first_due_ms)
         }
     }
 

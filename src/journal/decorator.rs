@@ -4,11 +4,11 @@
 //! [`JournalDecorator`].
 
 use super::{
-    AllSetAside, ChangeResult, Changing, Cursor, EndpointSet, Examined, Filter, Journal,
-    JournalCounts, JournalEndpoints, JournalError, JournalMaintenance, JournalReads, JournalWrites,
-    Noting, Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult,
-    Registering, RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint,
-    Transition,
+    AllSetAside, ChangeResult, Changing, Cursor, EndpointRow, EndpointSet, Examined, Filter,
+    Journal, JournalCounts, JournalEndpoints, JournalError, JournalMaintenance, JournalReads,
+    JournalWrites, Noting, Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    RegisterResult, Registering, RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage,
+    StoredEndpoint, Transition,
 };
 use crate::domain::endpoint::EndpointName;
 use crate::domain::key::Key;
@@ -168,7 +168,7 @@ impl<Decorator: JournalDecorator> JournalEndpoints for Decorator {
         &self,
         number: i64,
         limit: usize,
-    ) -> Result<Vec<StoredEndpoint>, JournalError> {
+    ) -> Result<Vec<EndpointRow>, JournalError> {
         let calling = self.inner().endpoints_after(number, limit);
         self.around(JournalCall::EndpointsAfter, calling).await
     }

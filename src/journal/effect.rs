@@ -84,19 +84,23 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
         ..
     } = recording;
     let current = status.progress;
-    let is_in_place =
-        current.attempts == before.attempts || matches!(decision.state, State::Delivered);
+    // After a move, the instants of a failure on the old ones would undo the move.
+    let is_unchanged =
+        (current.attempts, current.first_due_ms) == (before.attempts, before.first_due_ms);
+    let is_in_place = is_unchanged || matches!(decision.state, State::Delivered);
     if status.state != State::Scheduled || current.series != before.series || !is_in_place {
         return Effect::Stale;
     }
     if attempt.answer.outcome == Outcome::Interrupted {
         return Effect::Unchanged;
     }
-    // A delivery is applied even if other attempts were recorded meanwhile. The numbers of attempts and steps
-    // must not become smaller then.
+    // A delivery is applied even if other attempts were recorded meanwhile, or the notification was moved. The
+    // numbers of attempts and steps must not become smaller then.
     let progress = Progress {
         attempts: decision.progress.attempts.max(current.attempts),
         step: decision.progress.step.max(current.step),
+        first_due_ms: current.first_due_ms,
+        deadline_ms: current.deadline_ms,
         ..decision.progress
     };
     *status = Status {
@@ -146,13 +150,7 @@ pub(super) fn change(
     snapshot: &mut Snapshot,
     changing: &Changing,
 ) -> Result<HistoryLine, ChangeResult> {
-    let changed = changing.change.apply(
-        &snapshot.ladder,
-        snapshot.state,
-        &snapshot.progress,
-        changing.at_ms,
-    );
-    let Some(changed) = changed else {
+    let Some(changed) = changing.change.apply(snapshot, changing.at_ms) else {
         return Err(ChangeResult::Refused(Box::new(snapshot.clone())));
     };
     if snapshot.fence != changing.fence {
@@ -171,12 +169,13 @@ pub(super) fn change(
         progress,
         ended_ms,
     };
+    let detail = (changing.change).detail(&changing.reason, &snapshot.progress, &progress);
     set_status(snapshot, status.without_retry_at_the_end());
     // A change by hand also releases a notification that was set aside.
     snapshot.set_aside = None;
     Ok(HistoryLine {
         kind: changing.change.transition(),
-        detail: changing.reason.clone(),
+        detail,
     })
 }
 

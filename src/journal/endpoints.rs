@@ -1,7 +1,7 @@
 //! The endpoints: setting, removing and reading them.
 
 use super::{Actor, JournalError};
-use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings, MOST_ENDPOINTS};
 use async_trait::async_trait;
 
 /// The part of a [`super::Journal`] that keeps endpoints.
@@ -25,7 +25,7 @@ pub trait JournalEndpoints: Send + Sync + 'static {
         &self,
         number: i64,
         limit: usize,
-    ) -> Result<Vec<StoredEndpoint>, JournalError>;
+    ) -> Result<Vec<EndpointRow>, JournalError>;
 }
 
 /// A request to set an endpoint.
@@ -74,6 +74,8 @@ pub enum EndpointSet {
     Unchanged(Endpoint),
     /// It has not the expected version.
     Conflict,
+    /// There are [`MOST_ENDPOINTS`] already. It was not made.
+    Full,
 }
 
 /// An endpoint as the journal keeps it.
@@ -87,9 +89,24 @@ pub struct StoredEndpoint {
     pub is_removed: bool,
 }
 
-/// What setting an endpoint means if the journal has this. The result is `Created` or `Changed` if it has to be
-/// written.
-pub(super) fn effect(before: Option<StoredEndpoint>, setting: &SettingEndpoint) -> EndpointSet {
+/// A row of the endpoints. One that cannot be read must not hide the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointRow {
+    /// The name of the endpoint, as the row has it.
+    pub name: String,
+    /// The number of its last change.
+    pub number: i64,
+    /// The endpoint, or why it cannot be read.
+    pub read: Result<StoredEndpoint, String>,
+}
+
+/// What setting an endpoint means if the journal has this one of that name, and so many in all. The result is
+/// `Created` or `Changed` if it has to be written.
+pub(super) fn effect(
+    before: Option<StoredEndpoint>,
+    total: i64,
+    setting: &SettingEndpoint,
+) -> EndpointSet {
     let live = before.as_ref().filter(|stored| !stored.is_removed);
     let is_expected = match setting.expected {
         ExpectedVersion::Any => true,
@@ -104,6 +121,9 @@ pub(super) fn effect(before: Option<StoredEndpoint>, setting: &SettingEndpoint) 
         && stored.endpoint.settings == setting.settings
     {
         return EndpointSet::Unchanged(stored.endpoint.clone());
+    }
+    if live.is_none() && usize::try_from(total).is_ok_and(|total| total >= MOST_ENDPOINTS) {
+        return EndpointSet::Full;
     }
     let endpoint = Endpoint {
         name: setting.name.clone(),

@@ -48,6 +48,20 @@ pub(super) fn of_change(
     released.into_iter().chain([change]).collect()
 }
 
+/// The line of a delivery that was shown so far although it has no row, as a row.
+pub(super) fn of_delivery(notification: i64, shown: Transition) -> HistoryRow {
+    HistoryRow {
+        notification,
+        at_ms: shown.at_ms,
+        line: HistoryLine {
+            kind: "delivered",
+            detail: shown.detail,
+        },
+        actor: Actor(shown.actor.into()),
+        instance: shown.instance.into(),
+    }
+}
+
 /// The history lines of these notes. Notes for keys that are not in `known` are left out.
 pub(super) fn of_notes(
     notes: &[Noting],
@@ -120,6 +134,17 @@ mod tests {
             &[registered, delivered],
             &[20, 30],
             &[registered, delivered],
+        );
+        check(
+            &[registered, delivered, ("resent", 30), ("delivered", 40)],
+            &[25, 35, 45],
+            &[
+                registered,
+                delivered,
+                ("resent", 30),
+                ("restored", 35),
+                ("delivered", 40),
+            ],
         );
         check(
             &[registered, ("parked", 20), ("replayed", 30), ("parked", 40)],

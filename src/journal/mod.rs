@@ -60,7 +60,7 @@ mod writes;
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
 pub use endpoints::{
-    EndpointSet, ExpectedVersion, JournalEndpoints, RemovingEndpoint, SettingEndpoint,
+    EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, RemovingEndpoint, SettingEndpoint,
     StoredEndpoint,
 };
 pub use error::JournalError;

@@ -4,6 +4,7 @@
 use super::error::JournalError;
 use super::list::Cursor;
 use async_trait::async_trait;
+use std::collections::HashSet;
 
 /// Which data may be deleted. All instants are in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,11 @@ pub(super) trait PruningStore: Send {
         limit: usize,
     ) -> Result<Vec<EndedRow>, Self::Error>;
 
+    /// Of these notifications, those that still have the same end. They keep it until the transaction ends.
+    /// Without this, a delivered notification that is sent again meanwhile would lose its body, or be deleted.
+    /// Locks are taken in the order of the row numbers.
+    async fn still_ended(&mut self, found: &[EndedRow]) -> Result<HashSet<i64>, Self::Error>;
+
     /// The row numbers of notifications that became dead letters before `before_ms`. None of them can be
     /// replayed before the transaction ends.
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Error>;
@@ -61,6 +67,7 @@ pub(super) trait PruningStore: Send {
 }
 
 /// A notification that has ended.
+#[derive(Clone, Copy)]
 pub(super) struct EndedRow {
     pub(super) ended_ms: i64,
     pub(super) row: i64,
@@ -85,9 +92,16 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
 ) -> Result<Pruned, S::Error> {
     let before_ms = prune.payloads_before_ms;
     let (payloads, more_payloads) = ended(store, "payloads_pruned", before_ms, limit).await?;
-    let payloads = store.delete_payloads(&payloads).await?;
     let before_ms = prune.records_before_ms;
-    let (mut records, more_records) = ended(store, "records_pruned", before_ms, limit).await?;
+    let (records, more_records) = ended(store, "records_pruned", before_ms, limit).await?;
+    let both: Vec<EndedRow> = payloads.iter().chain(&records).copied().collect();
+    let still = store.still_ended(&both).await?;
+    let rows = |found: Vec<EndedRow>| {
+        let rows = found.into_iter().map(|ended| ended.row);
+        rows.filter(|row| still.contains(row)).collect()
+    };
+    let (payloads, mut records): (Vec<i64>, Vec<i64>) = (rows(payloads), rows(records));
+    let payloads = store.delete_payloads(&payloads).await?;
     if let Some(before_ms) = prune.dead_before_ms {
         let left = limit.saturating_sub(records.len());
         records.append(&mut store.dead(before_ms, left).await?);
@@ -103,16 +117,16 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     })
 }
 
-/// The row numbers of the next notifications that were delivered or cancelled before `before_ms`, and
-/// whether there may be more of them. Continues after the position that is stored under `name`, so no row
-/// is read twice. A notification that ends later comes after that position, so none is missed. This is also
-/// true for a dead letter that is discarded later, since discarding sets its end again.
+/// The next notifications that were delivered or cancelled before `before_ms`, and whether there may be more
+/// of them. Continues after the position that is stored under `name`, so no row is read twice. A notification
+/// that ends later comes after that position, so none is missed. This is also true for a dead letter that is
+/// discarded later, and for a delivered notification that is sent again: each ends anew.
 async fn ended<S: PruningStore + ?Sized>(
     store: &mut S,
     name: &str,
     before_ms: i64,
     limit: usize,
-) -> Result<(Vec<i64>, bool), S::Error> {
+) -> Result<(Vec<EndedRow>, bool), S::Error> {
     let after = match store.recall(name).await? {
         None => Cursor {
             at_ms: i64::MIN,
@@ -127,8 +141,8 @@ async fn ended<S: PruningStore + ?Sized>(
         store.remember(name, &format!("{ended_ms}/{row}")).await?;
     }
     let more = found.len() >= limit;
-    let rows = found.into_iter().filter(|ended| !ended.is_dead);
-    Ok((rows.map(|ended| ended.row).collect(), more))
+    let found = found.into_iter().filter(|ended| !ended.is_dead);
+    Ok((found.collect(), more))
 }
 
 fn read_cursor(text: &str) -> Option<Cursor> {

@@ -4,8 +4,8 @@
 use super::pending::PendingBodies;
 use super::sql_values::NO_HEADERS;
 use super::{
-    AllSetAside, Cursor, Examined, Fault, JournalCounts, JournalError, Pending, StoredEndpoint,
-    Transition,
+    AllSetAside, Cursor, EndpointRow, Examined, Fault, JournalCounts, JournalError, Pending,
+    StoredEndpoint, Transition,
 };
 use crate::domain::ack::AckRule;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
@@ -360,29 +360,33 @@ where
     }
 
     /// Reads rows of `name, number, version, removed, settings, created_ms, changed_ms`.
-    pub(super) fn endpoints(rows: &'row [R]) -> Result<Vec<StoredEndpoint>, JournalError> {
+    pub(super) fn endpoints(rows: &'row [R]) -> Result<Vec<EndpointRow>, JournalError> {
         let read = |row| {
             let mut fields = Self::of(row);
-            let name = fields.read("endpoint's name", |name| EndpointName::parse(name).ok())?;
-            let number = fields.take()?;
-            let version = fields.number("version")?;
-            let is_removed = fields.take()?;
-            let settings = EndpointSettings::from_text(fields.take()?)
-                .map_err(|bad| JournalError::Corrupt(format!("the endpoint {name}: {bad}")))?;
-            let endpoint = Endpoint {
-                name,
-                version,
-                settings,
-                created_ms: fields.take()?,
-                changed_ms: fields.take()?,
-            };
-            Ok(StoredEndpoint {
-                endpoint,
-                number,
-                is_removed,
-            })
+            let (name, number) = (fields.text()?, fields.take()?);
+            let read = fields.endpoint(&name, number);
+            let read = read.map_err(|error| error.to_string());
+            Ok(EndpointRow { name, number, read })
         };
         rows.iter().map(read).collect()
+    }
+
+    fn endpoint(&mut self, name: &str, number: i64) -> Result<StoredEndpoint, JournalError> {
+        let version = self.number("version")?;
+        let is_removed = self.take()?;
+        let settings = EndpointSettings::from_text(self.take()?).map_err(JournalError::Corrupt)?;
+        let endpoint = Endpoint {
+            name: EndpointName::parse(name).map_err(|_| corrupt("endpoint's name", &name))?,
+            version,
+            settings,
+            created_ms: self.take()?,
+            changed_ms: self.take()?,
+        };
+        Ok(StoredEndpoint {
+            endpoint,
+            number,
+            is_removed,
+        })
     }
 
     fn text(&mut self) -> Result<String, JournalError> {

@@ -5,14 +5,14 @@ use super::actor::Actor;
 use crate::domain::key::Key;
 
 /// Maximum number of lines that are read for the history of one notification, apart from the lines for
-/// rebuilds. A notification can be replayed any number of times, so its history has no bound.
+/// rebuilds. A notification can be sent again any number of times, so its history has no bound.
 pub const MOST_TRANSITIONS_SHOWN: usize = 500;
 
 /// One line of a notification's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed`, `retried`,
-    /// `restored` or `set_aside`.
+    /// `registered`, `delivered`, `parked`, `cancelled`, `discarded`, `replayed`, `resent`, `retried`,
+    /// `rescheduled`, `restored` or `set_aside`.
     pub kind: String,
     /// When it happened, in milliseconds since 1970.
     pub at_ms: i64,
@@ -20,7 +20,7 @@ pub struct Transition {
     pub actor: String,
     /// The instance that made the change.
     pub instance: String,
-    /// The cause or reason; may be empty.
+    /// The cause or reason, or from when to when the notification was moved; may be empty.
     pub detail: String,
 }
 

@@ -181,8 +181,8 @@ fn judge(
 
 fn agree(journal: &Progress, schedule: &Progress) -> bool {
     let apart_ms = journal.next_due_ms().abs_diff(schedule.next_due_ms());
-    (journal.series, journal.attempts) == (schedule.series, schedule.attempts)
-        && apart_ms <= SAME_TIME_MS.unsigned_abs()
+    let step = |progress: &Progress| (progress.series, progress.attempts, progress.first_due_ms);
+    step(journal) == step(schedule) && apart_ms <= SAME_TIME_MS.unsigned_abs()
 }
 
 #[cfg(test)]
@@ -283,6 +283,10 @@ mod tests {
         }
         check(|there| there.attempts = 1, Some(DifferenceKind::Elsewhere));
         check(|there| there.series = 2, Some(DifferenceKind::Elsewhere));
+        check(
+            |there| there.first_due_ms += 1,
+            Some(DifferenceKind::Elsewhere),
+        );
         check(|there| there.due_ms += SAME_TIME_MS, None);
         check(
             |there| there.due_ms += SAME_TIME_MS + 1,

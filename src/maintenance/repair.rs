@@ -205,7 +205,7 @@ fn settlement_for(lease: &Lease, snapshot: &Snapshot) -> Settlement {
     if is_pending && lease.entry.notification.lane != snapshot.lane {
         return Settlement::forget(snapshot.progress, now_ms);
     }
-    // The notification was replayed meanwhile. If an earlier lease expired, a worker still has to ask the
+    // The notification has a new series by now. If an earlier lease expired, a worker still has to ask the
     // journal and raise the fence.
     if is_pending && (lease.entry.raise_fence || lease.entry.interrupted_ms.is_some()) {
         return Settlement::Recheck;

@@ -82,7 +82,7 @@ impl From<BadEnvelope> for ScheduleError {
 pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     let notification = &entry.notification;
     let ladder = notification.ladder.to_text();
-    let ack = AckRule::to_stored(notification.ack.as_ref());
+    let ack = AckRule::to_stored(notification.ack.as_ref(), &notification.lane);
     let fixed = Fixed {
         webhook_id: notification.webhook_id.to_bytes(),
         url: Destination::to_stored(notification.destination.as_ref()),

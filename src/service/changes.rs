@@ -1,4 +1,4 @@
-//! Changes by hand: cancel, retry, replay, discard.
+//! Changes by hand: cancel, retry, reschedule, replay, resend, discard.
 //!
 //! All do the same steps: read the recorded state of the notification and lease it ([`super::held`]), then
 //! write the change into the record under that lease. Only the last step depends on the kind of record: a
@@ -13,6 +13,7 @@ use super::held::Leasing;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
+use crate::domain::notification::Start;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::Actor;
@@ -91,6 +92,49 @@ impl Service {
         self.change(key, Change::Replay, actor, reason).await
     }
 
+    /// Sends a delivered notification again, as [`Service::replay`] does with a dead letter.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] if it is not delivered; [`ServiceError::PayloadDeleted`] if its body was
+    /// deleted; [`ServiceError::NoJournal`] without a journal, because a schedule forgets the body with the
+    /// delivery.
+    pub async fn resend(
+        self: &Arc<Self>,
+        key: &Key,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<Snapshot, ServiceError> {
+        if self.has_journal() {
+            return self.change(key, Change::Resend, actor, reason).await;
+        }
+        let found = self.find(key).await?.ok_or(ServiceError::Missing)?;
+        match Change::Resend.is_allowed(&found) {
+            true => Err(ServiceError::NoJournal(
+                "send a delivered notification again, because its body is not kept",
+            )),
+            false => Err(ServiceError::Refused {
+                change: Change::Resend,
+                snapshot: Box::new(found),
+            }),
+        }
+    }
+
+    /// Moves the first attempt of a scheduled notification's series, and the deadline with it. After this has
+    /// succeeded, no attempt begins before the new instant unless one is requested by hand. That is ensured as
+    /// for [`Service::cancel`]: the move is one more change that the worker finds in the journal.
+    ///
+    /// # Errors
+    /// [`ServiceError::Refused`] if the ladder has made an attempt in this series, if one is or may be in
+    /// flight, if it is set aside, or if it has ended.
+    pub async fn reschedule(
+        self: &Arc<Self>,
+        key: &Key,
+        start: Start,
+        actor: Actor,
+    ) -> Result<Snapshot, ServiceError> {
+        self.change(key, Change::Reschedule(start), actor, "").await
+    }
+
     /// Discards a dead letter. It counts as cancelled.
     ///
     /// # Errors
@@ -118,9 +162,13 @@ impl Service {
         };
         let service = self.clone();
         let changing = tokio::spawn(async move { service.run_change(&asked).await });
-        changing
+        let mut changed = changing
             .await
-            .unwrap_or_else(|error| resume_unwind(error.into_panic()))
+            .unwrap_or_else(|error| resume_unwind(error.into_panic()));
+        if let Ok(snapshot) = &mut changed {
+            self.endpoints.fill_in_url(snapshot);
+        }
+        changed
     }
 
     /// Leases the notification and makes the change. Tries again if the state has changed meanwhile.
@@ -155,7 +203,7 @@ impl Service {
         match self.find(&asked.key).await {
             Ok(shown) => {
                 let shown = shown.unwrap_or(before);
-                match asked.change.is_allowed(shown.state) {
+                match asked.change.is_allowed(&shown) {
                     true => ChangeStep::Again,
                     false => ChangeStep::answered(repeated(asked.change, shown)),
                 }
@@ -179,15 +227,17 @@ impl Service {
         match asked.change {
             Change::Retry => ChangeStep::answered(Ok(snapshot)),
             // That attempt has ended the notification meanwhile, and its lease is being settled.
-            change if snapshot.state != State::Scheduled && change.is_allowed(snapshot.state) => {
+            change if snapshot.state != State::Scheduled && change.is_allowed(&snapshot) => {
                 ChangeStep::Again
             }
-            change @ (Change::Cancel | Change::Discard | Change::Replay) => {
-                ChangeStep::answered(Err(ServiceError::Refused {
-                    change,
-                    snapshot: Box::new(snapshot),
-                }))
-            }
+            change @ (Change::Cancel
+            | Change::Discard
+            | Change::Replay
+            | Change::Resend
+            | Change::Reschedule(_)) => ChangeStep::answered(Err(ServiceError::Refused {
+                change,
+                snapshot: Box::new(snapshot),
+            })),
         }
     }
 }

@@ -12,15 +12,21 @@ use crate::journal::{
 };
 use async_trait::async_trait;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::MutexGuard;
 
+/// The error of a server without a journal.
+const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
+/// Longest wait for another change of an endpoint on this server.
+const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(3);
 /// How often a change that is based on an older version is made again.
 const MOST_TRIES: usize = 8;
 
 /// Makes test calls.
 #[async_trait]
 pub trait TestCaller: Send + Sync {
-    /// Makes one signed call to an endpoint, and keeps nothing of it.
-    async fn call(&self, endpoint: Arc<Endpoint>) -> Attempt;
+    /// Makes one signed call to an endpoint, and keeps nothing of it. `None` if too many are in flight.
+    async fn call(&self, endpoint: Arc<Endpoint>) -> Option<Attempt>;
 }
 
 /// The result of setting an endpoint.
@@ -45,18 +51,16 @@ impl Service {
     /// Makes an endpoint or replaces it.
     ///
     /// # Errors
-    /// [`ServiceError::NoEndpoints`] without a journal; if the journal fails. It can be repeated.
+    /// [`NO_ENDPOINTS`] without a journal; if the journal fails. It can be repeated.
     pub async fn set_endpoint(
         &self,
         name: &EndpointName,
         settings: EndpointSettings,
         actor: Actor,
     ) -> Result<EndpointReply, ServiceError> {
+        let _change = self.change_of_endpoints().await?;
         let set = self.write_endpoint(name, settings, ExpectedVersion::Any, &actor);
-        match set.await? {
-            Some(reply) => Ok(reply),
-            None => Err(ServiceError::Unsettled),
-        }
+        set.await?.ok_or(ServiceError::EndpointUnsettled)
     }
 
     /// Changes an endpoint: `change` gets its settings and returns the new ones. If another change comes between,
@@ -70,6 +74,7 @@ impl Service {
         actor: Actor,
         change: impl Fn(&Endpoint) -> Result<EndpointSettings, Bad> + Send,
     ) -> Result<EndpointReply, Bad> {
+        let _change = self.change_of_endpoints().await?;
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
             let settings = change(&before)?;
@@ -79,7 +84,7 @@ impl Service {
                 return Ok(reply);
             }
         }
-        Err(ServiceError::Unsettled.into())
+        Err(ServiceError::EndpointUnsettled.into())
     }
 
     /// Removes an endpoint that no pending notification names.
@@ -94,7 +99,8 @@ impl Service {
         name: &EndpointName,
         actor: Actor,
     ) -> Result<(), ServiceError> {
-        let journal = self.journal().ok_or(ServiceError::NoEndpoints)?;
+        let journal = self.journal().ok_or(NO_ENDPOINTS)?;
+        let _change = self.change_of_endpoints().await?;
         self.stored_endpoint(name).await?;
         if with_long_timeout(is_in_use(journal, name)).await? {
             return Err(ServiceError::EndpointInUse);
@@ -105,7 +111,7 @@ impl Service {
             at_ms: self.clock.now_ms(),
         };
         let is_removed = with_timeout(journal.remove_endpoint(&removing)).await?;
-        self.endpoints.refresh().await?;
+        self.endpoints.forget(name);
         if !is_removed {
             return Err(ServiceError::MissingEndpoint);
         }
@@ -118,7 +124,7 @@ impl Service {
     /// # Errors
     /// [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
     pub async fn stored_endpoint(&self, name: &EndpointName) -> Result<Endpoint, ServiceError> {
-        let journal = self.journal().ok_or(ServiceError::NoEndpoints)?;
+        let journal = self.journal().ok_or(NO_ENDPOINTS)?;
         let stored = with_timeout(journal.endpoint(name)).await?;
         let live = stored.filter(|stored| !stored.is_removed);
         live.map(|stored| stored.endpoint)
@@ -128,28 +134,29 @@ impl Service {
     /// Makes one signed call to an endpoint, which is not kept.
     ///
     /// # Errors
-    /// As [`Service::stored_endpoint`]. A call that fails is no error.
+    /// As [`Service::stored_endpoint`], and [`ServiceError::TooManyTestCalls`]. A call that fails is no error.
     pub async fn test_endpoint(
         &self,
         name: &EndpointName,
         actor: &Actor,
     ) -> Result<Attempt, ServiceError> {
         let endpoint = self.stored_endpoint(name).await?;
-        let caller = self.test_caller.as_ref().ok_or(ServiceError::NoEndpoints)?;
-        tracing::info!(endpoint = %name, actor = %actor.0, "a test call is made to an endpoint");
-        Ok(caller.call(Arc::new(endpoint)).await)
+        let caller = self.test_caller.as_ref().ok_or(NO_ENDPOINTS)?;
+        tracing::info!(endpoint = %name, actor = %actor.0, "a test call to an endpoint was asked for");
+        let made = caller.call(Arc::new(endpoint)).await;
+        made.ok_or(ServiceError::TooManyTestCalls)
     }
 
     /// A page of the endpoints, in the order of their names. A change on another server is seen within a second.
     ///
     /// # Errors
-    /// [`ServiceError::NoEndpoints`] without a journal.
+    /// [`NO_ENDPOINTS`] without a journal.
     pub fn list_endpoints(
         &self,
         after: Option<&EndpointName>,
         limit: usize,
     ) -> Result<EndpointPage, ServiceError> {
-        self.journal().ok_or(ServiceError::NoEndpoints)?;
+        self.journal().ok_or(NO_ENDPOINTS)?;
         let mut items = self.endpoints.page(after, limit + 1);
         let has_more = items.len() > limit;
         items.truncate(limit);
@@ -164,9 +171,9 @@ impl Service {
     pub(super) async fn endpoint_to_use(
         &self,
         name: &EndpointName,
-    ) -> Result<Arc<Endpoint>, ServiceError> {
-        let found = with_timeout(self.endpoints.find(name)).await?;
-        found.ok_or_else(|| ServiceError::UnknownEndpoint(name.clone()))
+    ) -> Result<Option<Arc<Endpoint>>, ServiceError> {
+        self.journal().ok_or(NO_ENDPOINTS)?;
+        Ok(with_timeout(self.endpoints.find(name)).await?)
     }
 
     /// `None` if the endpoint has not the expected version.
@@ -177,7 +184,7 @@ impl Service {
         expected: ExpectedVersion,
         actor: &Actor,
     ) -> Result<Option<EndpointReply>, ServiceError> {
-        let journal = self.journal().ok_or(ServiceError::NoEndpoints)?;
+        let journal = self.journal().ok_or(NO_ENDPOINTS)?;
         let setting = SettingEndpoint {
             name: name.clone(),
             settings,
@@ -185,20 +192,34 @@ impl Service {
             actor: actor.clone(),
             at_ms: self.clock.now_ms(),
         };
-        let reply = match with_timeout(journal.set_endpoint(&setting)).await? {
+        let set = with_timeout(journal.set_endpoint(&setting)).await?;
+        let is_unchanged = matches!(set, EndpointSet::Unchanged(_));
+        let reply = match set {
             EndpointSet::Conflict => return Ok(None),
-            EndpointSet::Unchanged(endpoint) => return Ok(Some(EndpointReply::Existing(endpoint))),
+            EndpointSet::Full => return Err(ServiceError::TooManyEndpoints),
             EndpointSet::Created(endpoint) => EndpointReply::Created(endpoint),
-            EndpointSet::Changed(endpoint) => EndpointReply::Existing(endpoint),
+            EndpointSet::Changed(endpoint) | EndpointSet::Unchanged(endpoint) => {
+                EndpointReply::Existing(endpoint)
+            }
         };
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
+        self.endpoints.learn(endpoint);
+        if is_unchanged {
+            return Ok(Some(reply));
+        }
         tracing::info!(
             endpoint = %name, version = endpoint.version, actor = %actor.0,
             "an endpoint was set; attempts from now on use its new settings"
         );
-        // If this fails, the next reading finds it, within a second.
-        let _ = with_timeout(self.endpoints.refresh()).await;
         Ok(Some(reply))
+    }
+
+    /// Waits until no other change of an endpoint is being made by this server. Changes wait for each other in the
+    /// database too; without this wait, many of them would hold all connections meanwhile.
+    async fn change_of_endpoints(&self) -> Result<MutexGuard<'_, ()>, ServiceError> {
+        tokio::time::timeout(LONGEST_CHANGE_WAIT, self.endpoint_changes.lock())
+            .await
+            .map_err(|_| ServiceError::EndpointUnsettled)
     }
 }
 

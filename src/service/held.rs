@@ -57,12 +57,12 @@ impl HeldLease {
     /// If the change asks for a call now, reports that to the lane when the lease is settled: the call does not
     /// wait until the destination, if it fails, is probed next.
     pub(super) fn for_change(self, change: Change) -> Self {
-        match (self, change) {
-            (Self::Entry(lease), Change::Retry | Change::Replay) => {
+        match self {
+            Self::Entry(lease) if change.asks_for_a_call() => {
                 let report = Some(LaneReport::CallNow);
                 Self::Entry(Box::new(lease.with_report(report)))
             }
-            (held, Change::Cancel | Change::Retry | Change::Replay | Change::Discard) => held,
+            held @ (Self::Entry(_) | Self::Key(_)) => held,
         }
     }
 
@@ -97,7 +97,7 @@ impl Service {
                 Ok(None) => break Ok(Leasing::Missing),
                 Err(error) => break Err(error),
             };
-            if !change.is_allowed(before.state) && !may_have_lease {
+            if !change.is_allowed(&before) && !may_have_lease {
                 break Ok(Leasing::Refused(Box::new(before)));
             }
             let request = request.get_or_insert_with(|| LeaseRequest::new(before.key_in_lane()));

@@ -1,6 +1,6 @@
 //! One change of a notification at a time, across both stores.
 //!
-//! Registering, cancelling, retrying, replaying and discarding each write the journal and then the schedule.
+//! Registering and every change by hand write the journal and then the schedule.
 //! These locks serialise the requests of one process, so that they need not wait for each other's leases in the
 //! schedule. Between servers, the leases do that ([`super::held`]).
 

@@ -15,6 +15,8 @@ const MOST_SCANNED: usize = 10_000;
 /// Dead entries read from the schedule at a time.
 const SCAN_PAGE: usize = 200;
 
+const CANNOT_LIST: ServiceError = ServiceError::NoJournal("list notifications, only dead letters");
+
 /// Which notifications to list.
 #[derive(Debug, Clone, Default)]
 pub struct ListRequest {
@@ -94,7 +96,7 @@ impl Service {
     /// [`ServiceError::NoJournal`] without a journal; [`ServiceError::BadCursor`]; if the journal fails, or if
     /// the schedule fails and the request filters by `in_flight`.
     pub async fn list(&self, request: &ListRequest) -> Result<ListPage, ServiceError> {
-        self.journal().ok_or(ServiceError::NoJournal)?;
+        self.journal().ok_or(CANNOT_LIST)?;
         self.list_journal(request, Order::Registered).await
     }
 
@@ -117,7 +119,7 @@ impl Service {
         request: &ListRequest,
         order: Order,
     ) -> Result<ListPage, ServiceError> {
-        let journal = self.journal().ok_or(ServiceError::NoJournal)?;
+        let journal = self.journal().ok_or(CANNOT_LIST)?;
         let cursor = request.cursor.as_deref().map(parse_cursor).transpose()?;
         let listing = journal.list(&request.filter, order, cursor, request.limit);
         let page = with_long_timeout(listing).await?;

@@ -22,7 +22,7 @@ pub use register::RegisterReply;
 
 use crate::clock::Clock;
 use crate::domain::change::Change;
-use crate::domain::endpoint::EndpointName;
+use crate::domain::endpoint::{EndpointName, MOST_ENDPOINTS};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
@@ -53,6 +53,7 @@ pub struct Service {
     recorder: Option<Arc<Recorder>>,
     endpoints: Arc<Endpoints>,
     test_caller: Option<Arc<dyn TestCaller>>,
+    endpoint_changes: tokio::sync::Mutex<()>,
     schedule: Arc<dyn Schedule>,
     clock: Arc<dyn Clock>,
     locks: KeyLocks,
@@ -72,8 +73,15 @@ pub enum ServiceError {
     /// The key was registered before with different content.
     #[error("this topic and id were registered before with different content")]
     Mismatch(Box<Snapshot>),
+    /// The key was registered before with the same content, and the notification was cancelled. Nothing will be
+    /// sent. This is an error, so that a caller whose first answer was lost does not take it for a schedule.
+    #[error(
+        "this topic and id were registered before, and the notification was cancelled: nothing will be sent; to have it \
+         sent, register it under another id"
+    )]
+    Cancelled(Box<Snapshot>),
     /// The notification's state does not allow the change.
-    #[error("cannot {change} a notification that is {state}", state = snapshot.state_name())]
+    #[error("{}", change.refusal(snapshot))]
     Refused {
         /// The requested change.
         change: Change,
@@ -86,21 +94,35 @@ pub enum ServiceError {
     /// No such endpoint.
     #[error("there is no endpoint of this name")]
     MissingEndpoint,
+    /// There are as many endpoints as there may be.
+    #[error(
+        "there are {MOST_ENDPOINTS} endpoints, and there may be no more; remove those that are not used"
+    )]
+    TooManyEndpoints,
+    /// Another change of the endpoint is being made.
+    #[error("another change of an endpoint is being made; ask again")]
+    EndpointUnsettled,
+    /// As many test calls are in flight as there may be.
+    #[error("too many test calls are in flight; ask again")]
+    TooManyTestCalls,
     /// Notifications that are pending name the endpoint.
     #[error(
         "notifications that name this endpoint are pending; wait for their end or cancel them, then remove it"
     )]
     EndpointInUse,
+    /// The notification cannot be sent again, because its body was deleted. Nothing was changed.
+    #[error(
+        "the body of this notification was deleted, so it cannot be sent again; --keep-payloads says how long bodies are \
+         kept"
+    )]
+    PayloadDeleted(Box<Snapshot>),
     /// Another write of it is not finished, or it is not known whether this one was. A later request finds
     /// out.
     #[error("something about this notification is still being written down; ask again")]
     Unsettled,
-    /// A list was requested, and there is no journal to list.
-    #[error("this server keeps no journal, so it cannot list notifications, only dead letters")]
-    NoJournal,
-    /// An endpoint was requested, and there is no journal that keeps it.
-    #[error("this server keeps no journal, so it keeps no endpoints")]
-    NoEndpoints,
+    /// The request needs a journal, and there is none. Contains what the server cannot do.
+    #[error("this server keeps no journal, so it cannot {0}")]
+    NoJournal(&'static str),
     /// Too much is pending; nothing was done. A later request succeeds when something was delivered.
     #[error(transparent)]
     Full(#[from] MemoryLimitReached),
@@ -127,6 +149,7 @@ impl Service {
             recorder,
             endpoints: Arc::default(),
             test_caller: None,
+            endpoint_changes: tokio::sync::Mutex::new(()),
             schedule,
             clock,
             locks: KeyLocks::default(),

@@ -2,7 +2,7 @@
 
 use super::timeouts::with_timeout;
 use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
-use crate::domain::notification::Registration;
+use crate::domain::notification::{Fingerprint, Registration};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 pub enum RegisterReply {
     /// It is new. It will be delivered, parked or cancelled.
     Created(Snapshot),
-    /// The same was registered before; its state now.
+    /// The same was registered before, and was not cancelled; its state now.
     Existing(Snapshot),
 }
 
@@ -24,7 +24,8 @@ impl Service {
     /// Registers a notification. After this has answered, it will not be lost.
     ///
     /// # Errors
-    /// [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Full`] if
+    /// [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Cancelled`] if
+    /// it was registered with the same content and the notification was cancelled; [`ServiceError::Full`] if
     /// too much is pending, and then nothing of it was written down. If a store fails, the caller may and
     /// should repeat the same registration: that makes one notification.
     pub async fn register(
@@ -33,8 +34,16 @@ impl Service {
         actor: Actor,
     ) -> Result<RegisterReply, ServiceError> {
         let endpoint = match registration.target.endpoint() {
-            Some(name) => Some(self.endpoint_to_use(name).await?),
             None => None,
+            Some(name) => match self.endpoint_to_use(name).await? {
+                Some(endpoint) => Some(endpoint),
+                // The same registration may have been accepted before the endpoint was removed.
+                None => {
+                    let unknown = ServiceError::UnknownEndpoint(name.clone());
+                    let known = self.recorded(&registration.key).await?.ok_or(unknown)?;
+                    return self.answer_known(known, registration.fingerprint()).await;
+                }
+            },
         };
         let settings = endpoint.as_deref().map(|endpoint| &endpoint.settings);
         let webhook_id = WebhookId::new(Uuid::now_v7());
@@ -47,7 +56,7 @@ impl Service {
         let entry = Entry::scheduled(notification.clone(), progress);
         // Kept until the entry is in the schedule.
         let reserved = self.schedule.reserve_memory(&notification);
-        let mut known = match (&self.recorder, reserved) {
+        let known = match (&self.recorder, reserved) {
             // A notification that is registered already takes no more memory.
             (_, Err(full)) => self.recorded(&notification.key).await?.ok_or(full)?,
             (Some(recorder), Ok(_reserved)) => {
@@ -71,8 +80,20 @@ impl Service {
                 Registered::Existing(found) => snapshot_of(*found),
             },
         };
-        if known.fingerprint != fresh.fingerprint {
+        self.answer_known(known, fresh.fingerprint).await
+    }
+
+    /// The answer to a registration whose key is registered already.
+    async fn answer_known(
+        &self,
+        mut known: Snapshot,
+        fingerprint: Fingerprint,
+    ) -> Result<RegisterReply, ServiceError> {
+        if known.fingerprint != fingerprint {
             return Err(ServiceError::Mismatch(Box::new(known)));
+        }
+        if known.state == State::Cancelled {
+            return Err(ServiceError::Cancelled(Box::new(known)));
         }
         if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
             known.in_flight = self.ensure_scheduled(journal, &known).await?;

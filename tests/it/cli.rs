@@ -249,8 +249,8 @@ fn an_unknown_command_or_flag_is_a_short_message() {
         assert_eq!(finished.status, 2);
     };
     check(
-        &["sreve"],
-        "unrecognized subcommand 'sreve' - a similar subcommand exists: 'serve'",
+        &["audti"],
+        "unrecognized subcommand 'audti' - a similar subcommand exists: 'audit'",
     );
     check(
         &["serve", "--listn", "x"],

@@ -19,6 +19,8 @@ pub enum ProblemKind {
     Missing,
     /// There is no endpoint of this name.
     MissingEndpoint,
+    /// There are as many endpoints as there may be.
+    TooManyEndpoints,
     /// Pending notifications name the endpoint.
     EndpointInUse,
     /// The path does not accept this method.
@@ -27,8 +29,12 @@ pub enum ProblemKind {
     Timeout,
     /// The key was registered before with other content.
     Mismatch,
+    /// The key was registered before with the same content, and the notification was cancelled.
+    Cancelled,
     /// The notification's state does not allow the change.
     State,
+    /// The notification's body was deleted, so it cannot be sent again.
+    PayloadDeleted,
     /// The request or a field is larger than this server accepts.
     TooLarge,
     /// The body is not declared as JSON in UTF-8.
@@ -78,10 +84,13 @@ impl ProblemKind {
             Self::Route => (Status::NOT_FOUND, "urn:ringback:problem:route", "There is nothing at this path"),
             Self::Missing => (Status::NOT_FOUND, "urn:ringback:problem:missing", "No such notification"),
             Self::MissingEndpoint => (Status::NOT_FOUND, "urn:ringback:problem:missing-endpoint", "No such endpoint"),
+            Self::TooManyEndpoints => (Status::CONFLICT, "urn:ringback:problem:too-many-endpoints", "Too many endpoints"),
             Self::EndpointInUse => (Status::CONFLICT, "urn:ringback:problem:endpoint-in-use", "The endpoint is in use"),
             Self::Method => (Status::METHOD_NOT_ALLOWED, "urn:ringback:problem:method", "Not with this method"),
             Self::Timeout => (Status::REQUEST_TIMEOUT, "urn:ringback:problem:timeout", "The request came too slowly"),
             Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),
+            Self::Cancelled => (Status::CONFLICT, "urn:ringback:problem:cancelled", "It was cancelled and is not sent"),
+            Self::PayloadDeleted => (Status::CONFLICT, "urn:ringback:problem:payload-deleted", "Its body is no longer kept"),
             Self::State => (Status::CONFLICT, "urn:ringback:problem:state", "The notification's state does not allow this"),
             Self::TooLarge => (Status::PAYLOAD_TOO_LARGE, "urn:ringback:problem:too-large", "Too large"),
             Self::MediaType => (Status::UNSUPPORTED_MEDIA_TYPE, "urn:ringback:problem:media-type", "Not JSON in UTF-8"),

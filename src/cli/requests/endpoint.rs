@@ -73,7 +73,7 @@ pub struct SetArguments {
     /// The name of a header of the signature, such as signature=X-Shop-Signature; id, timestamp or signature
     #[arg(long = "signature-header", value_name = "WHICH=NAME")]
     signature_headers: Vec<String>,
-    /// A JSON object of your own, which is kept and returned
+    /// A JSON object of your own, which is kept and returned; it is merged into the one that is there
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
     #[command(flatten)]
@@ -125,7 +125,7 @@ fn set(arguments: &SetArguments) -> Result<(), CommandFailure> {
     let changed = request(server, Method::PATCH, name, &[], Some(&patch));
     let answer = match changed {
         Err(CommandFailure::NotFound(_)) if arguments.url.is_some() => {
-            request(server, Method::PUT, name, &[], Some(&patch))?
+            request(server, Method::PUT, name, &[], Some(&without_nulls(&patch)))?
         }
         Err(CommandFailure::NotFound(mut lines)) => {
             lines.push("  --url: give it to make the endpoint".to_string());
@@ -168,7 +168,11 @@ impl SetArguments {
             match value.as_deref() {
                 None => {}
                 Some("") => drop(members.insert(name.to_string(), Value::Null)),
-                Some(text) => drop(members.insert(name.to_string(), name_or_json(flag, text)?)),
+                Some(text) => {
+                    let mut value = name_or_json(flag, text)?;
+                    clear_others(name, &mut value);
+                    members.insert(name.to_string(), value);
+                }
             }
         }
         let pairs = [
@@ -189,6 +193,38 @@ impl SetArguments {
             }
         }
         Ok(Value::Object(members))
+    }
+}
+
+/// Sets the members of a ladder or an ack rule that are not given to `null`, so that the patch replaces it as a whole.
+fn clear_others(name: &str, value: &mut Value) {
+    let known: &[&str] = match name {
+        "ladder" => &["intervals", "window", "repeat_last", "jitter"],
+        "ack" => &["text", "ignore_case", "exact", "status", "json", "xml"],
+        _ => &[],
+    };
+    if let Value::Object(members) = value {
+        for member in known {
+            members.entry(*member).or_insert(Value::Null);
+        }
+    }
+}
+
+/// A document without the settings that are `null`, and without the members of settings that are. Deeper, `null` is a
+/// value, such as one that an ack rule compares with.
+fn without_nulls(document: &Value) -> Value {
+    let kept = |value: &Value| match value {
+        Value::Object(members) => {
+            let given = members.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(given.map(|(name, value)| (name.clone(), value.clone())).collect())
+        }
+        other => other.clone(),
+    };
+    match kept(document) {
+        Value::Object(members) => {
+            Value::Object(members.iter().map(|(name, value)| (name.clone(), kept(value))).collect())
+        }
+        other => other,
     }
 }
 
@@ -317,6 +353,20 @@ mod tests {
     use super::*;
 
     const NOW_MS: i64 = 1_795_163_400_000;
+
+    #[test]
+    fn a_rule_replaces_another_as_a_whole() {
+        let mut value = json!({ "text": "OK" });
+        clear_others("ack", &mut value);
+        assert_eq!(value["status"], Value::Null);
+        assert_eq!(value.as_object().map(Map::len), Some(6));
+        assert_eq!(without_nulls(&json!({ "ack": value })), json!({ "ack": { "text": "OK" } }));
+        let compared = json!({ "ack": { "json": { "pointer": "/a", "equals": null } } });
+        assert_eq!(without_nulls(&compared), compared);
+        let mut value = json!({ "a": 1 });
+        clear_others("metadata", &mut value);
+        assert_eq!(value, json!({ "a": 1 }));
+    }
 
     #[test]
     fn an_endpoint_is_shown_without_what_is_not_set() {

@@ -29,10 +29,14 @@ pub enum Request {
     Cancel(OneArguments),
     /// Attempt a scheduled notification now; if this fails, its ladder continues
     Retry(OneArguments),
+    /// Send a delivered notification again: start its ladder (retry schedule) again
+    Resend(ReasonArguments),
+    /// Move the first attempt of a scheduled notification, as long as its ladder has made none
+    Reschedule(RescheduleArguments),
     /// List dead letters; the one that died last comes first
     Dead(DeadArguments),
     /// Start the ladder (retry schedule) of a dead letter again
-    Replay(ReplayArguments),
+    Replay(ReasonArguments),
     /// Discard a dead letter; it cannot be replayed after that
     Discard(OneArguments),
     /// List, show, set, test or remove endpoints: receivers that have a name
@@ -60,12 +64,29 @@ pub struct ShowArguments {
 }
 
 #[derive(Args)]
-pub struct ReplayArguments {
+pub struct ReasonArguments {
     #[command(flatten)]
     one: OneArguments,
     /// The reason, which the history will show
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+}
+
+#[derive(Args)]
+pub struct RescheduleArguments {
+    #[command(flatten)]
+    one: OneArguments,
+    /// Make the first attempt after this time, counted from now
+    #[arg(
+        long,
+        value_name = "DURATION",
+        required_unless_present = "at",
+        conflicts_with = "at"
+    )]
+    delay: Option<String>,
+    /// Make the first attempt at this time, such as 2026-11-20T08:30:00Z
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
 }
 
 #[derive(Args)]
@@ -113,31 +134,41 @@ struct FilterArguments {
 
 /// Sends the request and prints the answer.
 pub fn run(request: Request) -> Result<(), CommandFailure> {
-    let all_under_key = |one: &OneArguments, method, collection, below: &[&str], all| {
+    let ask = |one: &OneArguments, method, collection, below: &[&str], body: Option<Value>, all| {
         let key = key(&one.topic, &one.id)?;
         let client = Client::new(&one.server)?;
         let url = client.notification_url(collection, &key, below);
-        let answer = block_on(client.call(method, url, None))?;
+        let answer = block_on(client.call(method, url, body.as_ref()))?;
         print_one(answer, &one.server, all)
     };
     let under_key = |one: &OneArguments, method, collection, below: &[&str]| {
-        all_under_key(one, method, collection, below, false)
+        ask(one, method, collection, below, None, false)
+    };
+    let with_body = |one: &OneArguments, method, collection, below: &[&str], body: Value| {
+        ask(one, method, collection, below, Some(body), false)
     };
     match request {
         Request::Send(arguments) => send(&arguments),
         Request::Show(ShowArguments { one, all }) => {
-            all_under_key(&one, Method::GET, "notifications", &[], all)
+            ask(&one, Method::GET, "notifications", &[], None, all)
         }
         Request::Cancel(one) => under_key(&one, Method::DELETE, "notifications", &[]),
         Request::Retry(one) => under_key(&one, Method::POST, "notifications", &["retry"]),
         Request::Discard(one) => under_key(&one, Method::DELETE, "dead-letters", &[]),
-        Request::Replay(ReplayArguments { one, reason }) => {
-            let key = key(&one.topic, &one.id)?;
-            let client = Client::new(&one.server)?;
-            let url = client.notification_url("dead-letters", &key, &["replay"]);
+        Request::Replay(ReasonArguments { one, reason }) => {
             let body = json!({ "reason": reason });
-            let answer = block_on(client.call(Method::POST, url, Some(&body)))?;
-            print_one(answer, &one.server, false)
+            with_body(&one, Method::POST, "dead-letters", &["replay"], body)
+        }
+        Request::Resend(ReasonArguments { one, reason }) => {
+            let body = json!({ "reason": reason });
+            with_body(&one, Method::POST, "notifications", &["resend"], body)
+        }
+        Request::Reschedule(RescheduleArguments { one, delay, at }) => {
+            let body = match at {
+                Some(at) => json!({ "deliver_at": at }),
+                None => json!({ "delay": delay }),
+            };
+            with_body(&one, Method::PATCH, "notifications", &[], body)
         }
         Request::Endpoint(command) => endpoint::run(command),
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),

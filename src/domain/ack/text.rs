@@ -1,13 +1,23 @@
 //! The form in which stores keep an ack rule: its name, or the JSON of the caller's own.
 
 use super::{AckRule, BadAckRule, CustomAck};
+use crate::domain::lane::Lane;
 use std::borrow::Cow;
 
+const OF_ENDPOINT: &str = "endpoint:";
+
 impl AckRule {
-    /// The text in which stores keep the ack rule of a notification: empty if it is that of an endpoint.
+    /// The text in which stores keep the ack rule of a notification. If it waits in the lane of an endpoint, the text
+    /// begins with `endpoint:`, and it ends there if the rule is that of the endpoint. A server of a version that
+    /// knows no endpoints cannot read such a text, so it leaves the notification alone. Otherwise it would send it
+    /// without the endpoint's settings.
     #[must_use]
-    pub fn to_stored(own: Option<&Self>) -> Cow<'static, str> {
-        own.map_or(Cow::Borrowed(""), Self::to_text)
+    pub fn to_stored(own: Option<&Self>, lane: &Lane) -> Cow<'static, str> {
+        let own = own.map_or(Cow::Borrowed(""), Self::to_text);
+        match lane.is_of_endpoint() {
+            true => format!("{OF_ENDPOINT}{own}").into(),
+            false => own,
+        }
     }
 
     /// Reads what [`AckRule::to_stored`] wrote.
@@ -15,10 +25,10 @@ impl AckRule {
     /// # Errors
     /// As [`AckRule::from_text`].
     pub fn own_from_stored(text: &str) -> Result<Option<Self>, BadAckRule> {
-        if text.is_empty() {
-            return Ok(None);
+        match text.strip_prefix(OF_ENDPOINT) {
+            Some("") => Ok(None),
+            own => Self::from_text(own.unwrap_or(text)).map(Some),
         }
-        Self::from_text(text).map(Some)
     }
 
     /// Reads what [`AckRule::to_text`] wrote: a name, or the JSON of a caller's own rule.
@@ -52,6 +62,26 @@ mod tests {
     use super::*;
     use crate::domain::ack::custom::{LONGEST_TEXT, LONGEST_VALUE};
     use crate::domain::ack::named;
+
+    #[test]
+    fn what_waits_for_an_endpoint_is_kept_apart() {
+        let (lane, origin) = (
+            Lane::from_name("endpoint:shop-1"),
+            Lane::from_name("https://shop.example"),
+        );
+        let exact = AckRule::by_name("exact").expect("known");
+        for (own, lane, expected) in [
+            (None, &lane, "endpoint:"),
+            (Some(&exact), &lane, "endpoint:exact"),
+            (Some(&exact), &origin, "exact"),
+        ] {
+            let text = AckRule::to_stored(own, lane);
+            assert_eq!(text, expected);
+            assert_eq!(AckRule::own_from_stored(&text), Ok(own.cloned()));
+        }
+        assert!(AckRule::from_text("endpoint:").is_err());
+        assert!(AckRule::from_text("endpoint:exact").is_err());
+    }
 
     #[test]
     fn rules_survive_their_stored_form() {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Updates the status of each notification that still has the expected progress, and inserts its attempt.
 /// Returns the indexes in the batch of these notifications. Rows are locked in the order of their numbers.
-/// The columns that are the same for a whole series (its number, its first due time, its deadline) are not
-/// written.
+/// The columns that only changes by hand write (the number of the series, its first due time, its deadline) are
+/// not written.
 ///
 /// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
 /// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one
@@ -27,13 +27,13 @@ const ADVANCE: &str = "
             $7::TEXT[], $8::INTEGER[], $9::INTEGER[], $10::BIGINT[], $11::BIGINT[],
             $12::BOOLEAN[], $13::INTEGER[], $14::BIGINT[], $15::BIGINT[], $16::BIGINT[],
             $17::TEXT[], $18::INTEGER[], $19::BYTEA[], $20::TEXT[], $21::BIGINT[],
-            $22::INTEGER[], $23::TEXT[]
+            $22::INTEGER[], $23::TEXT[], $25::BIGINT[]
         ) AS g (
             topic, id, series, step_before, attempts_before, state,
             cause, step, attempts, due_ms, retry_at_ms,
             clamped, number, attempt_due_ms, started_ms, duration_ms,
             outcome, status, answer, reason, at_ms,
-            place, trace
+            place, trace, first_due_before
         )
         CROSS JOIN LATERAL (
             SELECT row_id FROM notifications AS n
@@ -57,6 +57,7 @@ const ADVANCE: &str = "
         FROM given AS g
         WHERE s.ctid = g.tuple AND s.ended_ms IS NULL AND s.series = g.series
             AND s.step = g.step_before AND s.attempts = g.attempts_before
+            AND s.first_due_ms = g.first_due_before
         RETURNING g.*
     ), kept AS (
         INSERT INTO attempts (
@@ -153,6 +154,7 @@ pub(super) async fn advance(
         .bind(each!(rows, row => row.index))
         .bind(each!(rows, row => row.recording.attempt.trace.to_text()))
         .bind(&**instance)
+        .bind(each!(rows, row => row.recording.before.first_due_ms))
         .fetch_one(connection)
         .await;
     match advanced {

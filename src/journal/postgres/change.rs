@@ -3,11 +3,14 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
+use super::reads::delivered_line;
 use super::set_aside;
 use super::statements::{insert_history, update_statuses};
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
+use crate::journal::history::HistoryRow;
+use crate::journal::rows::StoredNotification;
 use crate::journal::{ChangeResult, Changing, Noting, effect, history};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -33,6 +36,7 @@ impl PostgresCall for ApplyChange<'_> {
             transaction.rollback().await?;
             return Ok(ChangeResult::Missing);
         };
+        let before = stored.clone();
         let line = match effect::change(&mut stored.snapshot, changing) {
             Ok(line) => line,
             Err(refused) => {
@@ -40,8 +44,15 @@ impl PostgresCall for ApplyChange<'_> {
                 return Ok(refused);
             }
         };
+        // Pruning locks the status before it deletes the payload, so it waits until this transaction ends.
+        if changing.change.needs_payload() && !has_payload(&mut transaction, stored.row_id).await? {
+            transaction.rollback().await?;
+            return Ok(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
+        }
+        let delivered = delivery_of(&mut transaction, &before).await?;
         let released = set_aside::release(&mut transaction, key).await?;
-        let lines = history::of_change(stored.row_id, changing, line, released, instance);
+        let change = history::of_change(stored.row_id, changing, line, released, instance);
+        let lines: Vec<HistoryRow> = delivered.into_iter().chain(change).collect();
         update_statuses(&mut transaction, std::slice::from_ref(&stored)).await?;
         insert_history(&mut transaction, &lines).await?;
         // If the connection breaks now, the change may already be committed. A second try would be refused
@@ -50,6 +61,28 @@ impl PostgresCall for ApplyChange<'_> {
         committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
         Ok(ChangeResult::Done(Box::new(stored.snapshot)))
     }
+}
+
+async fn has_payload(connection: &mut PgConnection, row_id: i64) -> Result<bool, PostgresFailure> {
+    let found =
+        sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM payloads WHERE notification = $1)")
+            .bind(row_id)
+            .fetch_one(connection)
+            .await?;
+    Ok(found)
+}
+
+/// The line `delivered` of a notification that is delivered and gets a new series now. While it was delivered,
+/// the line followed from its state and its attempts (`reads.rs`). From now on it needs a row.
+async fn delivery_of(
+    connection: &mut PgConnection,
+    before: &StoredNotification,
+) -> Result<Option<HistoryRow>, PostgresFailure> {
+    if before.snapshot.state != State::Delivered {
+        return Ok(None);
+    }
+    let line = delivered_line(connection, before).await?;
+    Ok(line.map(|line| history::of_delivery(before.row_id, line)))
 }
 
 /// See [`crate::journal::JournalWrites::fence`]. It may be executed twice: raising a fence once more does

@@ -1,4 +1,4 @@
-//! The endpoints. Changes are rare, so they lock the table: numbers then follow the order of the commits. A number
+//! The endpoints. Changes are rare, so they wait for each other: numbers then follow the order of the commits. A number
 //! is never below the time of its change, so a journal that was restored from a backup gives no number again.
 
 use super::PostgresJournal;
@@ -10,15 +10,17 @@ use crate::journal::endpoints::effect;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint, StoredEndpoint,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint,
+    StoredEndpoint,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
 use std::sync::Arc;
 
-/// Readers go on; other changes wait.
-const LOCK: &str = "LOCK TABLE endpoints IN SHARE ROW EXCLUSIVE MODE";
+/// Other changes wait until this transaction ends. A lock of the table would also wait for VACUUM. The number is
+/// any that nothing else uses.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(7201506330417)";
 
 #[async_trait]
 impl JournalEndpoints for PostgresJournal {
@@ -42,7 +44,7 @@ impl JournalEndpoints for PostgresJournal {
         &self,
         number: i64,
         limit: usize,
-    ) -> Result<Vec<StoredEndpoint>, JournalError> {
+    ) -> Result<Vec<EndpointRow>, JournalError> {
         let call = FindEndpointChanges { number, limit };
         self.connections.read(&call).await
     }
@@ -62,7 +64,10 @@ impl PostgresCall for SetEndpoint<'_> {
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
         let before = find(&mut transaction, &self.setting.name).await?;
-        let set = effect(before, self.setting);
+        let total = sqlx::query_scalar("SELECT count(*) FROM endpoints WHERE NOT removed")
+            .fetch_one(&mut *transaction)
+            .await?;
+        let set = effect(before, total, self.setting);
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 write(
@@ -74,7 +79,9 @@ impl PostgresCall for SetEndpoint<'_> {
                 .await?;
                 transaction.commit().await?;
             }
-            EndpointSet::Unchanged(_) | EndpointSet::Conflict => transaction.rollback().await?,
+            EndpointSet::Unchanged(_) | EndpointSet::Conflict | EndpointSet::Full => {
+                transaction.rollback().await?
+            }
         }
         Ok(set)
     }
@@ -129,7 +136,7 @@ struct FindEndpointChanges {
 
 #[async_trait]
 impl PostgresCall for FindEndpointChanges {
-    type Reply = Vec<StoredEndpoint>;
+    type Reply = Vec<EndpointRow>;
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let found = sqlx::query(
@@ -155,7 +162,13 @@ async fn find(
     .bind(name.as_str())
     .fetch_all(connection)
     .await?;
-    Ok(Fields::endpoints(&found)?.pop())
+    match Fields::endpoints(&found)?.pop() {
+        None => Ok(None),
+        Some(row) => {
+            let unreadable = |why| JournalError::Corrupt(format!("the endpoint {name}: {why}"));
+            Ok(Some(row.read.map_err(unreadable)?))
+        }
+    }
 }
 
 async fn write(

@@ -166,7 +166,9 @@ impl PostgresCall for FindChanges {
         let found = sqlx::query(
             "SELECT t.at_ms, t.row_id, n.topic, n.id
              FROM transitions AS t JOIN notifications AS n ON n.row_id = t.notification
-             WHERE t.kind IN ('cancelled', 'discarded', 'replayed', 'retried')
+             WHERE t.kind IN (
+                'cancelled', 'discarded', 'replayed', 'resent', 'retried', 'rescheduled'
+             )
                 AND (t.at_ms, t.row_id) > ($1, $2) AND t.at_ms < $3
              ORDER BY t.at_ms, t.row_id LIMIT $4",
         )

@@ -9,6 +9,7 @@ use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
+use std::collections::HashSet;
 
 const DELETE_PAYLOADS: &str = "DELETE FROM payloads WHERE notification = ANY($1)";
 
@@ -60,6 +61,25 @@ impl PruningStore for PgConnection {
         .fetch_all(self)
         .await?;
         Ok(found.into_iter().map(EndedRow::from).collect())
+    }
+
+    async fn still_ended(&mut self, found: &[EndedRow]) -> Result<HashSet<i64>, PostgresFailure> {
+        if found.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let rows: Vec<i64> = found.iter().map(|ended| ended.row).collect();
+        // If another session changes a row meanwhile, PostgreSQL waits for it and checks the condition again.
+        let locked: Vec<(i64, i64)> = sqlx::query_as(
+            "SELECT notification, ended_ms FROM statuses
+             WHERE notification = ANY($1) AND ended_ms IS NOT NULL
+             ORDER BY notification FOR UPDATE",
+        )
+        .bind(rows)
+        .fetch_all(self)
+        .await?;
+        let locked: HashSet<(i64, i64)> = locked.into_iter().collect();
+        let same = |ended: &&EndedRow| locked.contains(&(ended.row, ended.ended_ms));
+        Ok(found.iter().filter(same).map(|ended| ended.row).collect())
     }
 
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, PostgresFailure> {

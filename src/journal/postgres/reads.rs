@@ -185,9 +185,9 @@ async fn own_lines(
     Ok(lines.split_off(more))
 }
 
-/// The line `delivered`. It follows from the first acknowledged attempt of the last series: this attempt
-/// ended the series.
-async fn delivered_line(
+/// The line `delivered` of the last series. It follows from the first acknowledged attempt of this series: this
+/// attempt ended the series. The deliveries of earlier series have rows (`change.rs`).
+pub(super) async fn delivered_line(
     reading: &mut PgConnection,
     stored: &StoredNotification,
 ) -> Result<Option<Transition>, PostgresFailure> {

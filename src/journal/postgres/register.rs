@@ -161,7 +161,7 @@ impl RegisterNotifications<'_> {
             .bind(each!(new, one => one.notification.lane.as_str()))
             .bind(each!(new, one => Destination::to_stored(one.notification.destination.as_ref())))
             .bind(each!(new, one => one.notification.ladder.to_text()))
-            .bind(each!(new, one => AckRule::to_stored(one.notification.ack.as_ref())))
+            .bind(each!(new, one => AckRule::to_stored(one.notification.ack.as_ref(), &one.notification.lane)))
             .bind(each!(new, one => one.notification.content_type.as_str()))
             .bind(each!(new, one => one.notification.fingerprint.as_slice()))
             .bind(each!(new, one => one.notification.registered_ms))

@@ -8,7 +8,8 @@ use crate::journal::endpoints::effect;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint, StoredEndpoint,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint,
+    StoredEndpoint,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -18,14 +19,17 @@ impl JournalEndpoints for SqliteJournal {
     async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
         let before = find(transaction.connection(), &setting.name).await?;
-        let set = effect(before, setting);
+        let total = count(transaction.connection()).await?;
+        let set = effect(before, total, setting);
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 let connection = transaction.connection();
                 write(connection, endpoint, &setting.actor.0, &self.instance).await?;
                 transaction.commit().await?;
             }
-            EndpointSet::Unchanged(_) | EndpointSet::Conflict => transaction.release().await?,
+            EndpointSet::Unchanged(_) | EndpointSet::Conflict | EndpointSet::Full => {
+                transaction.release().await?
+            }
         }
         Ok(set)
     }
@@ -46,7 +50,7 @@ impl JournalEndpoints for SqliteJournal {
         &self,
         number: i64,
         limit: usize,
-    ) -> Result<Vec<StoredEndpoint>, JournalError> {
+    ) -> Result<Vec<EndpointRow>, JournalError> {
         Ok(after(&self.readers, number, limit).await?)
     }
 }
@@ -55,7 +59,7 @@ async fn after(
     readers: &SqlitePool,
     number: i64,
     limit: usize,
-) -> Result<Vec<StoredEndpoint>, SqliteFailure> {
+) -> Result<Vec<EndpointRow>, SqliteFailure> {
     let found = sqlx::query(
         "SELECT name, number, version, removed, settings, created_ms, changed_ms
          FROM endpoints WHERE number > ? ORDER BY number LIMIT ?",
@@ -65,6 +69,13 @@ async fn after(
     .fetch_all(readers)
     .await?;
     Ok(Fields::endpoints(&found)?)
+}
+
+async fn count(connection: &mut SqliteConnection) -> Result<i64, SqliteFailure> {
+    let total = sqlx::query_scalar("SELECT count(*) FROM endpoints WHERE NOT removed")
+        .fetch_one(connection)
+        .await?;
+    Ok(total)
 }
 
 async fn find(
@@ -78,7 +89,13 @@ async fn find(
     .bind(name.as_str())
     .fetch_all(connection)
     .await?;
-    Ok(Fields::endpoints(&found)?.pop())
+    match Fields::endpoints(&found)?.pop() {
+        None => Ok(None),
+        Some(row) => {
+            let unreadable = |why| JournalError::Corrupt(format!("the endpoint {name}: {why}"));
+            Ok(Some(row.read.map_err(unreadable)?))
+        }
+    }
 }
 
 async fn write(

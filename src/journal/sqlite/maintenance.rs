@@ -135,9 +135,9 @@ pub(super) async fn changes(
     });
     let found = sqlx::query(
         "SELECT t.at_ms, t.row_id, n.topic, n.id
-         FROM transitions AS t INDEXED BY changed
+         FROM transitions AS t INDEXED BY changed_by_hand
          JOIN notifications AS n ON n.row_id = t.notification
-         WHERE t.kind IN ('cancelled', 'discarded', 'replayed', 'retried')
+         WHERE t.kind IN ('cancelled', 'discarded', 'replayed', 'resent', 'retried', 'rescheduled')
            AND t.at_ms >= ?1 AND (t.at_ms > ?1 OR t.row_id > ?2) AND t.at_ms < ?3
          ORDER BY t.at_ms, t.row_id LIMIT ?4",
     )

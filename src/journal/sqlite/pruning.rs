@@ -7,6 +7,7 @@ use crate::journal::sql_values::limit_of;
 use crate::journal::{Cursor, Prune, Pruned};
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
+use std::collections::HashSet;
 
 /// Gives at most 4 MiB of free pages back to the file system. Executed after each step that deleted
 /// something.
@@ -55,6 +56,11 @@ impl PruningStore for SqliteConnection {
         .fetch_all(self)
         .await?;
         Ok(found.into_iter().map(EndedRow::from).collect())
+    }
+
+    /// No other connection writes during this transaction, so nothing has changed.
+    async fn still_ended(&mut self, found: &[EndedRow]) -> Result<HashSet<i64>, SqliteFailure> {
+        Ok(found.iter().map(|ended| ended.row).collect())
     }
 
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, SqliteFailure> {

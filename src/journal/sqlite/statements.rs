@@ -109,6 +109,18 @@ pub(super) async fn is_kept(
     Ok(kept)
 }
 
+/// Whether the journal still has the payload of this notification.
+pub(super) async fn has_payload(
+    connection: &mut SqliteConnection,
+    row_id: i64,
+) -> Result<bool, SqliteFailure> {
+    let found = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM payloads WHERE notification = ?)")
+        .bind(row_id)
+        .fetch_one(connection)
+        .await?;
+    Ok(found)
+}
+
 /// Adds lines of history.
 pub(super) async fn insert_history(
     connection: &mut SqliteConnection,
@@ -132,7 +144,10 @@ fn bind_notification(
         .bind(snapshot.lane.as_str())
         .bind(Destination::to_stored(snapshot.destination.as_ref()))
         .bind(snapshot.ladder.to_text())
-        .bind(AckRule::to_stored(notification.ack.as_ref()))
+        .bind(AckRule::to_stored(
+            notification.ack.as_ref(),
+            &notification.lane,
+        ))
         .bind(notification.content_type.as_str())
         .bind(snapshot.fingerprint.to_vec());
     bind_status(statement, snapshot)

@@ -6,7 +6,8 @@ use super::error::SqliteFailure;
 use super::load::load;
 use super::set_aside;
 use super::statements::{
-    insert_attempts, insert_history, insert_notifications, is_kept, update_notifications,
+    has_payload, insert_attempts, insert_history, insert_notifications, is_kept,
+    update_notifications,
 };
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
@@ -54,9 +55,10 @@ impl JournalWrites for SqliteJournal {
         let reply = change(transaction.connection(), &self.instance, &changing).await?;
         match reply {
             ChangeResult::Done(_) => transaction.commit().await?,
-            ChangeResult::Refused(_) | ChangeResult::Fenced(_) | ChangeResult::Missing => {
-                transaction.release().await?
-            }
+            ChangeResult::Refused(_)
+            | ChangeResult::Fenced(_)
+            | ChangeResult::PayloadDeleted(_)
+            | ChangeResult::Missing => transaction.release().await?,
         }
         Ok(reply)
     }
@@ -174,10 +176,15 @@ pub(super) async fn change(
     let Some(mut stored) = known.remove(key) else {
         return Ok(ChangeResult::Missing);
     };
+    let before = stored.snapshot.clone();
     let line = match effect::change(&mut stored.snapshot, changing) {
         Ok(line) => line,
         Err(refused) => return Ok(refused),
     };
+    // Pruning writes too, so no payload is deleted before this transaction ends.
+    if changing.change.needs_payload() && !has_payload(connection, stored.row_id).await? {
+        return Ok(ChangeResult::PayloadDeleted(Box::new(before)));
+    }
     let released = set_aside::release(connection, key).await?;
     let lines = history::of_change(stored.row_id, changing, line, released, instance);
     update_notifications(connection, std::slice::from_ref(&stored)).await?;

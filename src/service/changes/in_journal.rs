@@ -107,6 +107,10 @@ impl Service {
                     Err(error) => JournalReply::Unknown(error),
                 }
             }
+            Ok(ChangeResult::PayloadDeleted(recorded)) => JournalReply::Has {
+                after: recorded.clone(),
+                answer: Box::new(Err(ServiceError::PayloadDeleted(recorded))),
+            },
             Ok(ChangeResult::Fenced(_)) => JournalReply::LeaseLost,
             Ok(ChangeResult::Missing) => JournalReply::Missing,
             // The journal may have applied the change nevertheless, or may still do so.

@@ -39,10 +39,7 @@ impl Service {
             entry,
             in_flight: false,
         });
-        let changed = asked
-            .change
-            .apply(&before.ladder, before.state, &before.progress, now_ms);
-        let Some(changed) = changed else {
+        let Some(changed) = asked.change.apply(&before, now_ms) else {
             self.release(HeldLease::Entry(Box::new(lease))).await;
             return repeated(asked.change, before);
         };

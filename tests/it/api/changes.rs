@@ -1,8 +1,10 @@
-//! Cancel, retry, replay, discard.
+//! Cancel, retry, reschedule, replay, resend, discard.
 
-use super::{Embedded, Reply, order};
+use super::{Embedded, NOW_MS, Reply, order};
 use reqwest::Method;
-use ringback::domain::state::Cause;
+use ringback::domain::progress::Progress;
+use ringback::domain::state::{Cause, State};
+use ringback::schedule::{ScheduleLeases as _, Settled, Settlement};
 use serde_json::{Value, json};
 
 const ONE: &str = "/v1/notifications/payment.succeeded/1";
@@ -166,4 +168,156 @@ async fn a_page_of_another_site_cannot_change_anything() {
     asked(Method::GET, ONE.to_string(), "cross-site")
         .await
         .is(200);
+}
+
+#[tokio::test]
+async fn a_pending_notification_is_moved_with_its_deadline() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&delayed()).await.is(201);
+    let ask = async |body: &str| embedded.server.patch(ONE, body).await;
+    let view = ask(r#"{"delay":"45m"}"#).await.is(200);
+    assert_eq!(view["next_attempt_at"], "2026-11-20T09:15:00.000Z");
+    assert_eq!(view["deadline_at"], "2026-11-21T09:37:00.000Z");
+    let view = ask(r#"{"deliver_at":"2026-11-20T16:40:00+08:00"}"#)
+        .await
+        .is(200);
+    assert_eq!(view["next_attempt_at"], "2026-11-20T08:40:00.000Z");
+    // The registration that made it is still the same one.
+    let again = embedded.server.register(&delayed()).await.is(200);
+    assert_eq!(again["next_attempt_at"], "2026-11-20T08:40:00.000Z");
+    let view = ask(r#"{"deliver_at":"2000-01-01T00:00:00Z"}"#)
+        .await
+        .is(200);
+    assert_eq!(view["next_attempt_at"], "2026-11-20T08:30:00.000Z");
+    let missing = embedded
+        .server
+        .patch("/v1/notifications/t/none", r#"{"delay":"1s"}"#)
+        .await;
+    missing.is_problem(404, "missing");
+}
+
+#[tokio::test]
+async fn a_move_that_says_anything_else_is_refused() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&delayed()).await.is(201);
+    let check = async |body: &str, pointer: &str| {
+        let reply = embedded.server.patch(ONE, body).await;
+        reply.is_problem(422, "fields");
+        assert_eq!(reply.body["errors"][0]["pointer"], pointer, "{body}");
+    };
+    check("{}", "").await;
+    check(r#"{"delay":null}"#, "").await;
+    check(
+        r#"{"delay":"1s","deliver_at":"2026-11-20T08:40:00Z"}"#,
+        "/deliver_at",
+    )
+    .await;
+    check(r#"{"delay":"721h"}"#, "/delay").await;
+    check(
+        r#"{"deliver_at":"2026-12-20T08:30:00.001Z"}"#,
+        "/deliver_at",
+    )
+    .await;
+    check(r#"{"delay":"1s","body":"x"}"#, "/body").await;
+    let nothing = embedded.server.patch(ONE, "").await;
+    nothing.is_problem(400, "malformed");
+    let view = embedded.server.get(ONE).await.is(200);
+    assert_eq!(view["next_attempt_at"], "2026-11-20T09:00:00.000Z");
+}
+
+#[tokio::test]
+async fn what_is_in_flight_or_was_attempted_cannot_be_moved() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&order("1")).await.is(201);
+    let lease = embedded.claim().await;
+    let ask = async || embedded.server.patch(ONE, r#"{"delay":"1h"}"#).await;
+    let reply = ask().await;
+    reply.is_problem(409, "state");
+    assert_eq!(reply.body["state"], "in_flight");
+    assert_eq!(reply.header("retry-after"), Some("1"));
+    let failed = Progress {
+        step: 1,
+        attempts: 1,
+        due_ms: NOW_MS,
+        ..lease.entry.progress
+    };
+    let settlement = Settlement::Again(failed);
+    let settled = embedded.schedule.settle(lease, settlement).await;
+    assert_eq!(settled.expect("settles"), Settled::Done);
+    let check = |reply: &Reply, state: &str| {
+        reply.is_problem(409, "state");
+        assert_eq!(reply.body["state"], state);
+        assert_eq!(reply.header("retry-after"), None, "it stays so");
+        let detail = reply.body["detail"].as_str().expect("a text");
+        assert!(detail.contains("after the first attempt"), "{detail}");
+    };
+    check(&ask().await, "scheduled");
+    embedded.claim().await;
+    check(&ask().await, "in_flight");
+}
+
+#[tokio::test]
+async fn without_a_journal_nothing_delivered_is_sent_again() {
+    let embedded = Embedded::start().await;
+    let resend = format!("{ONE}/resend");
+    let ask = async || {
+        let body = json!({"reason": "the shop lost it"});
+        embedded.server.post_json(&resend, &body).await
+    };
+    ask().await.is_problem(404, "missing");
+    embedded.server.register(&order("1")).await.is(201);
+    let reply = ask().await;
+    reply.is_problem(409, "state");
+    assert_eq!(reply.body["state"], "scheduled");
+    let lease = embedded.claim().await;
+    let progress = lease.entry.progress;
+    let delivered = Settlement::to(State::Delivered, None, progress, NOW_MS);
+    let settled = embedded.schedule.settle(lease, delivered).await;
+    assert_eq!(settled.expect("settles"), Settled::Done);
+    let reply = ask().await;
+    reply.is_problem(501, "no-journal");
+    let detail = reply.body["detail"].as_str().expect("a text");
+    assert!(detail.contains("its body is not kept"), "{detail}");
+    for bad in [r#"{"reason":5}"#, r#"{"why":"x"}"#, "[]"] {
+        let reply = embedded.server.post_text(&resend, bad).await;
+        reply.is_problem(422, "fields");
+    }
+}
+
+#[tokio::test]
+async fn what_was_cancelled_is_not_taken_for_a_schedule() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&delayed()).await.is(201);
+    embedded.server.delete(ONE).await.is(200);
+    // As after a lost reply: whoever registers learns that nothing is sent.
+    let reply = embedded.server.register(&delayed()).await;
+    reply.is_problem(409, "cancelled");
+    assert_eq!(reply.header("retry-after"), None);
+    assert_eq!(reply.body["state"], "cancelled");
+    assert_eq!(reply.body["id"], "1");
+    let view = &reply.body["notification"];
+    assert_eq!(view["state"], "cancelled");
+    assert_eq!(view["ended_at"], "2026-11-20T08:30:00.000Z");
+    assert_eq!(view["next_attempt_at"], Value::Null);
+    let mut other = delayed();
+    other["body"] = json!("different");
+    embedded
+        .server
+        .register(&other)
+        .await
+        .is_problem(409, "mismatch");
+    let batch = json!({"notifications": [delayed(), order("2")]});
+    let path = "/v1/notifications/batch";
+    let reply = embedded.server.post_json(path, &batch).await.is(200);
+    assert_eq!(reply["results"][0]["status"], 409);
+    let problem = &reply["results"][0]["problem"];
+    assert_eq!(problem["type"], "urn:ringback:problem:cancelled");
+    assert_eq!(problem["notification"]["state"], "cancelled");
+    assert_eq!(reply["results"][1]["status"], 201);
+    // A dead letter that was discarded counts as cancelled.
+    embedded.park(Cause::Refused).await;
+    let dead = "/v1/dead-letters/payment.succeeded/2";
+    embedded.server.delete(dead).await.is(200);
+    let reply = embedded.server.register(&order("2")).await;
+    reply.is_problem(409, "cancelled");
 }

@@ -7,9 +7,9 @@ use reqwest::Method;
 use ringback::api::ApiSettings;
 use ringback::clock::ManualClock;
 use ringback::domain::state::State;
-use ringback::journal::Recorded;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
+use ringback::journal::{Prune, Recorded};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::{ClaimQuota, Limits, Settlement};
 use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
@@ -253,4 +253,43 @@ async fn a_batch_goes_through_the_journal() {
     }
     let counts = journaled.schedule.counts().await.expect("works");
     assert_eq!(counts.pending, 600);
+}
+
+#[tokio::test]
+async fn what_lost_its_body_is_not_sent_again_and_stays_delivered() {
+    let journaled = Journaled::start().await;
+    journaled.server.register(&order("1")).await.is(201);
+    let claimed = journaled
+        .schedule
+        .claim(ClaimQuota::of(1))
+        .await
+        .expect("claimed");
+    let [lease] = claimed.leases.try_into().expect("one");
+    let entry = &lease.entry;
+    let journal = journaled.recorder.journal();
+    let last = samples::delivery(&entry.notification, entry.progress);
+    samples::apply(journal, last).await;
+    let ended = Settlement::to(State::Delivered, None, entry.progress, NOW_MS);
+    journaled
+        .schedule
+        .settle(lease, ended)
+        .await
+        .expect("settled");
+    let prune = Prune {
+        payloads_before_ms: NOW_MS + 1_000,
+        records_before_ms: 0,
+        dead_before_ms: None,
+    };
+    let pruned = journal.prune(&prune, 10).await.expect("pruned");
+    assert_eq!(pruned.payloads, 1);
+    let path = "/v1/notifications/payment.succeeded/1";
+    let before = journaled.server.get(path).await.is(200);
+    let reply = journaled.server.post(&format!("{path}/resend")).await;
+    reply.is_problem(409, "payload-deleted");
+    assert_eq!(reply.body["state"], "delivered");
+    assert_eq!(reply.header("retry-after"), None);
+    assert_eq!(journaled.server.get(path).await.is(200), before);
+    let counts = journaled.schedule.counts().await.expect("works");
+    assert_eq!((counts.pending, counts.in_flight), (0, 0));
+    journaled.server.register(&order("1")).await.is(200);
 }

@@ -95,8 +95,14 @@ async fn what_no_route_takes_is_a_problem_too() {
     check(Method::PUT, NOTIFICATIONS, "GET,HEAD,POST").await;
     check(Method::OPTIONS, NOTIFICATIONS, "GET,HEAD,POST").await;
     check(Method::GET, "/v1/notifications/batch", "POST").await;
-    check(Method::POST, "/v1/notifications/t/1", "DELETE,GET,HEAD").await;
+    check(
+        Method::POST,
+        "/v1/notifications/t/1",
+        "DELETE,GET,HEAD,PATCH",
+    )
+    .await;
     check(Method::GET, "/v1/notifications/t/1/retry", "POST").await;
+    check(Method::GET, "/v1/notifications/t/1/resend", "POST").await;
     check(Method::GET, "/v1/dead-letters/t/1", "DELETE").await;
     check(Method::POST, "/healthz", "GET,HEAD").await;
     check(Method::POST, "/readyz", "GET,HEAD").await;

@@ -81,6 +81,11 @@ impl Server {
         Reply::of(request.header("content-type", "application/json")).await
     }
 
+    async fn patch(&self, path: &str, body: &str) -> Reply {
+        let request = self.request(Method::PATCH, path).body(body.to_string());
+        Reply::of(request.header("content-type", "application/json")).await
+    }
+
     async fn post_json(&self, path: &str, body: &Value) -> Reply {
         self.post_text(path, body.to_string()).await
     }

@@ -136,6 +136,27 @@ async fn every_command_is_one_request() {
         json!({ "reason": "repaired" }),
     )
     .await;
+    check(
+        &["resend", "t", "1", "--reason", "they lost it"],
+        Method::POST,
+        "/v1/notifications/t/1/resend",
+        json!({ "reason": "they lost it" }),
+    )
+    .await;
+    check(
+        &["reschedule", "t", "1", "--delay", "30m"],
+        Method::PATCH,
+        "/v1/notifications/t/1",
+        json!({ "delay": "30m" }),
+    )
+    .await;
+    check(
+        &["reschedule", "t", "1", "--at", "2026-11-20T08:30:00Z"],
+        Method::PATCH,
+        "/v1/notifications/t/1",
+        json!({ "deliver_at": "2026-11-20T08:30:00Z" }),
+    )
+    .await;
     check(&["list"], Method::GET, "/v1/notifications", none.clone()).await;
     check(
         &[
@@ -266,6 +287,21 @@ async fn a_body_that_was_forgotten_is_not_sent_as_an_empty_one() {
         finished.stderr,
         "ringback: no body is given; use BODY or --body-file FILE, and '' for an empty body\n"
     );
+}
+
+#[tokio::test]
+async fn a_move_is_given_in_one_of_two_ways() {
+    let server = StandIn::answering(&json!({})).await;
+    for (rest, named) in [
+        (&[][..], "--delay"),
+        (&["--delay", "1s", "--at", "2026-11-20T08:30:00Z"], "--at"),
+    ] {
+        let words = [&["reschedule", "t", "1"], rest].concat();
+        let finished = server.run(&words, &[]).await;
+        assert_eq!((finished.status, finished.stdout.as_str()), (2, ""));
+        assert!(finished.stderr.contains(named), "{}", finished.stderr);
+        assert_eq!(finished.stderr.lines().count(), 1);
+    }
 }
 
 #[tokio::test]

@@ -96,8 +96,30 @@ async fn a_notification_is_followed_by_commands_from_registration_to_replay() {
 
     say(&["send", "t", &url, "later", "--id", "b", "--delay", "30m"]).await;
     assert!(say(&["show", "t", "b"]).await.contains("scheduled"));
+    let moved = say(&["reschedule", "t", "b", "--delay", "2h"]).await;
+    assert!(
+        moved.contains("(in 2h)") || moved.contains("(in 1h59m"),
+        "{moved}"
+    );
+    assert!(say(&["show", "t", "b"]).await.contains("rescheduled   by "));
     say(&["cancel", "t", "b"]).await;
     assert!(say(&["show", "t", "b"]).await.contains("cancelled"));
+    // Whoever registers it again does not take it for a schedule.
+    let again = ["send", "t", &url, "later", "--id", "b", "--delay", "30m"];
+    let refused = ringback(&[&again, &at[..]].concat()).await;
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.stdout.is_empty());
+    let complaint = String::from_utf8_lossy(&refused.stderr);
+    let said = "ringback: 409 Conflict: It was cancelled and is not sent: ";
+    assert!(complaint.starts_with(said), "{complaint}");
+    assert!(complaint.contains("nothing will be sent"), "{complaint}");
+
+    say(&["resend", "t", "a", "--reason", "they lost it"]).await;
+    assert_eq!(merchant.call().await.attempt(), 3);
+    server.api().until_state("a", "delivered").await;
+    let shown = say(&["show", "t", "a"]).await;
+    assert!(shown.contains("resent        by "), "{shown}");
+    assert!(shown.contains(": they lost it"), "{shown}");
 
     say(&[
         "send",

@@ -25,6 +25,8 @@ mod outages;
 mod power_cut;
 mod process;
 mod receiver_requests;
+mod rescheduling;
+mod resending;
 mod rights;
 mod set_aside;
 mod sharing;

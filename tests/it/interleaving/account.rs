@@ -1,7 +1,7 @@
 //! What has to be true once both operations have ended.
 
 use super::merchant::Call;
-use super::operations::{Answer, Operation};
+use super::operations::{Answer, Before, Operation};
 use super::run::{Outcome, Trial};
 use super::world::{JUDGE, World, key, look};
 use ringback::domain::attempt::Outcome as Ending;
@@ -63,19 +63,20 @@ pub async fn settle_accounts(
             continue;
         };
         let after = calls.iter().filter(|call| call.at > *at).count();
+        if operation.needs_no_call_in_flight() {
+            // An attempt in flight cannot be called back; unless its lease had run out, which is noted.
+            let during = calls.iter().find(|call| {
+                call.at < *at && call.answered_at.is_none_or(|answered| answered > *at)
+            });
+            if let Some(call) = during
+                && !may_be_dead(call)
+                && interrupted(&stands, call.attempt) == 0
+            {
+                wrong.push(format!("{operation:?} was answered during {call:?}"));
+            }
+        }
         match operation {
             Operation::Cancel | Operation::Discard => {
-                // An attempt in flight cannot be called back; unless its lease had run out, which is
-                // noted.
-                let during = calls.iter().find(|call| {
-                    call.at < *at && call.answered_at.is_none_or(|answered| answered > *at)
-                });
-                if let Some(call) = during
-                    && !may_be_dead(call)
-                    && interrupted(&stands, call.attempt) == 0
-                {
-                    wrong.push(format!("{operation:?} was answered during {call:?}"));
-                }
                 if after > 0 {
                     wrong.push(format!("{operation:?} was answered, then it was called"));
                 }
@@ -86,14 +87,20 @@ pub async fn settle_accounts(
                     ));
                 }
             }
-            Operation::Replay => {
+            Operation::Replay | Operation::Resend => {
                 if stands.progress.series != 2 || !calls.iter().any(|call| call.attempt >= 2) {
                     // Unless it was called off right away.
                     if stands.state != State::Cancelled {
-                        wrong.push(format!("a replay was answered, and {calls:?}"));
+                        wrong.push(format!("{operation:?} was answered, and {calls:?}"));
                     }
                 }
             }
+            Operation::Reschedule => wrong.extend(check_moved(
+                trial,
+                shown,
+                &stands,
+                calls.iter().filter(|call| call.at > *at),
+            )),
             Operation::Retry => {
                 let called = !calls.is_empty() || shown.in_flight;
                 if !called && stands.state != State::Cancelled {
@@ -104,6 +111,15 @@ pub async fn settle_accounts(
             | Operation::RegisterAgain
             | Operation::Attempt
             | Operation::Reconcile => {}
+        }
+    }
+    if matches!(trial.before, Before::Postponed | Before::Advanced)
+        && !trial.pair.contains(&Operation::Retry)
+        && !trial.pair.contains(&Operation::Reschedule)
+    {
+        let moved_ms = stands.progress.first_due_ms;
+        if let Some(call) = calls.iter().find(|call| call.at_ms < moved_ms) {
+            wrong.push(format!("it stood at {moved_ms}, and {call:?}"));
         }
     }
     // The history tells what happened.
@@ -137,6 +153,27 @@ pub async fn settle_accounts(
         }
     }
     wrong
+}
+
+/// Checks a move that was answered: from then on nothing is called before the new instant, unless something
+/// else asked for a call or moved it again.
+fn check_moved<'calls>(
+    trial: Trial,
+    shown: &Snapshot,
+    stands: &Snapshot,
+    mut after: impl Iterator<Item = &'calls Call>,
+) -> Option<String> {
+    let first_due_ms = shown.progress.first_due_ms;
+    let is_moved_twice = trial.pair == [Operation::Reschedule; 2];
+    if trial.pair.contains(&Operation::Retry) || is_moved_twice {
+        return None;
+    }
+    if let Some(call) = after.find(|call| call.at_ms < first_due_ms) {
+        return Some(format!("moved to {first_due_ms}, then called: {call:?}"));
+    }
+    let same_series = stands.progress.series == shown.progress.series;
+    (same_series && stands.progress.first_due_ms != first_due_ms)
+        .then(|| format!("moved to {first_due_ms}, and is at {:?}", stands.progress))
 }
 
 /// How often an attempt is noted as interrupted.

@@ -8,6 +8,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use ringback::clock::{Clock as _, ManualClock};
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +21,8 @@ use tokio::task::JoinSet;
 pub struct Call {
     /// Where it stands among all that happened.
     pub at: u64,
+    /// When it came, by the clock of the stores.
+    pub at_ms: i64,
     /// The attempt's number.
     pub attempt: u32,
     /// The server that made it.
@@ -31,8 +34,8 @@ pub struct Call {
 }
 
 /// What is known of all notifications, by their ids.
-#[derive(Default)]
 pub struct Account {
+    clock: ManualClock,
     calls: Mutex<HashMap<String, Vec<Call>>>,
     gates: Mutex<HashMap<usize, Gate>>,
     at: AtomicU64,
@@ -68,8 +71,13 @@ pub struct Merchant {
 
 impl Merchant {
     /// Starts one. A path is the number of the attempt that it acknowledges, and an id.
-    pub async fn start() -> Self {
-        let account = Arc::new(Account::default());
+    pub async fn start(clock: ManualClock) -> Self {
+        let account = Arc::new(Account {
+            clock,
+            calls: Mutex::default(),
+            gates: Mutex::default(),
+            at: AtomicU64::default(),
+        });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let origin = format!("http://{}", listener.local_addr().expect("bound"));
         let mut tasks = JoinSet::new();
@@ -122,6 +130,7 @@ async fn answer(
         let calls = calls.entry(id.to_string()).or_default();
         calls.push(Call {
             at: account.now(),
+            at_ms: account.clock.now_ms(),
             attempt,
             server,
             acknowledged: false,

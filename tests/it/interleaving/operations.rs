@@ -1,9 +1,12 @@
 //! What a server does to a notification while another one is half-way through something else.
 
 use super::world::{Most, Server, World, key};
+use ringback::domain::change::Change;
+use ringback::domain::notification::Start;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
-use ringback::journal::Actor;
+use ringback::journal::{Actor, ChangeResult, Changing};
+use ringback::schedule::{CHANGE_LEASE_MS, KnownToJournal, LeaseRequest, LeasedOne};
 use ringback::service::{RegisterReply, ServiceError};
 
 /// One thing that a server does.
@@ -17,6 +20,9 @@ pub enum Operation {
     Cancel,
     Retry,
     Replay,
+    Resend,
+    /// Moves it to half a minute from then.
+    Reschedule,
     Discard,
     /// Compares both stores and brings the schedule to where the journal stands.
     Reconcile,
@@ -30,9 +36,21 @@ impl Operation {
         Self::Cancel,
         Self::Retry,
         Self::Replay,
+        Self::Resend,
+        Self::Reschedule,
         Self::Discard,
         Self::Reconcile,
     ];
+
+    /// Whether it is done to what is pending.
+    fn is_for_pending(self) -> bool {
+        !matches!(self, Self::Replay | Self::Resend | Self::Discard)
+    }
+
+    /// Whether it is refused while a call is in flight.
+    pub fn needs_no_call_in_flight(self) -> bool {
+        matches!(self, Self::Cancel | Self::Discard | Self::Reschedule)
+    }
 
     fn registers(self) -> bool {
         matches!(self, Self::Register | Self::RegisterAgain)
@@ -54,13 +72,34 @@ pub enum Before {
     Unscheduled,
     /// Its only attempt has failed, and whoever replayed it died before the schedule knew.
     Replayed,
+    /// It is delivered.
+    Delivered,
+    /// It was delivered, and whoever had it sent again died before the schedule knew.
+    Resent,
+    /// It was due a moment after the lease of a change ends, and whoever moved it to a minute from now died before
+    /// the schedule knew.
+    Postponed,
+    /// Likewise, and it is due at once.
+    Advanced,
 }
 
 impl Before {
     /// From which it makes sense to do these two.
     pub fn of(pair: [Operation; 2]) -> &'static [Self] {
-        if pair.iter().any(|one| one.registers()) {
+        if pair.contains(&Operation::Resend) {
+            &[Self::Delivered, Self::Resent]
+        } else if pair.iter().any(|one| one.registers()) {
             &[Self::Unknown, Self::Unscheduled]
+        } else if pair.contains(&Operation::Reschedule)
+            && pair.iter().all(|one| one.is_for_pending())
+        {
+            &[
+                Self::Due,
+                Self::Later,
+                Self::Unscheduled,
+                Self::Postponed,
+                Self::Advanced,
+            ]
         } else if pair
             .iter()
             .any(|one| matches!(one, Operation::Replay | Operation::Discard))
@@ -71,6 +110,12 @@ impl Before {
         }
     }
 }
+
+/// When a notification is due that a dead server has moved: when the lease of the move has ended, so that the
+/// schedule may have it due at the old instant.
+const SOON_MS: i64 = CHANGE_LEASE_MS + 1_000;
+/// By how much a notification is moved, from when it is asked for.
+const MOVED_MS: i64 = 30_000;
 
 /// What an operation was answered.
 #[derive(Debug, Clone)]
@@ -108,14 +153,31 @@ impl World {
             Before::Due => register(0).await,
             Before::Later => register(30_000).await,
             Before::Unscheduled => self.only_in_journal(id, registration, judge).await,
-            Before::Dead => {
+            Before::Dead | Before::Delivered => {
                 register(0).await;
                 judge.attempt().await.expect("attempted");
             }
             Before::Replayed => {
                 register(0).await;
                 judge.attempt().await.expect("attempted");
-                self.replay_in_journal(id, judge).await;
+                self.change_in_journal(id, judge, Change::Replay).await;
+            }
+            Before::Resent => {
+                register(0).await;
+                judge.attempt().await.expect("attempted");
+                self.change_in_journal(id, judge, Change::Resend).await;
+            }
+            Before::Postponed => {
+                self.outlast_the_last_loss();
+                register(SOON_MS).await;
+                let moved = Change::Reschedule(Start::After(60_000));
+                self.change_in_journal(id, judge, moved).await;
+            }
+            Before::Advanced => {
+                self.outlast_the_last_loss();
+                register(SOON_MS).await;
+                let moved = Change::Reschedule(Start::After(0));
+                self.change_in_journal(id, judge, moved).await;
             }
         }
     }
@@ -135,20 +197,24 @@ impl World {
         judge.journal.register(&[registering]).await.expect("kept");
     }
 
-    async fn replay_in_journal(&self, id: &str, judge: &Server) {
-        use ringback::domain::change::Change;
-        use ringback::domain::lease::{Expiry, LeaseToken};
-        use ringback::journal::{ChangeResult, Changing};
+    /// Makes a change under a lease that nobody settles: its server has died.
+    async fn change_in_journal(&self, id: &str, judge: &Server, change: Change) {
         let found = judge.journal.find(&key(id)).await.expect("read");
         let found = found.expect("there");
-        let expiry = Expiry {
-            at_ms: self.now_ms(),
-            number: 0,
+        let mut request = LeaseRequest::new(found.key_in_lane());
+        request.known = Some(KnownToJournal {
+            registered_ms: 0,
+            due_ms: found.next_due_ms(),
+        });
+        let lease = match judge.schedule.lease_one(&request).await.expect("answered") {
+            LeasedOne::Leased(lease) => lease.token(),
+            LeasedOne::Reserved(token) => token,
+            other => panic!("{other:?}"),
         };
         let changing = Changing {
-            lease: LeaseToken::granted(found.key_in_lane(), expiry),
+            lease,
             fence: found.fence,
-            change: Change::Replay,
+            change,
             actor: Actor("dead".into()),
             reason: String::new(),
             at_ms: self.now_ms(),
@@ -184,6 +250,7 @@ pub async fn perform(
     };
     let registered = |result: Result<RegisterReply, ServiceError>| match result {
         Ok(RegisterReply::Created(_) | RegisterReply::Existing(_)) => Answer::Registered,
+        Err(ServiceError::Cancelled(snapshot)) => Answer::Refused(snapshot.state),
         Err(error) => Answer::Failed(error.to_string()),
     };
     let changed = |result: Result<Snapshot, ServiceError>| match result {
@@ -194,7 +261,9 @@ pub async fn perform(
     match operation {
         Operation::Register => registered(register().await),
         Operation::RegisterAgain => match register().await {
-            Err(_) => registered(register().await),
+            Err(error) if !matches!(error, ServiceError::Cancelled(_)) => {
+                registered(register().await)
+            }
             first => registered(first),
         },
         Operation::Attempt => match server.attempt().await {
@@ -204,6 +273,11 @@ pub async fn perform(
         Operation::Cancel => changed(server.service.cancel(&key, actor).await),
         Operation::Retry => changed(server.service.retry(&key, actor).await),
         Operation::Replay => changed(server.service.replay(&key, actor, "").await),
+        Operation::Resend => changed(server.service.resend(&key, actor, "").await),
+        Operation::Reschedule => {
+            let start = Start::After(MOVED_MS);
+            changed(server.service.reschedule(&key, start, actor).await)
+        }
         Operation::Discard => changed(server.service.discard(&key, actor).await),
         Operation::Reconcile => {
             server.reconcile(&key).await;

@@ -66,13 +66,17 @@ pub async fn run(
     mut chance: Chance,
 ) -> (String, Vec<String>) {
     let most = match trial.before {
-        Before::Dead | Before::Replayed => Most::One,
-        Before::Unknown | Before::Due | Before::Later | Before::Unscheduled => {
-            *chance.pick(&[Most::One, Most::Three])
-        }
+        Before::Dead | Before::Replayed | Before::Delivered | Before::Resent => Most::One,
+        Before::Unknown
+        | Before::Due
+        | Before::Later
+        | Before::Unscheduled
+        | Before::Postponed
+        | Before::Advanced => *chance.pick(&[Most::One, Most::Three]),
     };
     let good = match trial.before {
         Before::Dead | Before::Replayed => 2,
+        Before::Delivered | Before::Resent => 1,
         _ => *chance.pick(&[1, 1, 2]),
     };
     let registration = Registered { good, most };

@@ -41,7 +41,8 @@ async fn remove(journal: &dyn Journal, of: &str) -> bool {
 /// The names of what has changed after a number, and whether it was removed.
 async fn changed(journal: &dyn Journal, after: i64, limit: usize) -> Vec<(String, bool, i64)> {
     let changed = journal.endpoints_after(after, limit).await.expect("read");
-    let row = |stored: ringback::journal::StoredEndpoint| {
+    let row = |row: ringback::journal::EndpointRow| {
+        let stored = row.read.expect("readable");
         let name = stored.endpoint.name.as_str().to_string();
         (name, stored.is_removed, stored.number)
     };

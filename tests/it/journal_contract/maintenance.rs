@@ -7,7 +7,7 @@ use super::samples::{
 use super::{INSTANCE, Store};
 use ringback::domain::change::Change;
 use ringback::domain::key::Key;
-use ringback::domain::notification::Notification;
+use ringback::domain::notification::{Notification, Start};
 use ringback::domain::progress::Progress;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
@@ -60,7 +60,7 @@ async fn all_changes(journal: &dyn Journal, from_ms: i64, until_ms: i64, limit: 
 
 pub async fn changes_by_hand_are_found_by_their_time(store: &dyn Store) {
     let journal = store.open().await;
-    for id in ["a", "b", "c", "d", "untouched"] {
+    for id in ["a", "b", "c", "d", "moved", "untouched"] {
         with_one(&*journal, id, START_MS).await;
     }
     let (refused, start) = with_one(&*journal, "refused", START_MS).await;
@@ -70,6 +70,11 @@ pub async fn changes_by_hand_are_found_by_their_time(store: &dyn Store) {
     }
     do_change(&*journal, &refused.key, Change::Replay, START_MS + 40).await;
     do_change(&*journal, &refused.key, Change::Retry, START_MS + 50).await;
+    let move_it = Change::Reschedule(Start::After(1_000));
+    do_change(&*journal, &key("moved"), move_it, START_MS + 60).await;
+    let (delivered, start) = with_one(&*journal, "delivered", START_MS).await;
+    apply(&*journal, delivery(&delivered, start)).await;
+    do_change(&*journal, &delivered.key, Change::Resend, START_MS + 70).await;
     let check = async |from_ms, until_ms, expected: &[&str]| {
         let expected: Vec<Key> = expected.iter().map(|id| key(id)).collect();
         for limit in [1, 2, 3, 100] {
@@ -81,8 +86,9 @@ pub async fn changes_by_hand_are_found_by_their_time(store: &dyn Store) {
     check(10, 11, &["a"]).await;
     check(0, 30, &["a", "b", "c"]).await;
     check(20, 31, &["b", "c", "d"]).await;
-    check(31, 100, &["refused", "refused"]).await;
-    check(51, 100, &[]).await;
+    check(31, 60, &["refused", "refused"]).await;
+    check(51, 100, &["moved", "delivered"]).await;
+    check(71, 100, &[]).await;
 }
 
 pub async fn a_note_stands_in_the_history(store: &dyn Store) {
@@ -227,6 +233,31 @@ pub async fn dead_letters_stay_unless_asked_for(store: &dyn Store) {
     assert_eq!(journal.find(&dead.key).await.expect("read"), None);
     let counts = journal.counts().await.expect("read");
     assert_eq!((counts.registered, counts.dead), (0, 0));
+}
+
+pub async fn what_is_sent_again_keeps_its_body_until_it_ends_anew(store: &dyn Store) {
+    let journal = store.open().await;
+    let (one, start) = with_one(&*journal, "1", START_MS).await;
+    let (other, other_start) = with_one(&*journal, "2", START_MS).await;
+    apply(&*journal, delivery(&one, start)).await;
+    apply(&*journal, delivery(&other, other_start)).await;
+    let at_ms = START_MS + DAY_MS;
+    let resent = do_change(&*journal, &one.key, Change::Resend, at_ms).await;
+    let everything_before = |before_ms| Prune {
+        payloads_before_ms: before_ms,
+        records_before_ms: before_ms,
+        dead_before_ms: Some(before_ms),
+    };
+    let prune = everything_before(at_ms + DAY_MS);
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!((pruned.payloads, pruned.records), (1, 1));
+    let pending = journal.pending(&one.key).await.expect("read");
+    assert!(pending.is_some(), "its body is kept");
+    // It ends again, after the place that pruning has come to.
+    apply(&*journal, delivery(&one, resent.progress)).await;
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!((pruned.payloads, pruned.records), (1, 1));
+    assert_eq!(journal.find(&one.key).await.expect("read"), None);
 }
 
 pub async fn pruning_goes_in_steps_and_skips_the_pending(store: &dyn Store) {

@@ -15,6 +15,7 @@ use ringback::domain::body::Body;
 use ringback::domain::call_trace::CallTrace;
 use ringback::domain::change::Change;
 use ringback::domain::key::Key;
+use ringback::domain::notification::Start;
 use ringback::domain::snapshot::Snapshot;
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
@@ -37,13 +38,15 @@ struct Shown {
     bodies: Vec<Option<Body>>,
 }
 
-const IDS: [&str; 6] = [
+const IDS: [&str; 8] = [
     "waiting",
     "failed",
     "delivered",
     "dead",
     "cancelled",
     "replayed",
+    "resent",
+    "rescheduled",
 ];
 
 /// One notification in each state, with all that belongs to it.
@@ -54,13 +57,15 @@ async fn fill(journal: &dyn Journal) {
         let notification = keep(journal, given).await;
         match id {
             "failed" => apply(journal, failure(&notification, progress)).await,
-            "delivered" => apply(journal, delivery(&notification, progress)).await,
+            "delivered" | "resent" => apply(journal, delivery(&notification, progress)).await,
             "dead" | "replayed" => apply(journal, refusal(&notification, progress)).await,
             _ => {}
         }
         let change = match id {
             "cancelled" => Change::Cancel,
             "replayed" => Change::Replay,
+            "resent" => Change::Resend,
+            "rescheduled" => Change::Reschedule(Start::After(1_000)),
             _ => continue,
         };
         let change = changing(&notification.key, change, START_MS + 90);

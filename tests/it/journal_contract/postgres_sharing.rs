@@ -5,15 +5,15 @@ use super::samples::{
     START_MS, apply, attempts, changing, delivery, failure, find, history, keep, recording,
     refusal, registering,
 };
-use crate::support::postgres::connect;
+use crate::support::postgres::{connect, run};
 use crate::support::within;
 use ringback::domain::attempt::Outcome;
 use ringback::domain::change::Change;
 use ringback::domain::state::State;
 use ringback::journal::postgres::{PostgresJournal, Sharing};
 use ringback::journal::{
-    ChangeResult, JournalError, JournalMaintenance, JournalWrites, Recorded, Recording,
-    RegisterResult,
+    ChangeResult, JournalError, JournalMaintenance, JournalReads, JournalWrites, Prune, Recorded,
+    Recording, RegisterResult,
 };
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -253,4 +253,92 @@ async fn a_caller_that_goes_away_leaves_no_transaction_open() {
     let snapshot = find(&*journal, &notification.key).await;
     let last = attempts(&snapshot).pop();
     assert_eq!(last, Some((1, 1, Outcome::Acknowledged)));
+}
+
+/// A journal with one notification that was delivered, and a prune that deletes its body, or all of it.
+async fn one_delivered(store: &PostgresStore, wholly: bool) -> (Arc<PostgresJournal>, Prune) {
+    let journal = open(store, 1).await;
+    let given = registering("1");
+    let progress = given.progress;
+    let notification = keep(&*journal, given).await;
+    apply(&*journal, delivery(&notification, progress)).await;
+    let prune = Prune {
+        payloads_before_ms: START_MS + 1_000,
+        records_before_ms: if wholly { START_MS + 1_000 } else { 0 },
+        dead_before_ms: None,
+    };
+    (journal, prune)
+}
+
+/// Waits until a session of this database waits for a lock.
+async fn until_one_waits(store: &PostgresStore) {
+    let mut looking = connect(&store.url).await;
+    let waiting = async {
+        loop {
+            let many: i64 = sqlx::query_scalar(
+                "SELECT count(*) FROM pg_stat_activity
+                 WHERE datname = current_database() AND wait_event_type = 'Lock'",
+            )
+            .fetch_one(&mut looking)
+            .await
+            .expect("read");
+            if many > 0 {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("a session to wait", waiting).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_being_sent_again_is_not_pruned() {
+    for wholly in [false, true] {
+        let store = PostgresStore::new();
+        let (journal, prune) = one_delivered(&store, wholly).await;
+        // Another instance is in the middle of it.
+        let mut other = connect(&store.url).await;
+        run(
+            &mut other,
+            "BEGIN; UPDATE statuses SET state = 'scheduled', ended_ms = NULL, series = 2",
+        )
+        .await;
+        let pruning = {
+            let journal = journal.clone();
+            tokio::spawn(async move { journal.prune(&prune, 10).await })
+        };
+        until_one_waits(&store).await;
+        run(&mut other, "COMMIT").await;
+        let pruned = pruning.await.expect("no panic").expect("pruned");
+        assert_eq!((pruned.payloads, pruned.records), (0, 0));
+        let key = registering("1").notification.key.clone();
+        let pending = journal.pending(&key).await.expect("read");
+        assert!(pending.is_some(), "its body is there");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_being_pruned_is_not_sent_again() {
+    let store = PostgresStore::new();
+    let (journal, _) = one_delivered(&store, false).await;
+    let mut other = connect(&store.url).await;
+    run(
+        &mut other,
+        "BEGIN; SELECT FROM statuses FOR UPDATE; DELETE FROM payloads",
+    )
+    .await;
+    let key = registering("1").notification.key.clone();
+    let resending = {
+        let journal = journal.clone();
+        let change = changing(&key, Change::Resend, START_MS + 2_000);
+        tokio::spawn(async move { journal.change(change).await })
+    };
+    until_one_waits(&store).await;
+    run(&mut other, "COMMIT").await;
+    let result = resending.await.expect("no panic").expect("answered");
+    assert!(
+        matches!(result, ChangeResult::PayloadDeleted(_)),
+        "{result:?}"
+    );
+    assert_eq!(find(&*journal, &key).await.state, State::Delivered);
 }

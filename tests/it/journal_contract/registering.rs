@@ -184,7 +184,8 @@ pub async fn one_that_was_forgotten_goes_on_where_it_was(store: &dyn Store) {
     })
     .await;
     check("replayed", |new| {
-        new.progress.replay(&new.notification.ladder, START_MS + 77)
+        new.progress
+            .next_series(&new.notification.ladder, START_MS + 77)
     })
     .await;
     check("by hand", |new| new.progress.retry(START_MS - 5)).await;

@@ -172,7 +172,7 @@ impl Fixture {
     pub async fn replay(&self, id: &str, due_ms: i64) -> Entry {
         let lease = self.lease_by_hand(id).await;
         let notification = lease.entry.notification.clone();
-        let progress = (lease.entry.progress).replay(&notification.ladder, START_MS + due_ms);
+        let progress = (lease.entry.progress).next_series(&notification.ladder, START_MS + due_ms);
         self.done(&lease, Settlement::Again(progress)).await;
         Entry::scheduled(notification, progress)
     }
