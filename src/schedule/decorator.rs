@@ -16,6 +16,7 @@ use super::{
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
@@ -44,6 +45,8 @@ pub enum ScheduleCall {
     Counts,
     Check,
     LaneInFlight,
+    ConfigureLanes,
+    SettingsReached,
 }
 
 /// A schedule around another one. Everything that implements this is a [`Schedule`].
@@ -193,6 +196,16 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         unless_empty!(self, Restore, restore, entries)
+    }
+
+    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
+        let calling = self.inner().configure_lanes(changes);
+        self.around(ScheduleCall::ConfigureLanes, calling).await
+    }
+
+    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
+        let calling = self.inner().settings_reached();
+        self.around(ScheduleCall::SettingsReached, calling).await
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

@@ -68,7 +68,9 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::Restore
         | ScheduleCall::Dead
         | ScheduleCall::Counts
-        | ScheduleCall::LaneInFlight => Some(Work::Browse),
+        | ScheduleCall::LaneInFlight
+        | ScheduleCall::ConfigureLanes
+        | ScheduleCall::SettingsReached => Some(Work::Browse),
         ScheduleCall::Check => None,
     }
 }

@@ -23,6 +23,7 @@ mod unknown_changes;
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::schedule::memory_budget::{
@@ -210,6 +211,17 @@ impl ScheduleMaintenance for MemorySchedule {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         self.change(|state, now_ms| state.restore(entries, now_ms))
+    }
+
+    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
+        let taken = self.change(|state, now_ms| state.configure_lanes(changes, now_ms))?;
+        // Lanes that were due are no earlier than before, and may be claimed only now.
+        self.wake.bring_forward(self.clock.now_ms());
+        Ok(taken)
+    }
+
+    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
+        Ok(self.state()?.settings_reached())
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

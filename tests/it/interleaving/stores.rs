@@ -46,12 +46,14 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         ScheduleCall::Find => Some("schedule.find"),
         ScheduleCall::Holds => Some("schedule.holds"),
         ScheduleCall::Restore => Some("schedule.restore"),
+        ScheduleCall::ConfigureLanes => Some("schedule.configure_lanes"),
         ScheduleCall::InFlight
         | ScheduleCall::Scan
         | ScheduleCall::Dead
         | ScheduleCall::Counts
         | ScheduleCall::Check
-        | ScheduleCall::LaneInFlight => None,
+        | ScheduleCall::LaneInFlight
+        | ScheduleCall::SettingsReached => None,
     }
 }
 

@@ -98,7 +98,8 @@ async fn asked(schedule: &RedisSchedule) {
 }
 
 const FIXED: [&str; 10] = [
-    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "rebuild",
+    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "settings",
+    "rebuild",
 ];
 
 #[tokio::test]
