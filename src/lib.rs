@@ -16,6 +16,7 @@
 //! | [`schedule`] | the index of pending notifications by due time, in memory or in Redis (scripts in `schedule/redis/lua` and `redis/recovery`) |
 //! | [`journal`] | the record of all notifications, in SQLite or PostgreSQL; all SQL is here |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
+//! | [`settings_sync`] | brings the settings of lanes from the journal into the schedule |
 //! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
 //! | [`maintenance`] | keeps the schedule in agreement with the journal, and deletes old records |
 //! | [`api`] | the HTTP API for services and support staff |
@@ -24,7 +25,7 @@
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
-//! The modules form layers: `domain`, `health` <- `schedule`, `journal` <- `delivery`, `maintenance`, `service` <- `api`
+//! The modules form layers: `domain`, `health` <- `schedule`, `journal` <- `settings_sync` <- `delivery`, `maintenance`, `service` <- `api`
 //! <- `app` <- `cli`. A module may name only modules to its left, and files do not name each other in a circle. The
 //! test `tests/it/layers` has the full table and checks it.
 //!
@@ -49,5 +50,6 @@ pub mod journal;
 pub mod maintenance;
 pub mod schedule;
 pub mod service;
+pub mod settings_sync;
 pub mod telemetry;
 pub mod tls_roots;

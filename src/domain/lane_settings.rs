@@ -10,6 +10,7 @@
 //! (`schedule/redis/lua/lanes.lua`) keep the same rules.
 
 use crate::domain::lane::Lane;
+use crate::domain::state::named;
 use std::fmt;
 use std::num::NonZeroU32;
 use thiserror::Error;
@@ -172,6 +173,23 @@ impl LaneSettings {
         }
     }
 }
+
+/// The state of a lane in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum LaneState {
+    /// Calls are made.
+    Open,
+    /// Calls to the destination get no answer, so it is called once in a while.
+    Probing,
+    /// A person holds it, so no calls are made.
+    Held,
+}
+
+named!(LaneState {
+    Open = "open",
+    Probing = "probing",
+    Held = "held",
+});
 
 /// What changes in the settings of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,7 @@
 //! The list of calls is here once. A type that watches, times or delays them implements
 //! [`ScheduleDecorator`].
 
+use super::lane_status::{LanePage, LaneSelection, LaneStatus};
 use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
 use super::wake::Wake;
@@ -45,6 +46,8 @@ pub enum ScheduleCall {
     Counts,
     Check,
     LaneInFlight,
+    Lane,
+    Lanes,
     ConfigureLanes,
     SettingsReached,
 }
@@ -175,6 +178,21 @@ impl<Decorator: ScheduleDecorator> ScheduleReads for Decorator {
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
         let calling = self.inner().lane_in_flight(lane);
         self.around(ScheduleCall::LaneInFlight, calling).await
+    }
+
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError> {
+        let calling = self.inner().lane(lane);
+        self.around(ScheduleCall::Lane, calling).await
+    }
+
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError> {
+        let calling = self.inner().lanes(selection, cursor, limit);
+        self.around(ScheduleCall::Lanes, calling).await
     }
 
     fn memory(&self) -> Option<MemoryUse> {

@@ -28,6 +28,7 @@ pub mod decorator;
 pub mod entry;
 pub mod envelope;
 pub mod error;
+pub mod lane_status;
 pub mod lease;
 pub mod memory;
 pub mod memory_budget;
@@ -48,6 +49,7 @@ use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
+use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
 use std::sync::Arc;
@@ -224,6 +226,18 @@ pub trait ScheduleReads: Send + Sync + 'static {
 
     /// Number of leases of a lane, for tests and metrics.
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError>;
+
+    /// One lane. It needs no entries and no settings.
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError>;
+
+    /// Some of the lanes: `limit` at most, after `cursor`, in no order. A page may be short, or even empty, although
+    /// there are more; it has a cursor then. A lane that is here all the time comes at least once.
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError>;
 
     /// How much of this process's memory the entries take; `None` if they are not in it.
     fn memory(&self) -> Option<MemoryUse> {

@@ -14,6 +14,7 @@ mod check;
 mod connections;
 mod error;
 mod examination;
+mod lanes;
 mod list;
 mod load;
 mod maintenance;

@@ -9,6 +9,7 @@ mod bulk;
 mod check;
 mod error;
 mod examination;
+mod lanes;
 mod list;
 mod load;
 mod maintenance;

@@ -7,6 +7,8 @@
 //! A due lane keeps its turn until it is served. Then it goes behind all lanes of its class that are due now.
 //! So between two turns of a due lane no other lane of its class is served twice.
 
+mod status;
+
 use super::resting::RestingLanes;
 use super::timed::Timed;
 use crate::domain::key::Key;
@@ -42,6 +44,8 @@ pub(super) struct Lanes {
     start: usize,
     cap: usize,
     lanes: HashMap<Arc<Lane>, Queue>,
+    /// The names of `lanes`, in order, for reading them page by page.
+    names: BTreeSet<Arc<Lane>>,
     /// The lanes of each class that have something to do.
     order: [BTreeMap<LaneTurn, Arc<Lane>>; LaneClass::ALL.len()],
     /// The states of lanes that have no entries.
@@ -116,6 +120,7 @@ impl Lanes {
             start,
             cap,
             lanes: HashMap::new(),
+            names: BTreeSet::new(),
             order: Default::default(),
             resting: RestingLanes::default(),
             settings: BTreeMap::new(),
@@ -141,6 +146,7 @@ impl Lanes {
             if let Some(settings) = settings {
                 queue.obey(settings);
             }
+            self.names.insert(lane.clone());
             self.lanes.insert(lane, queue);
         }
         let at_ms = due_ms;
@@ -283,6 +289,7 @@ impl Lanes {
         }
         if gone {
             self.lanes.remove(lane);
+            self.names.remove(lane);
             self.resting.rest(name, health, now_ms);
         }
     }

@@ -26,6 +26,7 @@ use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::memory_budget::{
     MemoryBudget, MemoryLimitReached, MemoryReservation, MemoryUse,
 };
@@ -190,6 +191,20 @@ impl ScheduleReads for MemorySchedule {
 
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError> {
         Ok(self.state()?.lane_in_flight(lane))
+    }
+
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError> {
+        Ok(self.state()?.lane(lane, self.clock.now_ms()))
+    }
+
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError> {
+        let state = self.state()?;
+        Ok(state.lane_page(selection, cursor, limit, self.clock.now_ms()))
     }
 
     fn memory(&self) -> Option<MemoryUse> {

@@ -38,6 +38,7 @@ mod context;
 mod dead;
 mod directory;
 mod durability;
+mod lane_pages;
 mod lane_settings;
 mod leases;
 mod listen;

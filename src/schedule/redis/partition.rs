@@ -65,6 +65,7 @@ pub struct Partition {
     pub restore: Script,
     pub reindex: Script,
     pub configure: Script,
+    pub lane_page: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -104,6 +105,7 @@ impl Partition {
             scan: Script::with_common(include_str!("lua/scan.lua")),
             restore: Script::with_common(include_str!("lua/restore.lua")),
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
+            lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
             configure: Script::with_common(include_str!("lua/configure_lanes.lua")),
             registrations: registrations(
                 context.clone(),

@@ -53,6 +53,8 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         | ScheduleCall::Counts
         | ScheduleCall::Check
         | ScheduleCall::LaneInFlight
+        | ScheduleCall::Lane
+        | ScheduleCall::Lanes
         | ScheduleCall::SettingsReached => None,
     }
 }
@@ -81,6 +83,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Record => Some("journal.record"),
         JournalCall::Fence => Some("journal.fence"),
         JournalCall::Change => Some("journal.change"),
+        JournalCall::ChangeLane => Some("journal.change_lane"),
         JournalCall::SetAside => Some("journal.set_aside"),
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
@@ -91,6 +94,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::PendingPage
         | JournalCall::List
         | JournalCall::Changes
+        | JournalCall::LaneChanges
         | JournalCall::Note
         | JournalCall::Rebuilding
         | JournalCall::Prune

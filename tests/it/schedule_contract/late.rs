@@ -97,7 +97,7 @@ async fn asked(schedule: &RedisSchedule) {
     assert_eq!(found, Inspection::ToLoad(LoadReason::Asked));
 }
 
-const FIXED: [&str; 10] = [
+const FIXED: [&str; 11] = [
     "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "settings",
     "rebuild",
 ];
