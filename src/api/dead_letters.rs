@@ -14,7 +14,7 @@ use axum::response::Response;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
-/// Maximum length of the reason of a replay, in characters.
+/// Maximum length of the reason of a change, in characters.
 const LONGEST_REASON: usize = 500;
 
 /// `GET /v1/dead-letters`: a page of dead letters. The one that died last comes first.
@@ -66,7 +66,11 @@ pub async fn discard(
     Ok(notification(StatusCode::OK, &snapshot))
 }
 
-fn read_reason(text: &str) -> Result<String, InvalidRequest> {
+/// Reads the reason of a change from the JSON of a body.
+///
+/// # Errors
+/// What is wrong with the body.
+pub fn read_reason(text: &str) -> Result<String, InvalidRequest> {
     let mut errors = FieldErrors::default();
     let unreadable = |unreadable: UnreadableJson| InvalidRequest::Unreadable(unreadable);
     let [reason] = fields::read(text, &["reason"], "", &mut errors).map_err(unreadable)?;

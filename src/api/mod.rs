@@ -18,6 +18,7 @@ pub mod field_errors;
 pub mod fields;
 pub mod health;
 pub mod ladder;
+pub mod lanes;
 pub mod metrics;
 pub mod notifications;
 pub mod problem;
@@ -195,6 +196,10 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
             "/v1/dead-letters/{topic}/{id}/replay",
             post(dead_letters::replay),
         )
+        .route("/v1/lanes", get(lanes::list))
+        .route("/v1/lanes/{lane}", get(lanes::show))
+        .route("/v1/lanes/{lane}/hold", post(lanes::hold))
+        .route("/v1/lanes/{lane}/release", post(lanes::release))
         .method_not_allowed_fallback(notifications::unknown_method)
         .route_layer(from_fn_with_state(
             concurrency_limit,

@@ -9,12 +9,14 @@
 
 mod changes;
 mod held;
+mod lanes;
 mod locks;
 mod lookup;
 mod measure;
 mod register;
 mod timeouts;
 
+pub use lanes::LaneListRequest;
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
 

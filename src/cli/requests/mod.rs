@@ -1,5 +1,6 @@
 //! The commands that send one request to a running server.
 
+mod lanes;
 mod send;
 
 use super::client::{Client, ServerArguments};
@@ -9,6 +10,7 @@ use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use lanes::{LaneArguments, LanesArguments};
 use reqwest::Method;
 use send::SendArguments;
 use serde_json::json;
@@ -33,6 +35,10 @@ pub enum Request {
     Replay(ReplayArguments),
     /// Discard a dead letter; it cannot be replayed after that
     Discard(OneArguments),
+    /// List the destinations that have pending notifications or are held
+    Lanes(LanesArguments),
+    /// Show, hold or release one destination
+    Lane(LaneArguments),
 }
 
 #[derive(Args)]
@@ -134,6 +140,8 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
             print_one(answer, &one.server, false)
         }
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
+        Request::Lanes(arguments) => lanes::list(&arguments),
+        Request::Lane(arguments) => lanes::run(&arguments),
         Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
     }
 }

@@ -14,6 +14,7 @@ mod fair_shares;
 mod floods;
 mod kept;
 mod ladder;
+mod lanes;
 mod lifecycle;
 mod losing;
 mod lost_keys;

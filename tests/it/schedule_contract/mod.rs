@@ -13,6 +13,7 @@ mod fairness;
 mod fixture;
 mod foreign_types;
 mod lane_settings;
+mod lane_status;
 mod late;
 mod late_by_hand;
 mod leasing;
@@ -196,6 +197,11 @@ macro_rules! each_entry {
                 nothing_is_given_until_the_settings_are_here,
                 changes_are_taken_once_and_in_order,
                 any_number_of_lanes_is_configured,
+            }
+            lane_status {
+                a_lane_shows_what_is_in_it,
+                a_lane_shows_how_it_is_doing_and_its_settings,
+                pages_show_every_lane,
             }
         );
     };

@@ -222,6 +222,13 @@ async fn the_documented_rights_suffice() {
     fixture.put_many("shop", 6, 0).await;
     let rate = super::lane_settings::limited(None, Some(100.0));
     fixture.configure("shop", rate).await;
+    let lane = fixture.schedule.lane(&lane_of("shop")).await;
+    lane.expect("answered");
+    let selection = ringback::schedule::lane_status::LaneSelection::All;
+    for cursor in [None, Some("0-lanes-0-")] {
+        let page = fixture.schedule.lanes(selection, cursor, 5).await;
+        page.expect("a page");
+    }
     let reached = fixture.schedule.settings_reached().await;
     reached.expect("answered");
     fixture.retry("shop-0005").await;
