@@ -321,7 +321,7 @@ async fn a_hold_survives_a_flushed_redis(stores: Stores) {
     for round in 0..3 {
         let url = server.config().schedule.redis.clone().expect("on Redis");
         let mut connection = connect(url.expose()).await;
-        let flush = redis::cmd("FLUSHDB").exec_async(&mut connection).await;
+        let flush = ::redis::cmd("FLUSHDB").exec_async(&mut connection).await;
         flush.expect("flushed");
         let_claims_pass(&server, &format!("flushed-{round}")).await;
         assert!(merchant.arrived().is_none(), "{round}");
