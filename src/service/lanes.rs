@@ -89,8 +89,9 @@ impl Service {
         Ok(page)
     }
 
-    /// Holds a lane: after this has succeeded, no server begins a call to its destination. Calls in flight end as
-    /// always. What is pending waits and spends no attempt. A lane that is held already is held by the new actor.
+    /// Holds a lane: after this has succeeded, no claim of any server gives one of its notifications. Attempts in
+    /// flight end as always. What is pending waits and spends no attempt. A lane that is held already is held by the
+    /// new actor.
     ///
     /// # Errors
     /// If a store fails; then the lane may be held a moment later nevertheless.

@@ -6,7 +6,7 @@ use crate::support::redis::connect;
 use crate::support::ringback::{Api, Server, Stores, registration};
 use crate::support::within;
 use reqwest::Method;
-use ringback::config::JournalConfig;
+use ringback::config::{JournalConfig, ServeConfig};
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::{LaneHold, LaneSetting};
 use ringback::journal::postgres::PostgresJournal;
@@ -89,7 +89,10 @@ async fn let_claims_pass(server: &Api, round: &str) {
 }
 
 async fn what_is_held_waits_and_goes_out_oldest_first(stores: Stores) {
+    // One call at a time, so that the merchant sees the order.
     let server = Server::start_by_hand(stores).await;
+    let one = |config: &mut ServeConfig| config.schedule.lane_concurrency = 1;
+    let server = server.restart_as(one).await;
     let mut merchant = Merchant::start().await;
     server.register(later("second", &merchant, "20s")).await;
     let held = change(&server, &merchant, "hold", "they move").await;
