@@ -39,6 +39,7 @@ mod error;
 mod examination;
 mod history;
 mod lane_order;
+mod lane_rows;
 mod list;
 mod list_plan;
 mod maintenance;

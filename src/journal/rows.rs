@@ -15,9 +15,6 @@ use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
-use crate::domain::lane_settings::{
-    CallRate, ChangeRange, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
-};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::{SetAside, Snapshot};
@@ -27,7 +24,6 @@ use bytes::Bytes;
 use sqlx::{ColumnIndex, Decode, Row, Type};
 use std::collections::HashMap;
 use std::fmt::Display;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// A row of one of the databases.
@@ -51,43 +47,6 @@ pub(super) struct Released {
     pub(super) set_aside: SetAside,
     /// The instance that set it aside.
     pub(super) instance: String,
-}
-
-/// The settings of a lane, and the number of their last change.
-pub(super) struct LaneRow {
-    pub(super) lane: Lane,
-    pub(super) number: i64,
-    pub(super) settings: LaneSettings,
-}
-
-/// The changes after a number that are in these rows, which are at most `limit`, in order. `last` is the number of the
-/// last change that was in the journal before the rows were read.
-pub(super) fn changes_until(
-    rows: Vec<LaneRow>,
-    after: i64,
-    last: i64,
-    limit: usize,
-) -> LaneChanges {
-    let is_last = rows.len() < limit;
-    let last_row = rows.last().map(|row| row.number);
-    let until = match (is_last, last_row) {
-        (false, Some(number)) => number,
-        (true, number) => last.max(number.unwrap_or(0)),
-        (false, None) => last,
-    };
-    let changes = rows.into_iter().map(|row| LaneChange {
-        lane: row.lane,
-        setting: LaneSetting::All(row.settings),
-        number: row.number,
-    });
-    LaneChanges {
-        changes: changes.collect(),
-        range: Some(ChangeRange {
-            after,
-            until,
-            is_last,
-        }),
-    }
 }
 
 /// The ladders in the rows of one query, by their texts. Most rows have one of a few ladders, so each text is
@@ -398,42 +357,6 @@ where
         })
     }
 
-    /// Reads `lane, number, concurrency, rate, held_ms, held_by, held_reason`.
-    pub(super) fn lane_row(&mut self) -> Result<LaneRow, JournalError> {
-        let lane = Lane::from_name(self.take()?);
-        let number = self.take()?;
-        let concurrency = match self.take::<Option<i64>>()? {
-            Some(most) => {
-                let most: u32 = narrowed("concurrency", most)?;
-                Some(NonZeroU32::new(most).ok_or_else(|| corrupt("concurrency", &most))?)
-            }
-            None => None,
-        };
-        let rate = match self.take::<Option<i64>>()? {
-            Some(rate) => {
-                let stored = narrowed("rate", rate)?;
-                let rate = CallRate::from_stored(stored);
-                Some(rate.ok_or_else(|| corrupt("rate", &stored))?)
-            }
-            None => None,
-        };
-        let since_ms: Option<i64> = self.take()?;
-        let (by, reason): (Option<&str>, Option<&str>) = (self.take()?, self.take()?);
-        let hold = since_ms.map(|since_ms| LaneHold {
-            by: by.unwrap_or_default().into(),
-            reason: reason.unwrap_or_default().into(),
-            since_ms,
-        });
-        Ok(LaneRow {
-            lane,
-            number,
-            settings: LaneSettings {
-                limits: LaneLimits { concurrency, rate },
-                hold,
-            },
-        })
-    }
-
     fn text(&mut self) -> Result<String, JournalError> {
         self.take().map(str::to_owned)
     }
@@ -460,10 +383,13 @@ where
     }
 }
 
-fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, JournalError> {
+pub(super) fn narrowed<Number: TryFrom<i64>>(
+    what: &str,
+    number: i64,
+) -> Result<Number, JournalError> {
     Number::try_from(number).map_err(|_| corrupt(what, &number))
 }
 
-fn corrupt(what: &str, found: &dyn Display) -> JournalError {
+pub(super) fn corrupt(what: &str, found: &dyn Display) -> JournalError {
     JournalError::Corrupt(format!("`{found}` is not a valid {what}"))
 }

@@ -3,7 +3,8 @@
 use super::error::SqliteFailure;
 use crate::domain::lane_settings::{LaneChanges, LaneSettings};
 use crate::journal::LaneOrder;
-use crate::journal::rows::{Fields, LaneRow, changes_until};
+use crate::journal::lane_rows::{LaneRow, changes_until};
+use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use sqlx::{SqliteConnection, SqlitePool};
 use std::sync::Arc;

@@ -7,10 +7,13 @@ use crate::domain::lane_settings::{
     CallRate, LaneChange, LaneChanges, LaneHold, LaneLimits, LaneSetting, LaneSettings,
 };
 use crate::schedule::ScheduleError;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use redis::Value;
 
 /// Maximum number of changes in one script.
 const MOST_CONFIGURED: usize = 200;
+/// Maximum number of partitions that are asked at a time.
+const AT_ONCE: usize = 16;
 
 /// See [`crate::schedule::ScheduleMaintenance::configure_lanes`]. Every partition gets every number, so that it
 /// knows that it misses none.
@@ -19,16 +22,16 @@ pub async fn configure(
     changes: &LaneChanges,
 ) -> Result<bool, ScheduleError> {
     let partitions = &schedule.partitions;
-    let mut all_taken = true;
+    let mut calls = Vec::new();
     for (number, partition) in partitions.iter().enumerate() {
         let own = |change: &&LaneChange| slot(change.lane.as_str(), partitions.len()) == number;
         let own: Vec<&LaneChange> = changes.changes.iter().filter(own).collect();
-        if own.is_empty() && changes.range.is_none() {
-            continue;
+        if !own.is_empty() || changes.range.is_some() {
+            calls.push(configure_partition(partition, changes, own));
         }
-        all_taken &= configure_partition(partition, changes, &own).await?;
     }
-    Ok(all_taken)
+    let taken: Vec<bool> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    Ok(taken.into_iter().all(|taken| taken))
 }
 
 /// Brings the changes of one partition, part by part. If a part is not brought, the number in Redis is that of the
@@ -36,9 +39,9 @@ pub async fn configure(
 async fn configure_partition(
     partition: &Partition,
     changes: &LaneChanges,
-    own: &[&LaneChange],
+    own: Vec<&LaneChange>,
 ) -> Result<bool, ScheduleError> {
-    let mut rest = own;
+    let mut rest = &own[..];
     let mut after = changes.range.map(|range| range.after);
     loop {
         let (part, later) = rest.split_at(rest.len().min(MOST_CONFIGURED));
@@ -77,20 +80,21 @@ async fn configure_partition(
 
 /// See [`crate::schedule::ScheduleMaintenance::settings_reached`].
 pub async fn reached(schedule: &RedisSchedule) -> Result<Option<i64>, ScheduleError> {
-    let mut lowest = None;
-    for partition in schedule.partitions.iter() {
-        let command = redis::Cmd::hget(partition.context.keys.settings(), "number");
-        let Value::BulkString(text) = partition.reads.run(&command).await? else {
-            return Ok(None);
-        };
-        // While it is loading, the text ends with a word.
-        let number = std::str::from_utf8(&text).ok();
-        let Some(number) = number.and_then(|text| text.parse::<i64>().ok()) else {
-            return Ok(None);
-        };
-        lowest = Some(lowest.map_or(number, |lowest: i64| lowest.min(number)));
-    }
-    Ok(lowest)
+    let calls: Vec<_> = schedule.partitions.iter().map(reached_partition).collect();
+    let reached: Vec<Option<i64>> = stream::iter(calls).buffered(AT_ONCE).try_collect().await?;
+    // `None` if it is missing in any.
+    let reached: Option<Vec<i64>> = reached.into_iter().collect();
+    Ok(reached.and_then(|reached| reached.into_iter().min()))
+}
+
+async fn reached_partition(partition: &Partition) -> Result<Option<i64>, ScheduleError> {
+    let command = redis::Cmd::hget(partition.context.keys.settings(), "number");
+    let Value::BulkString(text) = partition.reads.run(&command).await? else {
+        return Ok(None);
+    };
+    // While it is loading, the text ends with a word.
+    let number = std::str::from_utf8(&text).ok();
+    Ok(number.and_then(|text| text.parse().ok()))
 }
 
 /// The two texts that the script gets of a change: the limits and the hold. A text that is empty does not change
