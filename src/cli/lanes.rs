@@ -177,7 +177,7 @@ mod tests {
             lines[2].ends_with("2026-11-20T08:29:00.000Z (1m ago)"),
             "{text}"
         );
-        assert!(lines[3].ends_with("-  -"), "{text}");
+        assert!(lines[3].ends_with(" -"), "{text}");
         assert_eq!(lines[4], "next page: --cursor '0-lanes-7-'");
         let empty = list(&LanePageDetails::default(), Colours::never(), NOW_MS);
         assert_eq!(empty, "none\n");

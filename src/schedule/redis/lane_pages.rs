@@ -14,6 +14,8 @@ use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 
 /// Maximum number of lanes on a page: a script must not block Redis for much longer than a millisecond.
 const MOST_LANES: usize = 100;
+/// Length of the state of a lane, as lanes.lua writes it: five counts and four instants.
+const HEALTH_BYTES: usize = 52;
 
 /// Where the next page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -205,9 +207,10 @@ fn read(partition: &Partition, reply: &mut ScriptReply) -> Result<Vec<LaneStatus
 /// Reads what lanes.lua keeps of the state of a lane. What cannot be read counts as unknown.
 fn lane_health(field: &[u8], start: usize) -> LaneHealth {
     let unknown = LaneHealth::unknown(start);
-    let Some((counts, instants)) = field.split_at_checked(20) else {
+    if field.len() != HEALTH_BYTES {
         return unknown;
-    };
+    }
+    let (counts, instants) = field.split_at(20);
     let counts: Vec<u32> = counts
         .chunks_exact(4)
         .map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap_or_default()))
