@@ -17,6 +17,7 @@
 //! | [`journal`] | the record of all notifications, in SQLite or PostgreSQL; all SQL is here |
 //! | [`endpoints`] | the receivers that have a name, as this server knows them |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
+//! | [`settings_sync`] | brings the settings of lanes from the journal into the schedule |
 //! | [`service`] | the operations that callers request: register, cancel, retry, replay, look up |
 //! | [`maintenance`] | keeps the schedule in agreement with the journal, and deletes old records |
 //! | [`api`] | the HTTP API for services and support staff |
@@ -25,8 +26,9 @@
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
-//! The modules form layers: `domain`, `health` <- `schedule`, `journal` <- `endpoints` <- `delivery`, `maintenance`, `service`
-//! <- `api` <- `app` <- `cli`. A module may name only modules to its left, and files do not name each other in a circle. The
+//! The modules form layers: `domain`, `health` <- `schedule`, `journal` <- `endpoints`, `settings_sync` <- `delivery`,
+//! `maintenance`, `service` <- `api` <- `app` <- `cli`. A module may name only modules to its left, and files do not name
+//! each other in a circle. The
 //! test `tests/it/layers` has the full table and checks it.
 //!
 //! # What Ringback promises, and where
@@ -51,5 +53,6 @@ pub mod journal;
 pub mod maintenance;
 pub mod schedule;
 pub mod service;
+pub mod settings_sync;
 pub mod telemetry;
 pub mod tls_roots;

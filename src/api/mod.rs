@@ -21,6 +21,7 @@ pub mod fields;
 pub mod headers_field;
 pub mod health;
 pub mod ladder;
+pub mod lanes;
 pub mod metrics;
 pub mod notifications;
 pub mod problem;
@@ -220,6 +221,10 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
                 .delete(endpoints::remove),
         )
         .route("/v1/endpoints/{name}/test", post(endpoints::test))
+        .route("/v1/lanes", get(lanes::list))
+        .route("/v1/lanes/{lane}", get(lanes::show))
+        .route("/v1/lanes/{lane}/hold", post(lanes::hold))
+        .route("/v1/lanes/{lane}/release", post(lanes::release))
         .method_not_allowed_fallback(notifications::unknown_method)
         .route_layer(from_fn_with_state(
             concurrency_limit,

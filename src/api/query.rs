@@ -9,10 +9,11 @@ use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::endpoint::EndpointName;
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
+use crate::domain::lane_settings::LaneState;
 use crate::domain::state::{Cause, State};
 use crate::domain::timestamp;
 use crate::journal::Filter;
-use crate::service::ListRequest;
+use crate::service::{LaneListRequest, ListRequest};
 use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
@@ -26,6 +27,11 @@ const LONGEST_CURSOR: usize = 256;
 
 const BAD_CURSOR: &str = "invalid cursor; use the `next_cursor` of a list";
 
+/// Maximum length of a cursor of lanes, in bytes. It may contain the name of a lane, which is as long as a URL at
+/// most.
+const LONGEST_LANE_CURSOR: usize = 4_096;
+
+const LANES: [&str; 3] = ["state", "limit", "cursor"];
 const LIST: [&str; 7] = ["topic", "state", "lane", "from", "to", "limit", "cursor"];
 const ENDPOINTS: [&str; 2] = ["limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
@@ -48,6 +54,27 @@ impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
                 Problem::new(ProblemKind::Parameters, detail)
             })?;
         Key::new(&topic, &id)
+            .map(Self)
+            .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
+    }
+}
+
+/// The lane of a request, from a segment of the path: the name of a lane, or any URL with its origin,
+/// percent-encoded. If it is not valid, the answer is 404, because no notification can have this lane.
+#[derive(Debug)]
+pub struct LanePath(pub Lane);
+
+impl<S: Send + Sync> FromRequestParts<S> for LanePath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(lane) = Path::<String>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| {
+                let detail = "the path's percent-encoding is not UTF-8";
+                Problem::new(ProblemKind::Parameters, detail)
+            })?;
+        Lane::parse(&lane)
             .map(Self)
             .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
     }
@@ -132,6 +159,31 @@ pub fn endpoints_request(uri: &Uri) -> Result<(Option<EndpointName>, usize), Pro
     } else {
         Err(Problem::parameters(errors))
     }
+}
+
+/// Reads the query of `GET /v1/lanes`.
+///
+/// # Errors
+/// The problem that lists every wrong parameter.
+pub fn lanes_request(uri: &Uri) -> Result<LaneListRequest, Problem> {
+    let mut errors = FieldErrors::default();
+    let [state, limit, cursor] = read(uri, &LANES, &mut errors);
+    let request = LaneListRequest {
+        state: parsed("state", state, &mut errors, parse_lane_state),
+        limit: parsed("limit", limit, &mut errors, parse_limit).unwrap_or(DEFAULT_ITEMS),
+        cursor: parsed("cursor", cursor, &mut errors, |text| {
+            checked_cursor(text, LONGEST_LANE_CURSOR)
+        }),
+    };
+    if errors.is_empty() {
+        Ok(request)
+    } else {
+        Err(Problem::parameters(errors))
+    }
+}
+
+fn parse_lane_state(name: &str) -> Result<LaneState, String> {
+    LaneState::from_name(name).ok_or_else(|| "a state is open, probing or held".to_string())
 }
 
 fn filter(
@@ -241,7 +293,11 @@ fn parse_limit(text: &str) -> Result<usize, String> {
 }
 
 fn parse_cursor(text: &str) -> Result<String, String> {
-    if text.len() > LONGEST_CURSOR || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+    checked_cursor(text, LONGEST_CURSOR)
+}
+
+fn checked_cursor(text: &str, longest: usize) -> Result<String, String> {
+    if text.len() > longest || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(BAD_CURSOR.to_string());
     }
     Ok(text.to_string())
@@ -394,6 +450,20 @@ mod tests {
             "limit=0&state=x",
             "state: a state is scheduled, in_flight, delivered, dead or cancelled; limit: ",
         );
+    }
+
+    #[test]
+    fn lanes_are_filtered_by_state() {
+        let request = lanes_request(&uri("state=held&limit=7&cursor=0-lanes-5-x")).expect("valid");
+        assert_eq!(request.state, Some(LaneState::Held));
+        assert_eq!(
+            (request.limit, request.cursor.as_deref()),
+            (7, Some("0-lanes-5-x"))
+        );
+        assert_eq!(lanes_request(&uri("")).expect("valid").limit, 100);
+        for query in ["state=closed", "limit=0", "topic=a", "cursor=%20"] {
+            assert!(lanes_request(&uri(query)).is_err(), "{query}");
+        }
     }
 
     #[test]

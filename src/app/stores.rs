@@ -11,7 +11,7 @@ use crate::maintenance::recovery::load::load;
 use crate::schedule::memory::MemorySchedule;
 use crate::schedule::redis::{NO_JOURNAL, Options, RedisSchedule, Time};
 use crate::schedule::watched::WatchedSchedule;
-use crate::schedule::{Limits, Schedule, ScheduleReads as _};
+use crate::schedule::{Limits, Schedule, ScheduleReads as _, SettingsSource};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,5 +198,9 @@ pub fn limits(config: &StoresConfig, has_journal: bool) -> Limits {
         lane_cap: config.schedule.lane_concurrency,
         lease_ms: millis(config.timeout + LEASE_MARGIN),
         remember_ms: (!has_journal).then(|| millis(config.schedule.keep_ended)),
+        settings_source: match has_journal {
+            true => SettingsSource::Journal,
+            false => SettingsSource::Schedule,
+        },
     }
 }

@@ -9,6 +9,7 @@ mod audit;
 mod client;
 mod demo;
 mod ladder;
+mod lanes;
 mod listen;
 mod migrate;
 mod rebuild;

@@ -90,8 +90,11 @@ pub struct LaneHealth {
     pub probe_at_ms: i64,
     /// Since when no call was answered, in milliseconds since 1970; 0 if the last one was.
     pub failing_since_ms: i64,
-    /// When the last call ended, in milliseconds since 1970.
+    /// When the last call ended, in milliseconds since 1970; or, for a lane with a rate, when it began.
     pub used_ms: i64,
+    /// The arrival time of its calls ([`crate::domain::lane_settings`]), in microseconds since 1970; 0 if the lane
+    /// has no rate.
+    pub arrival_us: i64,
 }
 
 impl LaneHealth {
@@ -107,6 +110,7 @@ impl LaneHealth {
             probe_at_ms: 0,
             failing_since_ms: 0,
             used_ms: 0,
+            arrival_us: 0,
         }
     }
 
@@ -116,10 +120,14 @@ impl LaneHealth {
         self.probe_wait_ms > 0
     }
 
-    /// How many calls may be in flight.
+    /// How many calls may be in flight in a lane with this cap.
     #[must_use]
-    pub fn limit(&self) -> usize {
-        if self.is_probing() { 1 } else { self.allowed }
+    pub fn limit(&self, cap: usize) -> usize {
+        if self.is_probing() {
+            1
+        } else {
+            self.allowed.min(cap)
+        }
     }
 
     /// The class of the lane while it has so many leases.
@@ -218,7 +226,7 @@ mod tests {
         fn check(results: &[LaneReport], limit: usize, class: LaneClass) {
             let health = after(results);
             assert_eq!(
-                (health.limit(), health.class(0)),
+                (health.limit(CAP), health.class(0)),
                 (limit, class),
                 "{results:?}"
             );
@@ -228,6 +236,7 @@ mod tests {
         check(&[Answered(5)], 3, Idle);
         check(&[Answered(5); 13], 15, Idle);
         check(&[Answered(5); 30], 16, Idle);
+        assert_eq!(after(&[Answered(5); 30]).limit(4), 4, "with a smaller cap");
         check(&[Unanswered], 1, Doubtful);
         check(&[Unanswered; 2], 1, Doubtful);
         check(&[Unanswered; 3], 1, Probing);
@@ -305,7 +314,7 @@ mod tests {
     fn an_answer_to_an_earlier_call_ends_probing() {
         let mut health = after(&[Unanswered; 3]);
         health.observe(Answered(5), 0, 20_000, START, CAP);
-        assert_eq!((health.limit(), health.is_probing()), (START, false));
+        assert_eq!((health.limit(CAP), health.is_probing()), (START, false));
         assert_eq!((health.probe_at_ms, health.failing_since_ms), (0, 0));
     }
 }

@@ -34,6 +34,7 @@ pub mod key;
 pub mod ladder;
 pub mod lane;
 pub mod lane_health;
+pub mod lane_settings;
 pub mod lease;
 pub mod notification;
 pub mod progress;

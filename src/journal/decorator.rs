@@ -6,12 +6,13 @@
 use super::{
     AllSetAside, ChangeResult, Changing, Cursor, EndpointRow, EndpointSet, Examined, Filter,
     Journal, JournalCounts, JournalEndpoints, JournalError, JournalMaintenance, JournalReads,
-    JournalWrites, Noting, Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
+    JournalWrites, LaneOrder, Noting, Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
     RegisterResult, Registering, RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage,
     StoredEndpoint, Transition,
 };
 use crate::domain::endpoint::EndpointName;
 use crate::domain::key::Key;
+use crate::domain::lane_settings::LaneChanges;
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -28,6 +29,7 @@ pub enum JournalCall {
     Record,
     Fence,
     Change,
+    ChangeLane,
     SetAside,
     AllSetAside,
     Find,
@@ -42,6 +44,7 @@ pub enum JournalCall {
     Endpoint,
     EndpointsAfter,
     Changes,
+    LaneChanges,
     Note,
     Rebuilding,
     Prune,
@@ -98,6 +101,11 @@ impl<Decorator: JournalDecorator> JournalWrites for Decorator {
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError> {
         let calling = self.inner().change(changing);
         self.around(JournalCall::Change, calling).await
+    }
+
+    async fn change_lane(&self, order: &LaneOrder) -> Result<i64, JournalError> {
+        let calling = self.inner().change_lane(order);
+        self.around(JournalCall::ChangeLane, calling).await
     }
 
     async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {
@@ -208,6 +216,11 @@ impl<Decorator: JournalDecorator> JournalMaintenance for Decorator {
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
         let calling = self.inner().changes(from_ms, until_ms, cursor, limit);
         self.around(JournalCall::Changes, calling).await
+    }
+
+    async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError> {
+        let calling = self.inner().lane_changes(after, limit);
+        self.around(JournalCall::LaneChanges, calling).await
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {

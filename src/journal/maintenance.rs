@@ -6,6 +6,7 @@ use super::{
     Rebuild,
 };
 use crate::domain::key::Key;
+use crate::domain::lane_settings::LaneChanges;
 use async_trait::async_trait;
 
 /// The part of a [`super::Journal`] that maintenance, checks and audits use.
@@ -42,6 +43,10 @@ pub trait JournalMaintenance: Send + Sync + 'static {
         cursor: Option<Cursor>,
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError>;
+
+    /// The lanes whose settings have changed after the change `after`, with all their settings, in the order of
+    /// their last changes: at most `limit`. A lane that has changed twice comes once.
+    async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError>;
 
     /// Adds lines to histories. Lines for keys that the journal does not have are left out.
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError>;

@@ -24,6 +24,8 @@
 //!   of a notification with the same series, number, start and outcome are the same attempt.
 //! * A batch is answered when all of it is kept. If the call fails, a part may have been kept. The call can
 //!   be repeated safely: that part is not written a second time.
+//! * Changes of the settings of lanes have ascending numbers, in the order in which they were kept. A reader that has
+//!   all changes up to a number has missed none.
 //! * If the journal cannot read a notification or record its outcome, the notification is set aside: it
 //!   stays pending, but no schedule is loaded with it. The mark is in a table of its own, so it can be
 //!   written even if the journal refuses writes to the notification's other rows. A change by hand releases
@@ -38,6 +40,8 @@ mod endpoints;
 mod error;
 mod examination;
 mod history;
+mod lane_order;
+mod lane_rows;
 mod list;
 mod list_plan;
 mod maintenance;
@@ -65,6 +69,7 @@ pub use endpoints::{
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
+pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, Order, SnapshotPage};
 pub use maintenance::JournalMaintenance;
 pub use pending::Pending;

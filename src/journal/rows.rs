@@ -415,10 +415,13 @@ where
     }
 }
 
-fn narrowed<Number: TryFrom<i64>>(what: &str, number: i64) -> Result<Number, JournalError> {
+pub(super) fn narrowed<Number: TryFrom<i64>>(
+    what: &str,
+    number: i64,
+) -> Result<Number, JournalError> {
     Number::try_from(number).map_err(|_| corrupt(what, &number))
 }
 
-fn corrupt(what: &str, found: &dyn Display) -> JournalError {
+pub(super) fn corrupt(what: &str, found: &dyn Display) -> JournalError {
     JournalError::Corrupt(format!("`{found}` is not a valid {what}"))
 }

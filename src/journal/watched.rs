@@ -44,11 +44,12 @@ fn ended(error: &JournalError) -> CallResult {
     }
 }
 
-/// The kind of work that a call belongs to. `None` for a check, which is reported separately, and for reading
-/// every notification, which may take very long in a healthy journal.
+/// The kind of work that a call belongs to. `None` for a check, which is reported separately; for reading
+/// every notification, which may take very long in a healthy journal; and for asking for changed settings of lanes,
+/// which every server does all the time, so an idle one would otherwise never be idle.
 fn work_of(call: JournalCall) -> Option<Work> {
     match call {
-        JournalCall::Register | JournalCall::Change => Some(Work::Accept),
+        JournalCall::Register | JournalCall::Change | JournalCall::ChangeLane => Some(Work::Accept),
         JournalCall::Record | JournalCall::Fence | JournalCall::SetAside => Some(Work::Settle),
         JournalCall::Find | JournalCall::Snapshots | JournalCall::Pending | JournalCall::Bodies => {
             Some(Work::Read)
@@ -69,7 +70,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Recall
         | JournalCall::Remember
         | JournalCall::Counts => Some(Work::Browse),
-        JournalCall::Examine | JournalCall::Check => None,
+        JournalCall::LaneChanges | JournalCall::Examine | JournalCall::Check => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Registering, recording and changing notifications: the calls that the service and the delivery make.
 
 use super::{
-    ChangeResult, Changing, JournalError, Recorded, Recording, RegisterResult, Registering,
-    SettingAside,
+    ChangeResult, Changing, JournalError, LaneOrder, Recorded, Recording, RegisterResult,
+    Registering, SettingAside,
 };
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
@@ -25,6 +25,9 @@ pub trait JournalWrites: Send + Sync + 'static {
 
     /// Applies a change by hand, if the fence of the notification is still [`Changing::fence`].
     async fn change(&self, changing: Changing) -> Result<ChangeResult, JournalError>;
+
+    /// Changes the settings of a lane. Returns the number of the change. Repeated, it is another change.
+    async fn change_lane(&self, order: &LaneOrder) -> Result<i64, JournalError>;
 
     /// Sets a notification aside, unless it is set aside already. Writes nothing else.
     async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError>;

@@ -2,7 +2,7 @@
 //!
 //! One file per duty: [`recovery`] notices a schedule that lost its data and loads it, [`reconcile`]
 //! repairs within a minute what a crash left between the stores, [`sweep`] compares everything in the
-//! background, and [`prune`] forgets what is old. [`audit`] only reads. They share these parts: [`scan`]
+//! background, and [`prune`] forgets what is old. `lane_settings` brings changed settings of lanes. [`audit`] only reads. They share these parts: [`scan`]
 //! reads everything, [`difference`] finds where the stores disagree, [`repair`] repairs that, and
 //! [`recovery::load`] puts everything that is pending into a schedule.
 //!
@@ -23,6 +23,7 @@ pub mod audit;
 pub mod difference;
 pub mod duty;
 pub mod error;
+mod lane_settings;
 pub mod probe;
 pub mod prune;
 pub mod reconcile;
@@ -33,6 +34,7 @@ pub mod sweep;
 
 use crate::journal::Journal;
 use crate::schedule::{Schedule, ScheduleError};
+use crate::settings_sync::{SettingsSyncError, bring_settings};
 use duty::run;
 use prune::{Pruner, Retention};
 use reconcile::Reconciler;
@@ -71,6 +73,9 @@ impl Maintenance {
     ) -> Result<Self, ScheduleError> {
         let mut recovery = Recovery::new(journal.clone(), schedule.clone());
         recovery.inspect_first().await?;
+        if let Some(journal) = &journal {
+            bring_first(journal.as_ref(), schedule.as_ref()).await?;
+        }
         Ok(Self {
             journal,
             schedule,
@@ -94,6 +99,8 @@ impl Maintenance {
             duties.push(("recovery", Box::pin(recovery.run(stop.clone()))));
         }
         if let Some(journal) = journal {
+            let work = lane_settings::follow(journal.clone(), schedule.clone());
+            duties.push(("lane settings", until(stop.clone(), work)));
             // While the schedule is being loaded, a comparison would only find what is not loaded yet.
             let clock = schedule.clock();
             let duty = Reconciler::new(journal.clone(), schedule.clone());
@@ -108,6 +115,19 @@ impl Maintenance {
             duties.push(("pruner", until(stop.clone(), work)));
         }
         duties
+    }
+}
+
+/// Brings the settings of lanes before the first claim. A schedule in Redis may be emptied by another server now, or
+/// be out of reach for a moment. Then nothing is claimed until the duty has brought them.
+async fn bring_first(journal: &dyn Journal, schedule: &dyn Schedule) -> Result<(), ScheduleError> {
+    match bring_settings(journal, schedule).await {
+        Err(_) if schedule.recoverable().is_some() => Ok(()),
+        Err(SettingsSyncError::Schedule(error)) => Err(error),
+        Err(SettingsSyncError::Journal(error)) => {
+            Err(ScheduleError::Unavailable(error.to_string()))
+        }
+        Ok(()) => Ok(()),
     }
 }
 

@@ -5,6 +5,7 @@
 //! The list of calls is here once. A type that watches, times or delays them implements
 //! [`ScheduleDecorator`].
 
+use super::lane_status::{LanePage, LaneSelection, LaneStatus};
 use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
 use super::wake::Wake;
@@ -16,6 +17,7 @@ use super::{
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
@@ -44,6 +46,10 @@ pub enum ScheduleCall {
     Counts,
     Check,
     LaneInFlight,
+    Lane,
+    Lanes,
+    ConfigureLanes,
+    SettingsReached,
 }
 
 /// A schedule around another one. Everything that implements this is a [`Schedule`].
@@ -174,6 +180,21 @@ impl<Decorator: ScheduleDecorator> ScheduleReads for Decorator {
         self.around(ScheduleCall::LaneInFlight, calling).await
     }
 
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError> {
+        let calling = self.inner().lane(lane);
+        self.around(ScheduleCall::Lane, calling).await
+    }
+
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError> {
+        let calling = self.inner().lanes(selection, cursor, limit);
+        self.around(ScheduleCall::Lanes, calling).await
+    }
+
     fn memory(&self) -> Option<MemoryUse> {
         self.inner().memory()
     }
@@ -193,6 +214,16 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         unless_empty!(self, Restore, restore, entries)
+    }
+
+    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
+        let calling = self.inner().configure_lanes(changes);
+        self.around(ScheduleCall::ConfigureLanes, calling).await
+    }
+
+    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
+        let calling = self.inner().settings_reached();
+        self.around(ScheduleCall::SettingsReached, calling).await
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

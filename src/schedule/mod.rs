@@ -15,6 +15,9 @@
 //! * A claim never gives a lane more leases than its cap, nor more than its state allows
 //!   ([`crate::domain::lane_health`]). It serves the classes of lanes one after the other, the due lanes of a
 //!   class in turn, and within a lane takes the entries that have been due longest.
+//! * A lane may have settings ([`crate::domain::lane_settings`]): a claim gives a held lane nothing, and calls of a
+//!   lane with a rate begin at that rate. Where the settings come from a journal, a claim gives nothing to any lane
+//!   until they are here.
 //! * Every call can be repeated safely: a call that timed out may have been executed.
 //! * A server leases a notification before it changes it by hand ([`ScheduleLeases::lease_one`]), even if
 //!   the notification has no entry here. Then no other server attempts or changes it, and an entry that is
@@ -25,6 +28,7 @@ pub mod decorator;
 pub mod entry;
 pub mod envelope;
 pub mod error;
+pub mod lane_status;
 pub mod lease;
 pub mod memory;
 pub mod memory_budget;
@@ -41,9 +45,11 @@ pub use lease::{KnownToJournal, Lease, LeaseRequest, LeasedOne, Reservation, Set
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
+use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
 use std::sync::Arc;
@@ -112,6 +118,18 @@ pub struct Limits {
     /// How long ended entries are remembered, in milliseconds. `None` if a journal remembers them: then
     /// an ended entry is forgotten at once.
     pub remember_ms: Option<i64>,
+    /// Where the settings of lanes come from.
+    pub settings_source: SettingsSource,
+}
+
+/// Where the settings of lanes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SettingsSource {
+    /// From a journal. Until they were brought here, and again after they were lost, a claim gives nothing: a lane
+    /// that is held must not be called.
+    Journal,
+    /// They are kept in the schedule alone.
+    Schedule,
 }
 
 /// A page of dead entries, newest first, and the cursor of the next page.
@@ -209,6 +227,18 @@ pub trait ScheduleReads: Send + Sync + 'static {
     /// Number of leases of a lane, for tests and metrics.
     async fn lane_in_flight(&self, lane: &Lane) -> Result<usize, ScheduleError>;
 
+    /// One lane. It needs no entries and no settings.
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError>;
+
+    /// Some of the lanes: `limit` at most, after `cursor`, in no order. A page may be short, or even empty, although
+    /// there are more; it has a cursor then. A lane that is here all the time comes at least once.
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError>;
+
     /// How much of this process's memory the entries take; `None` if they are not in it.
     fn memory(&self) -> Option<MemoryUse> {
         None
@@ -229,6 +259,14 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
     /// entry is not changed. For a caller that has just read the entries in the journal; the journal should
     /// be asked again before they are sent ([`Entry::verify`]). No key may come twice.
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError>;
+
+    /// Takes changes of the settings of lanes. Returns `false` if changes before them are missing here: then
+    /// everything must be brought again, from the first change on. What is here already is not changed, so a
+    /// caller that is late does no harm.
+    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError>;
+
+    /// Up to which change the settings are here; `None` if they must be brought from the first change on.
+    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError>;
 
     /// How a loss of its data is detected and repaired; `None` if the schedule is in this process's memory
     /// alone.

@@ -54,7 +54,8 @@ fn ended(work: Work, error: &ScheduleError) -> CallResult {
     }
 }
 
-/// The kind of work that a call belongs to; `None` for a check.
+/// The kind of work that a call belongs to; `None` for a check, and for asking how far the settings of lanes are here,
+/// which every server does all the time.
 fn work_of(call: ScheduleCall) -> Option<Work> {
     match call {
         ScheduleCall::Register | ScheduleCall::LeaseOne | ScheduleCall::EndReservation => {
@@ -68,8 +69,11 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::Restore
         | ScheduleCall::Dead
         | ScheduleCall::Counts
-        | ScheduleCall::LaneInFlight => Some(Work::Browse),
-        ScheduleCall::Check => None,
+        | ScheduleCall::LaneInFlight
+        | ScheduleCall::Lane
+        | ScheduleCall::Lanes
+        | ScheduleCall::ConfigureLanes => Some(Work::Browse),
+        ScheduleCall::SettingsReached | ScheduleCall::Check => None,
     }
 }
 

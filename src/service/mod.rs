@@ -10,6 +10,7 @@
 mod changes;
 mod endpoints;
 mod held;
+mod lanes;
 mod locks;
 mod lookup;
 mod measure;
@@ -17,6 +18,7 @@ mod register;
 mod timeouts;
 
 pub use endpoints::{EndpointPage, EndpointReply, TestCaller};
+pub use lanes::LaneListRequest;
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
 

@@ -6,6 +6,7 @@
 mod changing;
 mod endpoints;
 mod keeping;
+mod lanes;
 mod listing;
 mod maintenance;
 mod migrating;
@@ -144,6 +145,11 @@ macro_rules! contract {
             setting_aside::a_change_releases_it_and_the_history_says_that_it_was,
             setting_aside::what_has_ended_or_was_pruned_is_not_set_aside,
             setting_aside::no_word_of_a_reason_is_too_odd_to_be_kept,
+            lanes::a_change_of_a_lane_is_numbered_and_found,
+            lanes::a_lane_that_changed_twice_comes_once_with_all_its_settings,
+            lanes::changes_of_lanes_come_in_pages,
+            lanes::numbers_of_changes_never_go_back,
+            lanes::changes_of_lanes_at_once_get_a_number_each,
             maintenance::many_are_looked_up_at_once_in_order,
             maintenance::changes_by_hand_are_found_by_their_time,
             maintenance::a_note_stands_in_the_history,

@@ -216,14 +216,21 @@ fn without_nulls(document: &Value) -> Value {
     let kept = |value: &Value| match value {
         Value::Object(members) => {
             let given = members.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(given.map(|(name, value)| (name.clone(), value.clone())).collect())
+            Value::Object(
+                given
+                    .map(|(name, value)| (name.clone(), value.clone()))
+                    .collect(),
+            )
         }
         other => other.clone(),
     };
     match kept(document) {
-        Value::Object(members) => {
-            Value::Object(members.iter().map(|(name, value)| (name.clone(), kept(value))).collect())
-        }
+        Value::Object(members) => Value::Object(
+            members
+                .iter()
+                .map(|(name, value)| (name.clone(), kept(value)))
+                .collect(),
+        ),
         other => other,
     }
 }
@@ -360,7 +367,10 @@ mod tests {
         clear_others("ack", &mut value);
         assert_eq!(value["status"], Value::Null);
         assert_eq!(value.as_object().map(Map::len), Some(6));
-        assert_eq!(without_nulls(&json!({ "ack": value })), json!({ "ack": { "text": "OK" } }));
+        assert_eq!(
+            without_nulls(&json!({ "ack": value })),
+            json!({ "ack": { "text": "OK" } })
+        );
         let compared = json!({ "ack": { "json": { "pointer": "/a", "equals": null } } });
         assert_eq!(without_nulls(&compared), compared);
         let mut value = json!({ "a": 1 });

@@ -1,6 +1,7 @@
 //! The commands that send one request to a running server.
 
 mod endpoint;
+mod lanes;
 mod send;
 
 use super::client::{Client, ServerArguments};
@@ -11,6 +12,7 @@ use crate::domain::key::Key;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use endpoint::EndpointCommand;
+use lanes::{LaneArguments, LanesArguments};
 use reqwest::Method;
 use send::SendArguments;
 use serde_json::{Value, json};
@@ -42,6 +44,10 @@ pub enum Request {
     /// List, show, set, test or remove endpoints: receivers that have a name
     #[command(subcommand)]
     Endpoint(EndpointCommand),
+    /// List the destinations that have pending notifications or are held
+    Lanes(LanesArguments),
+    /// Show, hold or release one destination
+    Lane(LaneArguments),
 }
 
 #[derive(Args)]
@@ -172,6 +178,8 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
         }
         Request::Endpoint(command) => endpoint::run(command),
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
+        Request::Lanes(arguments) => lanes::list(&arguments),
+        Request::Lane(arguments) => lanes::run(&arguments),
         Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
     }
 }

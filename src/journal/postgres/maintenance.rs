@@ -7,12 +7,14 @@ use super::check;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::examination;
+use super::lanes;
 use super::meta;
 use super::pending;
 use super::pruning;
 use super::set_aside;
 use super::statements::storable;
 use crate::domain::key::Key;
+use crate::domain::lane_settings::LaneChanges;
 use crate::journal::pending::PendingBodies;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
@@ -77,6 +79,11 @@ impl JournalMaintenance for PostgresJournal {
             cursor,
             limit,
         };
+        self.connections.read(&call).await
+    }
+
+    async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError> {
+        let call = lanes::FindLaneChanges { after, limit };
         self.connections.read(&call).await
     }
 

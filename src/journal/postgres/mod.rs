@@ -15,6 +15,7 @@ mod connections;
 mod endpoints;
 mod error;
 mod examination;
+mod lanes;
 mod list;
 mod load;
 mod maintenance;

@@ -2,14 +2,15 @@
 
 use super::PostgresJournal;
 use super::change;
+use super::lanes;
 use super::record;
 use super::register;
 use super::set_aside;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{
-    ChangeResult, Changing, JournalError, JournalWrites, Recorded, Recording, RegisterResult,
-    Registering, SettingAside,
+    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Recorded, Recording,
+    RegisterResult, Registering, SettingAside,
 };
 use async_trait::async_trait;
 
@@ -36,6 +37,12 @@ impl JournalWrites for PostgresJournal {
             changing: &changing,
             instance: &self.instance,
         };
+        self.connections.write(&call).await
+    }
+
+    async fn change_lane(&self, order: &LaneOrder) -> Result<i64, JournalError> {
+        let instance = &self.instance;
+        let call = lanes::ChangeLane { order, instance };
         self.connections.write(&call).await
     }
 

@@ -4,6 +4,7 @@
 use super::check;
 use super::error::SqliteFailure;
 use super::examination;
+use super::lanes;
 use super::meta;
 use super::pending;
 use super::pruning;
@@ -11,6 +12,7 @@ use super::set_aside;
 use super::writes;
 use super::{SqliteJournal, Writing};
 use crate::domain::key::Key;
+use crate::domain::lane_settings::LaneChanges;
 use crate::journal::pending::PendingBodies;
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
@@ -52,6 +54,10 @@ impl JournalMaintenance for SqliteJournal {
         limit: usize,
     ) -> Result<(Vec<Key>, Option<Cursor>), JournalError> {
         Ok(changes(&self.readers, from_ms, until_ms, cursor, limit).await?)
+    }
+
+    async fn lane_changes(&self, after: i64, limit: usize) -> Result<LaneChanges, JournalError> {
+        Ok(lanes::changes(&self.readers, after, limit).await?)
     }
 
     async fn note(&self, notes: &[Noting]) -> Result<(), JournalError> {

@@ -10,6 +10,7 @@ mod check;
 mod endpoints;
 mod error;
 mod examination;
+mod lanes;
 mod list;
 mod load;
 mod maintenance;

@@ -3,6 +3,7 @@
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
+use super::lanes;
 use super::load::load;
 use super::set_aside;
 use super::statements::{
@@ -18,7 +19,7 @@ use crate::journal::history::{self, HistoryRow};
 use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
 use crate::journal::rows::StoredNotification;
 use crate::journal::{
-    ChangeResult, Changing, JournalError, JournalWrites, Noting, Recorded, Recording,
+    ChangeResult, Changing, JournalError, JournalWrites, LaneOrder, Noting, Recorded, Recording,
     RegisterResult, Registering, SettingAside,
 };
 use async_trait::async_trait;
@@ -61,6 +62,13 @@ impl JournalWrites for SqliteJournal {
             | ChangeResult::Missing => transaction.release().await?,
         }
         Ok(reply)
+    }
+
+    async fn change_lane(&self, order: &LaneOrder) -> Result<i64, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let number = lanes::change(transaction.connection(), &self.instance, order).await?;
+        transaction.commit().await?;
+        Ok(number)
     }
 
     async fn set_aside(&self, setting: &SettingAside) -> Result<(), JournalError> {

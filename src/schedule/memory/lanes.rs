@@ -1,17 +1,20 @@
 //! The two levels: entries in their lanes, lanes in the order in which they are served.
 //!
 //! Owns the fairness of a claim. The lanes of each class ([`LaneClass`]) are ordered by when each next has
-//! something to do. A lane that is full or has no waiting entry is not in the order. A lane has one turn in
+//! something to do. A lane that is full, held or has no waiting entry is not in the order. A lane has one turn in
 //! the order, however many entries wait in it. Of an entry, only its key and its due time are known here.
 //!
 //! A due lane keeps its turn until it is served. Then it goes behind all lanes of its class that are due now.
 //! So between two turns of a due lane no other lane of its class is served twice.
+
+mod status;
 
 use super::resting::RestingLanes;
 use super::timed::Timed;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
+use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -29,6 +32,8 @@ struct Queue {
     waiting: BTreeSet<Timed>,
     leases: usize,
     health: LaneHealth,
+    limits: LaneLimits,
+    is_held: bool,
     /// Its class, and its turn in the order of that class.
     turn: Option<(LaneClass, LaneTurn)>,
 }
@@ -39,11 +44,63 @@ pub(super) struct Lanes {
     start: usize,
     cap: usize,
     lanes: HashMap<Arc<Lane>, Queue>,
+    /// The names of `lanes`, in order, for reading them page by page.
+    names: BTreeSet<Arc<Lane>>,
     /// The lanes of each class that have something to do.
     order: [BTreeMap<LaneTurn, Arc<Lane>>; LaneClass::ALL.len()],
     /// The states of lanes that have no entries.
     resting: RestingLanes,
+    /// The settings of the lanes that have any.
+    settings: BTreeMap<Lane, LaneSettings>,
     next_number: u64,
+}
+
+impl Queue {
+    /// The largest number of leases of the lane, if that of other lanes is `cap`.
+    fn cap(&self, cap: usize) -> usize {
+        let own = self.limits.concurrency.map(|most| most.get());
+        own.map_or(cap, |most| usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    fn limit(&self, cap: usize) -> usize {
+        self.health.limit(self.cap(cap))
+    }
+
+    /// How many calls its rate allows now.
+    fn calls_allowed(&self, now_ms: i64) -> usize {
+        let arrival_us = self.health.arrival_us;
+        let rate = self.limits.rate;
+        rate.map_or(usize::MAX, |rate| rate.calls_allowed(arrival_us, now_ms))
+    }
+
+    /// Notes that so many calls begin.
+    fn begin_calls(&mut self, calls: usize, now_ms: i64) {
+        self.leases += calls;
+        if let Some(rate) = self.limits.rate
+            && calls > 0
+        {
+            let arrival_us = self.health.arrival_us;
+            self.health.arrival_us = rate.after_calls(arrival_us, calls, now_ms);
+            self.health.used_ms = now_ms;
+        }
+    }
+
+    /// When its first entry may be given; `None` if it has none that may.
+    fn ready_ms(&self, cap: usize) -> Option<i64> {
+        let head_ms = self.waiting.first()?.at_ms;
+        if self.is_held || self.leases >= self.limit(cap) {
+            return None;
+        }
+        let rate = self.limits.rate;
+        let next_call_ms = rate.map_or(0, |rate| rate.next_call_ms(self.health.arrival_us));
+        Some(head_ms.max(self.health.probe_at_ms).max(next_call_ms))
+    }
+
+    /// Obeys these settings from now on.
+    fn obey(&mut self, settings: &LaneSettings) {
+        self.limits = settings.limits;
+        self.is_held = settings.hold.is_some();
+    }
 }
 
 /// Why a lane's turn is computed again.
@@ -60,11 +117,13 @@ impl Lanes {
     /// answers.
     pub(super) fn new(start: usize, cap: usize) -> Self {
         Self {
-            start: start.min(cap),
+            start,
             cap,
             lanes: HashMap::new(),
+            names: BTreeSet::new(),
             order: Default::default(),
             resting: RestingLanes::default(),
+            settings: BTreeMap::new(),
             next_number: 0,
         }
     }
@@ -73,14 +132,21 @@ impl Lanes {
     pub(super) fn add_waiting(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
         if !self.lanes.contains_key(lane) {
             let health = self.resting.wake(lane, now_ms);
+            let settings = self.settings.get(lane);
             let lane = Arc::new(lane.clone());
-            let queue = Queue {
+            let mut queue = Queue {
                 lane: lane.clone(),
                 waiting: BTreeSet::new(),
                 leases: 0,
                 health: health.unwrap_or(LaneHealth::unknown(self.start)),
+                limits: LaneLimits::default(),
+                is_held: false,
                 turn: None,
             };
+            if let Some(settings) = settings {
+                queue.obey(settings);
+            }
+            self.names.insert(lane.clone());
             self.lanes.insert(lane, queue);
         }
         let at_ms = due_ms;
@@ -111,14 +177,37 @@ impl Lanes {
     pub(super) fn observe(&mut self, lane: &Lane, report: LaneReport, leased_ms: i64, now_ms: i64) {
         let (start, cap) = (self.start, self.cap);
         if let Some(queue) = self.lanes.get_mut(lane) {
+            let cap = queue.cap(cap);
             queue.health.observe(report, leased_ms, now_ms, start, cap);
             self.reorder(lane, now_ms, LaneEvent::Changed);
         }
     }
 
+    /// Changes the settings of a lane.
+    pub(super) fn configure(&mut self, lane: &Lane, setting: LaneSetting, now_ms: i64) {
+        let mut settings = self.settings.remove(lane).unwrap_or_default();
+        settings.apply(setting);
+        let adopt = |health: &mut LaneHealth| {
+            if let Some(rate) = settings.limits.rate {
+                health.arrival_us = rate.adopted(health.arrival_us, now_ms);
+            }
+        };
+        if let Some(queue) = self.lanes.get_mut(lane) {
+            queue.obey(&settings);
+            adopt(&mut queue.health);
+            self.reorder(lane, now_ms, LaneEvent::Changed);
+        } else if let Some(mut health) = self.resting.wake(lane, now_ms) {
+            adopt(&mut health);
+            self.resting.rest(Arc::new(lane.clone()), health, now_ms);
+        }
+        if settings != LaneSettings::default() {
+            self.settings.insert(lane.clone(), settings);
+        }
+    }
+
     /// Serves the lane of this class whose turn is first: removes some of its due entries, which the caller
-    /// leases. These are at most `most`, and at most as many as the lane's limit leaves free. `None` if no lane
-    /// of the class is due.
+    /// leases. These are at most `most`, and at most as many as the lane's limit leaves free and its rate allows.
+    /// `None` if no lane of the class is due.
     pub(super) fn visit(
         &mut self,
         class: LaneClass,
@@ -130,8 +219,10 @@ impl Lanes {
             return None;
         }
         let lane = lane.clone();
+        let cap = self.cap;
         let queue = self.queue(&lane);
-        let free = queue.health.limit().saturating_sub(queue.leases).min(most);
+        let free = queue.limit(cap).saturating_sub(queue.leases).min(most);
+        let free = free.min(queue.calls_allowed(now_ms));
         let mut taken = Vec::with_capacity(free);
         while taken.len() < free
             && queue
@@ -141,7 +232,7 @@ impl Lanes {
         {
             taken.extend(queue.waiting.pop_first());
         }
-        queue.leases += taken.len();
+        queue.begin_calls(taken.len(), now_ms);
         self.reorder(&lane, now_ms, LaneEvent::Served);
         Some(taken)
     }
@@ -165,31 +256,26 @@ impl Lanes {
 
     /// Updates a lane's turn in the order, or drops a lane without entries and leases.
     fn reorder(&mut self, lane: &Lane, now_ms: i64, event: LaneEvent) {
-        let number = self.next_number;
+        let (number, cap) = (self.next_number, self.cap);
         let queue = self.queue(lane);
-        let head_ms = queue.waiting.first().map(|head| head.at_ms);
         let class = queue.health.class(queue.leases);
-        let wanted = match head_ms {
-            Some(head_ms) if queue.leases < queue.health.limit() => {
-                let ready_ms = head_ms.max(queue.health.probe_at_ms);
-                let turn = match queue.turn {
-                    Some((before, turn))
-                        if before == class
-                            && event == LaneEvent::Changed
-                            && keeps_turn(turn, ready_ms, now_ms) =>
-                    {
-                        turn
-                    }
-                    Some(_) | None => LaneTurn {
-                        at_ms: ready_ms.max(now_ms),
-                        number,
-                    },
-                };
-                Some((class, turn))
-            }
-            Some(_) | None => None,
-        };
-        let gone = head_ms.is_none() && queue.leases == 0;
+        let wanted = queue.ready_ms(cap).map(|ready_ms| {
+            let turn = match queue.turn {
+                Some((before, turn))
+                    if before == class
+                        && event == LaneEvent::Changed
+                        && keeps_turn(turn, ready_ms, now_ms) =>
+                {
+                    turn
+                }
+                Some(_) | None => LaneTurn {
+                    at_ms: ready_ms.max(now_ms),
+                    number,
+                },
+            };
+            (class, turn)
+        });
+        let gone = queue.waiting.is_empty() && queue.leases == 0;
         let (name, health) = (queue.lane.clone(), queue.health);
         let before = std::mem::replace(&mut queue.turn, wanted);
         if before != wanted {
@@ -203,6 +289,7 @@ impl Lanes {
         }
         if gone {
             self.lanes.remove(lane);
+            self.names.remove(lane);
             self.resting.rest(name, health, now_ms);
         }
     }

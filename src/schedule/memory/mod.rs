@@ -23,8 +23,10 @@ mod unknown_changes;
 use crate::clock::Clock;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::memory_budget::{
     MemoryBudget, MemoryLimitReached, MemoryReservation, MemoryUse,
 };
@@ -191,6 +193,20 @@ impl ScheduleReads for MemorySchedule {
         Ok(self.state()?.lane_in_flight(lane))
     }
 
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError> {
+        Ok(self.state()?.lane(lane, self.clock.now_ms()))
+    }
+
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError> {
+        let state = self.state()?;
+        Ok(state.lane_page(selection, cursor, limit, self.clock.now_ms()))
+    }
+
     fn memory(&self) -> Option<MemoryUse> {
         Some(self.budget.memory())
     }
@@ -210,6 +226,17 @@ impl ScheduleMaintenance for MemorySchedule {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         self.change(|state, now_ms| state.restore(entries, now_ms))
+    }
+
+    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
+        let taken = self.change(|state, now_ms| state.configure_lanes(changes, now_ms))?;
+        // Lanes that were due are no earlier than before, and may be claimed only now.
+        self.wake.bring_forward(self.clock.now_ms());
+        Ok(taken)
+    }
+
+    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
+        Ok(self.state()?.settings_reached())
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

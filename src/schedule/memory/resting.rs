@@ -34,6 +34,12 @@ impl RestingLanes {
         }
     }
 
+    /// The state of a lane that has no entry.
+    pub(super) fn get(&self, lane: &Lane, now_ms: i64) -> Option<LaneHealth> {
+        let health = self.states.get(lane).copied();
+        health.filter(|health| health.used_ms + KEPT_MS > now_ms)
+    }
+
     /// Removes and returns the state of a lane that has an entry again.
     pub(super) fn wake(&mut self, lane: &Lane, now_ms: i64) -> Option<LaneHealth> {
         let (name, health) = self.states.remove_entry(lane)?;

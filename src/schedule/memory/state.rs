@@ -5,6 +5,7 @@
 
 mod by_hand;
 mod reads;
+mod settings;
 
 use super::bodies::HeldBodies;
 use super::ended::EndedEntries;
@@ -23,6 +24,7 @@ use crate::schedule::{
 };
 use by_hand::to_recheck;
 use bytes::Bytes;
+use settings::SettingsProgress;
 use slab::Slab;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -81,6 +83,8 @@ pub(super) struct MemoryState {
     ended: EndedEntries,
     /// The number of the next lease.
     number: u16,
+    /// Up to which change the settings of lanes are here.
+    settings: SettingsProgress,
 }
 
 impl MemoryState {
@@ -98,6 +102,7 @@ impl MemoryState {
             unknown_changes: UnknownChanges::default(),
             ended: EndedEntries::default(),
             number: 0,
+            settings: SettingsProgress::default(),
         }
     }
 
@@ -184,6 +189,12 @@ impl MemoryState {
     pub(super) fn claim(&mut self, mut quota: ClaimQuota, now_ms: i64) -> Claimed {
         self.return_expired(now_ms);
         self.forget(now_ms);
+        if self.lacks_settings() {
+            return Claimed {
+                next_due_ms: self.next_expiry_ms(),
+                ..Claimed::default()
+            };
+        }
         let mut leases = Vec::new();
         for class in LaneClass::ALL {
             while quota.for_visit(class) > 0
@@ -300,12 +311,14 @@ impl MemoryState {
             (turn_ms > now_ms || !quota.is_used_up(class)).then_some(turn_ms)
         });
         let due_ms = turns.min();
+        [due_ms, self.next_expiry_ms()].into_iter().flatten().min()
+    }
+
+    /// When the next lease expires.
+    fn next_expiry_ms(&self) -> Option<i64> {
         let expires_ms = self.leases.first().map(|lease| lease.at_ms);
         let reserved_ms = self.reservation_expiries.first().map(|(at_ms, _)| *at_ms);
-        [due_ms, expires_ms, reserved_ms]
-            .into_iter()
-            .flatten()
-            .min()
+        [expires_ms, reserved_ms].into_iter().flatten().min()
     }
 
     /// Returns an entry to where it was before it was leased.

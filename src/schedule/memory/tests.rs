@@ -11,7 +11,7 @@ use crate::domain::ladder::Ladder;
 use crate::domain::notification::{Registration, Start, Target};
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
-use crate::schedule::{ClaimQuota, KnownToJournal};
+use crate::schedule::{ClaimQuota, KnownToJournal, SettingsSource};
 use bytes::Bytes;
 
 const LIMITS: Limits = Limits {
@@ -19,6 +19,7 @@ const LIMITS: Limits = Limits {
     lane_cap: 100,
     lease_ms: 15_000,
     remember_ms: None,
+    settings_source: SettingsSource::Schedule,
 };
 const BODY: &[u8] = &[7; 2_000];
 const SMALL_BODY: &[u8] = &[7; 1_024];

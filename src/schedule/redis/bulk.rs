@@ -3,10 +3,11 @@
 use super::context::add_entries;
 use super::partition::Partition;
 use super::reply::ScriptReply;
-use super::{RedisSchedule, slot};
+use super::{RedisSchedule, lane_settings, slot};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::lane_settings::LaneChanges;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance};
@@ -31,6 +32,14 @@ impl ScheduleMaintenance for RedisSchedule {
 
     async fn restore(&self, entries: &[Entry]) -> Result<Restored, ScheduleError> {
         restore(&self.partitions, entries).await
+    }
+
+    async fn configure_lanes(&self, changes: &LaneChanges) -> Result<bool, ScheduleError> {
+        lane_settings::configure(self, changes).await
+    }
+
+    async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
+        lane_settings::reached(self).await
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

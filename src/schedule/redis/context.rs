@@ -21,7 +21,7 @@ pub fn meta_key(partition: usize) -> String {
 
 /// The names of a partition's keys.
 pub struct PartitionKeys {
-    fixed: [String; 9],
+    fixed: [String; 10],
     prefix: String,
     rebuild: String,
     claim: String,
@@ -35,6 +35,7 @@ impl PartitionKeys {
         Self {
             fixed: [
                 "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health",
+                "settings",
             ]
             .map(key),
             prefix: key(""),
@@ -82,6 +83,10 @@ impl PartitionKeys {
 
     pub fn epoch(&self) -> &str {
         &self.fixed[7]
+    }
+
+    pub fn settings(&self) -> &str {
+        &self.fixed[9]
     }
 
     pub fn rebuild(&self) -> &str {

@@ -17,6 +17,8 @@
 //!   epoch     STRING the owner of the data
 //!   meta      HASH   instance -> how many changes it has made; since when the data is here, and its
 //!                    owner, in case `epoch` is lost (all fields: recovery/inspect.lua)
+//!   health    HASH   lane -> how its destination is doing
+//!   settings  HASH   lane -> its settings, and up to which change of the journal they are here
 //!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
 //!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
@@ -36,6 +38,8 @@ mod context;
 mod dead;
 mod directory;
 mod durability;
+mod lane_pages;
+mod lane_settings;
 mod leases;
 mod listen;
 mod partition;

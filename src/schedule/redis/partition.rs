@@ -20,7 +20,7 @@ use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Lease,
-    LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, Settled,
+    LeaseRequest, LeasedOne, PER_VISIT, Registered, ScheduleError, SettingsSource, Settled,
 };
 use bytes::Bytes;
 use redis::Value;
@@ -64,6 +64,8 @@ pub struct Partition {
     pub scan: Script,
     pub restore: Script,
     pub reindex: Script,
+    pub configure: Script,
+    pub lane_page: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -103,6 +105,8 @@ impl Partition {
             scan: Script::with_common(include_str!("lua/scan.lua")),
             restore: Script::with_common(include_str!("lua/restore.lua")),
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
+            lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
+            configure: Script::with_common(include_str!("lua/configure_lanes.lua")),
             registrations: registrations(
                 context.clone(),
                 connector.connect(COMMAND_TIMEOUT),
@@ -165,7 +169,8 @@ impl Partition {
             .arg(number)
             .arg(kept_for_idle)
             .arg(quota.doubtful)
-            .arg(quota.probing);
+            .arg(quota.probing)
+            .arg(u8::from(limits.settings_source == SettingsSource::Journal));
         let mut reply = self
             .context
             .run(&self.claims, &self.claim, &command)

@@ -2,9 +2,10 @@
 
 use super::bulk::{MOST_LOOKED_UP, by_partition, holding};
 use super::reply::Item;
-use super::{RedisSchedule, dead};
+use super::{RedisSchedule, dead, lane_pages};
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::{
     DeadPage, FoundEntry, Holding, ScheduleCounts, ScheduleError, ScheduleReads,
 };
@@ -109,6 +110,19 @@ impl ScheduleReads for RedisSchedule {
             Value::Int(many) => Ok(usize::try_from(many).unwrap_or(0)),
             _ => Err(ScheduleError::Corrupt(format!("{leased} has another type"))),
         }
+    }
+
+    async fn lane(&self, lane: &Lane) -> Result<LaneStatus, ScheduleError> {
+        lane_pages::one(self, lane).await
+    }
+
+    async fn lanes(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+    ) -> Result<LanePage, ScheduleError> {
+        lane_pages::page(self, selection, cursor, limit).await
     }
 
     async fn check(&self) -> Result<(), ScheduleError> {

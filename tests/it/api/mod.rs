@@ -18,7 +18,7 @@ use ringback::clock::{Clock, ManualClock};
 use ringback::domain::state::{Cause, State};
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::memory::MemorySchedule;
-use ringback::schedule::{ClaimQuota, Lease, Limits, Settled, Settlement};
+use ringback::schedule::{ClaimQuota, Lease, Limits, SettingsSource, Settled, Settlement};
 use ringback::service::Service;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -209,6 +209,7 @@ fn memory(clock: &ManualClock) -> MemorySchedule {
         lane_cap: 8,
         lease_ms: 20_000,
         remember_ms: Some(600_000),
+        settings_source: SettingsSource::Schedule,
     };
     MemorySchedule::new(Arc::new(clock.clone()), limits)
 }

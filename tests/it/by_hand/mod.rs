@@ -18,7 +18,7 @@ use ringback::journal::sqlite::SqliteJournal;
 use ringback::journal::{Actor, ChangeResult, Journal, JournalError};
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    CHANGE_LEASE_MS, ClaimQuota, Entry, Limits, Schedule, Settled, Settlement,
+    CHANGE_LEASE_MS, ClaimQuota, Entry, Limits, Schedule, SettingsSource, Settled, Settlement,
 };
 use ringback::schedule::{ScheduleLeases as _, ScheduleReads as _};
 use ringback::service::{Service, ServiceError};
@@ -34,6 +34,7 @@ const LIMITS: Limits = Limits {
     lane_cap: 16,
     lease_ms: 15_000,
     remember_ms: None,
+    settings_source: SettingsSource::Schedule,
 };
 
 /// A service over a schedule in memory and a journal in SQLite; its clock stands still.

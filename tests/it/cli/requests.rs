@@ -101,6 +101,29 @@ async fn check(arguments: &[&str], method: Method, path_and_query: &str, body: V
 #[tokio::test]
 async fn every_command_is_one_request() {
     let none = Value::Null;
+    let shop = "/v1/lanes/https:%2F%2Fshop.example";
+    let lanes = ["lanes", "--state", "held", "--limit", "5", "--cursor", "x"];
+    check(
+        &lanes,
+        Method::GET,
+        "/v1/lanes?state=held&limit=5&cursor=x",
+        none.clone(),
+    )
+    .await;
+    let show = ["lane", "show", "https://Shop.example/notify"];
+    check(&show, Method::GET, shop, none.clone()).await;
+    let reason = json!({ "reason": "they move" });
+    for verb in ["hold", "release"] {
+        let path = format!("{shop}/{verb}");
+        let change = [
+            "lane",
+            verb,
+            "https://shop.example",
+            "--reason",
+            "they move",
+        ];
+        check(&change, Method::POST, &path, reason.clone()).await;
+    }
     check(
         &["show", "t", "1"],
         Method::GET,

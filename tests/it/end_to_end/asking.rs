@@ -14,7 +14,7 @@ use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits};
+use ringback::schedule::{CHANGE_LEASE_MS, LeaseRequest, LeasedOne, Limits, SettingsSource};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{ConnectOptions as _, Executor as _};
 use std::sync::Arc;
@@ -53,6 +53,7 @@ impl Scene {
                 lane_cap: 16,
                 lease_ms: 15_000,
                 remember_ms: None,
+                settings_source: SettingsSource::Schedule,
             },
             time: Time::Clock,
             owner,

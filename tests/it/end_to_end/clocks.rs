@@ -14,7 +14,7 @@ use ringback::journal::Journal;
 use ringback::journal::recorder::Recorder;
 use ringback::journal::sqlite::SqliteJournal;
 use ringback::schedule::ScheduleLeases as _;
-use ringback::schedule::{ClaimQuota, Entry, Limits};
+use ringback::schedule::{ClaimQuota, Entry, Limits, SettingsSource};
 use ringback::telemetry::metrics::Metrics;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +24,7 @@ const LIMITS: Limits = Limits {
     lane_cap: 16,
     lease_ms: 15_000,
     remember_ms: None,
+    settings_source: SettingsSource::Schedule,
 };
 
 #[tokio::test]

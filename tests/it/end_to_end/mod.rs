@@ -16,6 +16,7 @@ mod floods;
 mod hostile;
 mod kept;
 mod ladder;
+mod lanes;
 mod lifecycle;
 mod losing;
 mod lost_keys;

@@ -46,12 +46,16 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         ScheduleCall::Find => Some("schedule.find"),
         ScheduleCall::Holds => Some("schedule.holds"),
         ScheduleCall::Restore => Some("schedule.restore"),
+        ScheduleCall::ConfigureLanes => Some("schedule.configure_lanes"),
         ScheduleCall::InFlight
         | ScheduleCall::Scan
         | ScheduleCall::Dead
         | ScheduleCall::Counts
         | ScheduleCall::Check
-        | ScheduleCall::LaneInFlight => None,
+        | ScheduleCall::LaneInFlight
+        | ScheduleCall::Lane
+        | ScheduleCall::Lanes
+        | ScheduleCall::SettingsReached => None,
     }
 }
 
@@ -79,6 +83,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Record => Some("journal.record"),
         JournalCall::Fence => Some("journal.fence"),
         JournalCall::Change => Some("journal.change"),
+        JournalCall::ChangeLane => Some("journal.change_lane"),
         JournalCall::SetAside => Some("journal.set_aside"),
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
@@ -93,6 +98,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Endpoint
         | JournalCall::EndpointsAfter
         | JournalCall::Changes
+        | JournalCall::LaneChanges
         | JournalCall::Note
         | JournalCall::Rebuilding
         | JournalCall::Prune

@@ -28,7 +28,7 @@ use ringback::maintenance::repair::{RepairNotes, repair};
 use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Inspection;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
-use ringback::schedule::{ClaimQuota, Limits, Schedule, ScheduleError};
+use ringback::schedule::{ClaimQuota, Limits, Schedule, ScheduleError, SettingsSource};
 use ringback::service::Service;
 use ringback::telemetry::metrics::Metrics;
 use std::collections::HashMap;
@@ -44,6 +44,7 @@ const LIMITS: Limits = Limits {
     lane_cap: 64,
     lease_ms: LEASE_MS,
     remember_ms: None,
+    settings_source: SettingsSource::Schedule,
 };
 /// Longest wait for Redis to keep what it holds.
 const LONGEST_SAVE: Duration = Duration::from_secs(20);

@@ -41,11 +41,12 @@ const ROOMS: &[Room] = &[
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
     Room("endpoints", "domain journal", "tokio tokio_util tracing std::time"),
+    Room("settings_sync", "domain schedule journal", ""),
 
-    Room("service", "domain clock batch health schedule journal endpoints telemetry", "tokio std::time tracing Uuid::now_v7"),
+    Room("service", "domain clock batch health schedule journal endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),
     Room("delivery", "domain clock batch health schedule journal endpoints telemetry tls_roots",
         "getrandom hyper reqwest tokio tokio_util tracing std::net std::time"),
-    Room("maintenance", "domain clock batch health schedule journal telemetry",
+    Room("maintenance", "domain clock batch health schedule journal settings_sync telemetry",
         "tokio tokio_util tracing std::time"),
 
     Room("api", "domain clock batch health schedule journal service config telemetry",

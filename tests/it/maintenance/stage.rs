@@ -16,8 +16,8 @@ use ringback::schedule::memory::MemorySchedule;
 use ringback::schedule::recoverable::Recoverable;
 use ringback::schedule::redis::{Options, RedisSchedule, Time};
 use ringback::schedule::{
-    ClaimQuota, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule, Settled,
-    Settlement,
+    ClaimQuota, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Schedule,
+    SettingsSource, Settled, Settlement,
 };
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -28,6 +28,7 @@ const LIMITS: Limits = Limits {
     lane_cap: 100,
     lease_ms: LEASE_MS,
     remember_ms: None,
+    settings_source: SettingsSource::Schedule,
 };
 
 /// Two stores that belong together. Their clock stands at [`START_MS`].

@@ -17,7 +17,7 @@ use ringback::schedule::wake::Wake;
 use ringback::schedule::{
     ClaimQuota, Claimed, Entry, FoundEntry, HAND_LEASE_WAIT_MS, Holding, KnownToJournal, Lease,
     LeaseRequest, LeasedOne, Limits, Registered, Reservation, Restored, Scanned, Schedule,
-    ScheduleCounts, Settled, Settlement,
+    ScheduleCounts, SettingsSource, Settled, Settlement,
 };
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -42,6 +42,7 @@ pub const LIMITS: Limits = Limits {
     lane_cap: 100,
     lease_ms: LEASE_MS,
     remember_ms: None,
+    settings_source: SettingsSource::Schedule,
 };
 
 /// As without a journal.

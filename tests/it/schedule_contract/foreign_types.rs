@@ -3,9 +3,14 @@
 
 use super::damage::{Scene, by_id, lane_key, scene};
 use super::fixture::*;
+use super::lane_settings::held;
 use ringback::domain::lane_health::{LaneClass, LaneReport};
+use ringback::domain::lane_settings::{
+    ChangeRange, LaneChange, LaneChanges, LaneSetting, LaneSettings,
+};
 use ringback::domain::state::State;
-use ringback::schedule::{LeaseRequest, Registered, Settled};
+use ringback::schedule::ScheduleMaintenance as _;
+use ringback::schedule::{LeaseRequest, Limits, Registered, SettingsSource, Settled};
 
 /// Due so late that no attempt of it can be in flight.
 const LATER_MS: i64 = 10_050;
@@ -138,4 +143,64 @@ async fn states_of_lanes_of_a_foreign_type_are_begun_anew() {
         assert_eq!(lease.class, LaneClass::Idle, "{foreign:?}");
         fixture.done(&lease, end(&lease, State::Delivered, 0)).await;
     }
+}
+
+/// What is lost of the settings is brought again before anything is given.
+#[tokio::test]
+async fn a_lane_is_not_called_because_its_hold_was_lost() {
+    let limits = Limits {
+        settings_source: SettingsSource::Journal,
+        ..LIMITS
+    };
+    let settings = "{rb:0}:settings";
+    let lost: [&[&str]; 3] = [
+        &["DEL", settings],
+        &["SET", settings, "foreign"],
+        &["LPUSH", settings, "foreign"],
+    ];
+    for lose in lost {
+        let scene = scene(limits).await;
+        let (fixture, schedule) = (&scene.fixture, &scene.schedule);
+        let holding = |after| LaneChanges {
+            changes: vec![LaneChange {
+                lane: lane_of("shop"),
+                setting: held(),
+                number: 4,
+            }],
+            range: Some(ChangeRange {
+                after,
+                until: 4,
+                is_last: true,
+            }),
+        };
+        let bring = async |after| {
+            let taken = schedule.configure_lanes(&holding(after)).await;
+            taken.expect("answered")
+        };
+        assert!(bring(0).await);
+        fixture.put("shop", "1", 0).await;
+        fixture.put("other", "2", 0).await;
+        scene.command(&["DEL", settings]).await;
+        scene.command(lose).await;
+        assert_eq!(fixture.claim_ids(9).await.len(), 0, "{lose:?}");
+        assert_eq!(schedule.settings_reached().await.ok().flatten(), None);
+        assert!(!bring(4).await, "changes before are missing: {lose:?}");
+        assert!(bring(0).await);
+        assert_eq!(fixture.claim_ids(9).await, ["2"], "{lose:?}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_read_hold_their_lane() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    fixture.configure("other", held()).await;
+    let lane = lane_of("shop");
+    let garbage = ["HSET", "{rb:0}:settings", lane.as_str(), "garbage"];
+    scene.command(&garbage).await;
+    fixture.put("shop", "1", 0).await;
+    assert_eq!(fixture.claim_ids(9).await.len(), 0);
+    let default = LaneSetting::All(LaneSettings::default());
+    fixture.configure("shop", default).await;
+    assert_eq!(fixture.claim_ids(9).await, ["1"]);
 }

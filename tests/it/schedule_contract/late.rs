@@ -97,8 +97,9 @@ async fn asked(schedule: &RedisSchedule) {
     assert_eq!(found, Inspection::ToLoad(LoadReason::Asked));
 }
 
-const FIXED: [&str; 10] = [
-    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "rebuild",
+const FIXED: [&str; 11] = [
+    "jobs", "lanes", "leases", "changing", "dead", "ended", "meta", "epoch", "health", "settings",
+    "rebuild",
 ];
 
 #[tokio::test]

@@ -12,6 +12,8 @@ mod fair_shares;
 mod fairness;
 mod fixture;
 mod foreign_types;
+mod lane_settings;
+mod lane_status;
 mod late;
 mod late_by_hand;
 mod leasing;
@@ -179,6 +181,27 @@ macro_rules! each_entry {
                 the_state_of_a_lane_is_known_to_every_instance,
                 the_state_of_a_lane_is_forgotten_after_an_hour,
                 a_call_that_was_not_made_says_nothing,
+            }
+            lane_settings {
+                a_held_lane_gives_nothing_until_it_is_released,
+                a_hold_is_obeyed_by_every_instance,
+                an_attempt_by_hand_does_not_break_a_hold,
+                leases_of_a_held_lane_end_as_always,
+                a_lane_may_have_a_cap_of_its_own,
+                a_lane_with_a_rate_gets_its_calls_at_that_rate,
+                a_fast_rate_has_a_small_burst,
+                a_rate_outlasts_an_empty_lane,
+                a_lease_by_hand_needs_no_place_in_the_rate,
+                holds_and_limits_are_changed_apart,
+                a_release_rings,
+                nothing_is_given_until_the_settings_are_here,
+                changes_are_taken_once_and_in_order,
+                any_number_of_lanes_is_configured,
+            }
+            lane_status {
+                a_lane_shows_what_is_in_it,
+                a_lane_shows_how_it_is_doing_and_its_settings,
+                pages_show_every_lane,
             }
         );
     };

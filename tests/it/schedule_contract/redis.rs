@@ -197,7 +197,7 @@ async fn a_check_fails_where_a_key_was_overwritten() {
     let url = fresh_database();
     let fixture = open_with(&options(url.clone(), REMEMBERING), Box::new(())).await;
     for name in [
-        "jobs", "lanes", "leases", "changing", "dead", "ended", "meta",
+        "jobs", "lanes", "leases", "changing", "dead", "ended", "settings", "meta",
     ] {
         fixture.schedule.check().await.expect("it works");
         let key = format!("{{rb:0}}:{name}");
@@ -220,6 +220,17 @@ async fn the_documented_rights_suffice() {
     };
     let fixture = open_with(&options, Box::new(())).await;
     fixture.put_many("shop", 6, 0).await;
+    let rate = super::lane_settings::limited(None, Some(100.0));
+    fixture.configure("shop", rate).await;
+    let lane = fixture.schedule.lane(&lane_of("shop")).await;
+    lane.expect("answered");
+    let selection = ringback::schedule::lane_status::LaneSelection::All;
+    for cursor in [None, Some("0-lanes-0-")] {
+        let page = fixture.schedule.lanes(selection, cursor, 5).await;
+        page.expect("a page");
+    }
+    let reached = fixture.schedule.settings_reached().await;
+    reached.expect("answered");
     fixture.retry("shop-0005").await;
     let dead = fixture.lease_by_hand("shop-0004").await;
     fixture.done(&dead, end(&dead, State::Dead, 1)).await;

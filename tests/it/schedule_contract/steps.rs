@@ -64,6 +64,17 @@ pub enum Step {
     Restore(usize, i64),
     Find(usize),
     Dead(usize),
+    /// Changes the settings of a lane.
+    Configure(usize, Configured),
+}
+
+/// What becomes of the settings of a lane.
+#[derive(Debug, Clone, Copy)]
+pub enum Configured {
+    Held,
+    Released,
+    /// The largest number of leases, and the calls per second.
+    Limited(Option<u32>, Option<f64>),
 }
 
 /// How many leases a claim may give: to any lanes, or with parts for classes of lanes.
@@ -90,6 +101,16 @@ fn result() -> impl Strategy<Value = Option<LaneReport>> {
         3 => Just(Some(LaneReport::Unanswered)),
         2 => Just(Some(LaneReport::Answered(QUICK_MS - 1))),
         1 => (0..12_000_i64).prop_map(|took_ms| Some(LaneReport::Answered(took_ms))),
+    ]
+}
+
+fn configured() -> impl Strategy<Value = Configured> {
+    let rates = prop_oneof![Just(0.4), Just(2.0), Just(30.0), Just(300.0), Just(9_000.0)];
+    let limits = (prop::option::of(1..12_u32), prop::option::of(rates));
+    prop_oneof![
+        1 => Just(Configured::Held),
+        2 => Just(Configured::Released),
+        2 => limits.prop_map(|(concurrency, rate)| Configured::Limited(concurrency, rate)),
     ]
 }
 
@@ -155,5 +176,6 @@ pub fn step() -> impl Strategy<Value = Step> {
         2 => (key.clone(), wait()).prop_map(|(key, in_ms)| Step::Restore(key, in_ms)),
         1 => key.prop_map(Step::Find),
         1 => (1..5_usize).prop_map(Step::Dead),
+        2 => (0..3_usize, configured()).prop_map(|(lane, how)| Step::Configure(lane, how)),
     ]
 }

@@ -3,6 +3,7 @@
 use super::MemoryState;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
+use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::{DeadPage, FoundEntry, Holding, Scanned, ScheduleCounts, ScheduleError};
 
 impl MemoryState {
@@ -68,6 +69,20 @@ impl MemoryState {
             in_flight: count(self.leases.len() + self.reserved.len()),
             dead: count(self.ended.dead_count()),
         }
+    }
+
+    pub(in crate::schedule::memory) fn lane(&self, lane: &Lane, now_ms: i64) -> LaneStatus {
+        self.lanes.status(lane, now_ms)
+    }
+
+    pub(in crate::schedule::memory) fn lane_page(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+        now_ms: i64,
+    ) -> LanePage {
+        self.lanes.page(selection, cursor, limit, now_ms)
     }
 
     pub(in crate::schedule::memory) fn lane_in_flight(&self, lane: &Lane) -> usize {

@@ -9,6 +9,7 @@ if lost then return lost end
 
 call('HEXISTS', JOBS, '')
 call('HEXISTS', CHANGING, '')
+call('HEXISTS', SETTINGS, '')
 call('HEXISTS', ARGV[2] .. 'directory', '')
 for _, key in ipairs({ LANES, LEASES, DEAD, ENDED }) do call('ZSCORE', key, '') end
 return { NOW, WRITES }

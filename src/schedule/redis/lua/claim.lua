@@ -14,12 +14,13 @@
 --       14 how many of the leases to give are kept for idle lanes, one for each
 --       15 maximum number of leases to give to doubtful lanes
 --       16 maximum number of leases to give to lanes that are probing
+--       17 '1' if the settings of lanes come from a journal: until they are here, no lane gets anything
 -- Reply  now, writes, when to claim next (-1: nothing known), whether a lane is due that got nothing because
 --        its part was used up (1 or 0; such lanes do not count for the item before), whether something is
 --        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
 --        nothing is missing, and attempts whose lease was lost have ended), the expiry of the leases given,
 --        then for each lease: key, envelope, class of the lane
--- Keeps  a claim gives a lane no lease beyond its limit (lease_one may). An entry whose lease expired gets
+-- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry whose lease expired gets
 --        flags and the start of that lease, so that the journal is asked before it is sent again.
 
 allow_when_full()
@@ -31,6 +32,7 @@ local kept_for_idle = tonumber(ARGV[14])
 local parts = { [DOUBTFUL] = tonumber(ARGV[15]), [PROBING] = tonumber(ARGV[16]) }
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
+local lacks_settings = false
 local reply
 
 -- How many leases a visit of a lane of this class may give (as ClaimQuota::for_visit).
@@ -46,7 +48,9 @@ local function finish()
   local known = call('HMGET', META, 'state', 'lost')
   local used_up, limited = {}, 0
   for class = IDLE, PROBING do
-    if most > 0 and for_visit(class) == 0 then
+    if lacks_settings then
+      used_up[class] = true
+    elseif most > 0 and for_visit(class) == 0 then
       used_up[class] = true
       local first = first_turn(class)
       if first and first < NEXT_US then limited = 1 end
@@ -166,8 +170,8 @@ local function visit_lane(lane, class, tail, health)
   local limit = limit_of(health)
   local checked = lease_count > 0 and (checks_leases or lease_count + visit > limit)
   if checked then lease_count = end_expired(lane, lease_count) end
-  local free_leases = math.min(for_visit(class), limit - lease_count)
-  if health.at > NOW then free_leases = 0 end
+  local free_leases = math.min(for_visit(class), limit - lease_count, calls_allowed(health))
+  if health.at > NOW or health.held then free_leases = 0 end
   local keys = {}
   if free_leases > 0 then
     keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
@@ -178,6 +182,11 @@ local function visit_lane(lane, class, tail, health)
     given = give(lane, class, keys)
     most = most - given
     if parts[class] then parts[class] = parts[class] - given end
+    if health.interval and given > 0 then
+      health.arrival = math.max(health.arrival, NOW_US) + given * health.interval
+      health.used = NOW
+      call('HSET', HEALTH, lane, health_field(health))
+    end
   elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
     note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
@@ -205,7 +214,7 @@ local function visit_lanes()
         if for_visit(class) == 0 or bytes_left <= 0 then break end
         visits = visits + 1
         tail = tail + 1
-        visit_lane(lane, class, tail, health_from(fields[n]))
+        visit_lane(lane, class, tail, state_of(lane, fields[n]))
       end
     end
   end
@@ -229,11 +238,15 @@ if checks_leases then forget_unused() end
 
 expiry = new_expiry(lease_ms)
 reply, given_keys, given_classes, leases = { NOW, WRITES, 0, 0, 0, 0, expiry }, {}, {}, {}
-visit_lanes()
+if ARGV[17] == '1' then
+  local _, is_complete = settings_number()
+  lacks_settings = not is_complete
+end
+if not lacks_settings then visit_lanes() end
 if leases[1] then call('ZADD', LEASES, unpack(leases)) end
 
 -- If no lane is in `lanes`, no entry may be pending.
-if not earliest() then
+if call('ZCARD', LANES) == 0 then
   local elsewhere = call('ZCARD', DEAD) + call('ZCARD', ENDED) + call('ZCARD', LEASES)
   if call('HLEN', JOBS) > elsewhere then note_damage() end
 end

@@ -11,6 +11,7 @@
 --       7 meta      HASH    instance -> how many changes it has made here, and what inspect.lua lists
 --       8 epoch     STRING  the owner of the data
 --       9 health    HASH    lane -> how its destination is doing (lanes.lua)
+--      10 settings  HASH    lane -> its settings, and number (lanes.lua)
 -- ARGV  1 now in ms, or '' for this server's own clock
 --       2 prefix of all keys of this partition
 --       3 the smallest and the largest number of leases of a lane, with a blank between
@@ -27,7 +28,7 @@
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
 -- dead, ended. A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
--- expiry and, unless the lane is full or probing, no later than its earliest due time. A lease in `leases`
+-- expiry and, unless the lane is full, held, probing or at its rate, no later than its earliest due time. A lease in `leases`
 -- whose key is not in jobs reserves that key for a change by hand.
 --
 -- Redis does not roll a script back when a command in it fails. Two failures are expected.
@@ -46,8 +47,8 @@
 -- been flushed, replaced or set back to an older copy. Its data must not be used before the instance
 -- has inspected it.
 
-local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, EPOCH, HEALTH =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local JOBS, LANES, LEASES, CHANGING, DEAD, ENDED, META, EPOCH, HEALTH, SETTINGS =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local LANE, LEASED = ARGV[2] .. 'lane:', ARGV[2] .. 'leased:'
 local blank = string.find(ARGV[3], ' ', 1, true)
 local START, CAP = tonumber(string.sub(ARGV[3], 1, blank - 1)), tonumber(string.sub(ARGV[3], blank + 1))

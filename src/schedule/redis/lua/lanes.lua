@@ -1,4 +1,5 @@
--- The lanes: how each is doing, and when its turn comes. Put behind common.lua in front of each script.
+-- The lanes: how each is doing, its settings, and when its turn comes. Put behind common.lua in front of each
+-- script.
 --
 -- The state of a lane is one field of `health`, and follows the rules of domain/lane_health.rs. A lane
 -- without a state has never been called, or not for an hour. The state is only an optimization: if it is
@@ -6,34 +7,44 @@
 --
 -- The score of a lane in `lanes` is its turn (in microseconds), moved by its class: the lanes of one class
 -- are those with scores from CLASS_US * class to the next multiple. Classes: -2 idle, -1 busy, 0 doubtful,
--- 1 probing. So `lanes` has the classes in the order in which they are served.
+-- 1 probing. So `lanes` has the classes in the order in which they are served. A lane that is held has the turn
+-- NEVER_US, or that of its earliest expiry.
+--
+-- The settings of a lane follow domain/lane_settings.rs. In `settings` they are a text: the largest number of leases
+-- and the calls per 1,000 seconds (either may be empty), 1 or 0 for held or not, then what configure_lanes.lua gets
+-- about that. The field `number` says up to which change of the journal the settings are here; it ends with
+-- `loading` if the journal had more. It is in the same key, so whoever loses the settings loses it too.
 
 local CLASS_US = 4503599627370496 -- 2^52: the scores of all classes are whole numbers that Redis keeps exactly
 local IDLE, BUSY, DOUBTFUL, PROBING = -2, -1, 0, 1
+local NEVER_US = CLASS_US - 1
 
 -- Must equal the constants of domain/lane_health.rs.
 local PROBE_AFTER, FIRST_PROBE, LONGEST_PROBE = 3, 1000, 60000
 local SLOW, KEPT = 2000, 3600000
 local QUICK = 500
+-- Must equal BURST_US of domain/lane_settings.rs.
+local BURST_US = 100000
 
 -- A state that is otherwise unchanged is written only if its last use is older than this, in ms.
 local USED_STEP = 60000
 
-local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8', 44
+local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8', 52
 
 -- The state of a lane from its field in `health`.
 local function health_from(field)
   if not field or #field ~= HEALTH_BYTES then
-    return { allowed = START, failures = 0, proven = 0, answer = 0, wait = 0, at = 0, since = 0, used = 0 }
+    return { allowed = START, failures = 0, proven = 0, answer = 0, wait = 0, at = 0, since = 0, used = 0,
+      arrival = 0 }
   end
-  local allowed, failures, proven, answer, wait, at, since, used = struct.unpack(HEALTH_FORMAT, field)
+  local allowed, failures, proven, answer, wait, at, since, used, arrival = struct.unpack(HEALTH_FORMAT, field)
   return { allowed = allowed, failures = failures, proven = proven, answer = answer, wait = wait, at = at,
-    since = since, used = used }
+    since = since, used = used, arrival = arrival }
 end
 
 local function health_field(health)
   return struct.pack(HEALTH_FORMAT, health.allowed, health.failures, health.proven, health.answer,
-    health.wait, health.at, health.since, health.used)
+    health.wait, health.at, health.since, health.used, health.arrival)
 end
 
 -- The fields of these lanes in `health`. If another client has overwritten that with another type, it is
@@ -45,10 +56,64 @@ local function health_fields(lanes)
   return call('HMGET', HEALTH, unpack(lanes))
 end
 
+-- Whether any lane has settings; nil if this script has not looked yet.
+local any_settings
+
+-- The settings of a lane as text, or false. If another client has overwritten `settings` with another type, it is
+-- removed; then it counts as lost.
+local function settings_of(lane)
+  if any_settings == nil then
+    local fields = redis.pcall('HLEN', SETTINGS)
+    if type(fields) == 'table' then
+      call('UNLINK', SETTINGS)
+      fields = 0
+    end
+    any_settings = fields > 1
+  end
+  return any_settings and call('HGET', SETTINGS, lane)
+end
+
+-- Up to which change the settings are here, and whether these are all that the journal had. nil if they are lost.
+local function settings_number()
+  local text = redis.pcall('HGET', SETTINGS, 'number')
+  if type(text) == 'table' then
+    call('UNLINK', SETTINGS)
+    text = false
+  end
+  if not text then return nil, false end
+  return tonumber(string.match(text, '^%d+')), not string.find(text, 'loading', 1, true)
+end
+
+-- The state of a lane from its field in `health`, with its settings. Settings that cannot be read hold it.
+local function state_of(lane, field)
+  local health = health_from(field)
+  health.cap, health.held = CAP, false
+  local text = settings_of(lane)
+  if text then
+    local cap, rate, held = string.match(text, '^(%d*) (%d*) ([01])')
+    health.held = held ~= '0'
+    health.cap = tonumber(cap or '') or CAP
+    rate = tonumber(rate or '')
+    if rate then
+      health.interval = math.ceil(1000000000 / rate)
+      health.tolerance = math.max(BURST_US - health.interval, 0)
+    end
+  end
+  return health
+end
+
+-- How many calls the rate of a lane allows now.
+local function calls_allowed(health)
+  if not health.interval then return math.huge end
+  local ahead = math.max(health.arrival, NOW_US) - NOW_US
+  if ahead > health.tolerance then return 0 end
+  return math.floor((health.tolerance - ahead) / health.interval) + 1
+end
+
 -- How many leases a lane may have.
 local function limit_of(health)
   if health.wait > 0 then return 1 end
-  return math.min(health.allowed, CAP)
+  return math.min(health.allowed, health.cap)
 end
 
 local function class_of(health, lease_count)
@@ -66,7 +131,7 @@ local function observe(health, report, leased_ms)
   local took = tonumber(report)
   if took then
     if took < QUICK then took = 0 end
-    health.allowed = health.wait > 0 and START or math.min(health.allowed + 1, CAP)
+    health.allowed = health.wait > 0 and START or math.min(health.allowed + 1, health.cap)
     health.answer = health.proven == 1 and math.floor((3 * health.answer + took) / 4) or took
     health.proven, health.failures, health.since, health.wait, health.at = 1, 0, 0, 0, 0
     return
@@ -108,22 +173,22 @@ local function range_of(class, until_us)
   return text_of(base), '(' .. text_of(base + until_us)
 end
 
--- The turn of the first lane of a class, in microseconds, or nil.
+-- The turn of the first lane of a class, in microseconds, or nil if none has one.
 local function first_turn(class)
-  local from, to = range_of(class, CLASS_US)
+  local from, to = range_of(class, NEVER_US)
   local first = call('ZRANGEBYSCORE', LANES, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
   return first[2] and turn_of(tonumber(first[2]))
 end
 
 -- Gives a lane its score in `lanes` after its entries, leases or state changed. A lane whose turn has come
 -- keeps its score, unless it was served or has another class now. Any other gets its earliest due time, but
--- at least `floor` (in microseconds), and not before its next probe; or the earliest expiry of its leases,
+-- at least `floor` (in microseconds), and not before its next probe and its next call; or the earliest expiry of its leases,
 -- if that is earlier or the lane is full.
 -- `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
 -- `health`, `lease_count` (the number of its leases) and `expires` (the first expiry) may be nil if not
 -- known.
 local function place_lane(lane, floor, how, health, lease_count, expires)
-  health = health or health_from(health_fields({ lane })[1])
+  health = health or state_of(lane, health_fields({ lane })[1])
   local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   lease_count = lease_count or call_on_lane('ZCARD', LEASED .. lane)
   local full = lease_count > 0 and lease_count >= limit_of(health)
@@ -131,6 +196,10 @@ local function place_lane(lane, floor, how, health, lease_count, expires)
   local at
   if head[1] and not full then
     at = math.max(tonumber(head[2]), health.at) * 1000
+    if health.interval then
+      at = math.max(at, math.ceil((health.arrival - health.tolerance) / 1000) * 1000)
+    end
+    if health.held then at = NEVER_US end
     if how ~= 'served' and at < NEXT_US then
       local current = tonumber(call('ZSCORE', LANES, lane) or nil)
       if current and current >= base and current < base + NEXT_US then return end

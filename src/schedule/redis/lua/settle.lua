@@ -121,7 +121,7 @@ for lane in pairs(settled_by_lane) do lanes[#lanes + 1] = lane end
 local fields = lanes[1] and health_fields(lanes)
 local changed = {}
 for n, lane in ipairs(lanes) do
-  local health = health_from(fields[n])
+  local health = state_of(lane, fields[n])
   if reports[lane] then
     for _, report in ipairs(reports[lane]) do observe(health, report.text, report.leased_ms) end
     if health.used + USED_STEP <= NOW or health_field(health) ~= fields[n] then

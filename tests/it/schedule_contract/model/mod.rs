@@ -8,19 +8,23 @@
 mod predicted;
 
 use super::fixture::*;
-use super::steps::{Ending, How, KEYS, Knows, SHORT_LEASE_MS, SHORT_MEMORY_MS, Step, step};
+use super::lane_settings::{held, limited};
+use super::steps::{
+    Configured, Ending, How, KEYS, Knows, SHORT_LEASE_MS, SHORT_MEMORY_MS, Step, step,
+};
 use predicted::{Asked, Holder, LANES, Predicted, lane, name, number_of};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ringback::domain::lane::KeyInLane;
 use ringback::domain::lane_health::{LONGEST_PROBE_MS, LaneClass, LaneReport};
+use ringback::domain::lane_settings::{LaneSetting, LaneSettings};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
 use ringback::schedule::{
     CHANGE_LEASE_MS, ClaimQuota, Entry, HAND_LEASE_WAIT_MS, Lease, LeaseRequest, LeasedOne, Limits,
-    PER_VISIT, PROMPT_MS,
+    PER_VISIT, PROMPT_MS, SettingsSource,
 };
 use std::collections::BTreeSet;
 
@@ -47,6 +51,7 @@ pub fn holds(open: impl AsyncFn(Limits) -> Fixture, cases: u32) {
                 lane_cap: CAP,
                 lease_ms: SHORT_LEASE_MS,
                 remember_ms: remembering.then_some(SHORT_MEMORY_MS),
+                settings_source: SettingsSource::Schedule,
             };
             let mut model = Model::new(open(limits).await, limits);
             for step in steps {
@@ -174,7 +179,23 @@ impl Model {
             Step::Restore(number, in_ms) => self.restore(number, in_ms).await,
             Step::Find(number) => self.find(number).await,
             Step::Dead(limit) => self.dead(limit).await,
+            Step::Configure(lane, how) => {
+                let setting = match how {
+                    Configured::Held => held(),
+                    Configured::Released => LaneSetting::Hold(None),
+                    Configured::Limited(concurrency, rate) => limited(concurrency, rate),
+                };
+                self.configure(lane, setting).await;
+                Ok(())
+            }
         }
+    }
+
+    async fn configure(&mut self, lane: usize, setting: LaneSetting) {
+        self.fixture.configure(LANES[lane], setting.clone()).await;
+        self.predicted.configure(lane, setting);
+        // Whether the lane keeps its turn is left open.
+        self.turns[lane] = Turn::default();
     }
 
     async fn register(&mut self, number: usize, in_ms: i64, late: bool) -> Checked {
@@ -214,6 +235,7 @@ impl Model {
             self.check_turn(lane, lease.class)?;
             quota.take(lease.class, 1);
             self.lease(number, lease, Holder::Attempt)?;
+            self.predicted.begin_call(lane);
             self.follow_turns();
         }
         for class in LaneClass::ALL {
@@ -459,6 +481,10 @@ impl Model {
     async fn drain(&mut self) -> Checked {
         for number in 0..KEYS {
             self.find(number).await?;
+        }
+        for lane in 0..LANES.len() {
+            let settings = LaneSettings::default();
+            self.configure(lane, LaneSetting::All(settings)).await;
         }
         self.run(Step::Turn(1_000_000)).await?;
         for _ in 0..KEYS {

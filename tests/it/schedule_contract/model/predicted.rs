@@ -7,6 +7,7 @@ use super::super::fixture::*;
 use super::super::steps::{Ending, How, KEYS, SHORT_LEASE_MS};
 use ringback::domain::key::Key;
 use ringback::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
+use ringback::domain::lane_settings::{LaneSetting, LaneSettings};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
@@ -112,6 +113,7 @@ pub struct Predicted {
     pub ended: usize,
     /// How the lanes are doing.
     health: [LaneHealth; LANES.len()],
+    settings: [LaneSettings; LANES.len()],
 }
 
 impl Predicted {
@@ -125,6 +127,7 @@ impl Predicted {
             created: 0,
             ended: 0,
             health: [LaneHealth::unknown(limits.lane_start); LANES.len()],
+            settings: Default::default(),
         }
     }
 
@@ -262,13 +265,45 @@ impl Predicted {
     fn observe(&mut self, lease: &Lease, report: LaneReport) {
         let Limits {
             lane_start,
-            lane_cap,
             lease_ms,
             ..
         } = self.limits;
-        let health = &mut self.health[lane(number_of(&lease.entry.notification.key))];
+        let lane = lane(number_of(&lease.entry.notification.key));
+        let cap = self.cap(lane);
         let leased_ms = lease.expires_ms() - lease_ms;
-        health.observe(report, leased_ms, self.now_ms, lane_start, lane_cap);
+        self.health[lane].observe(report, leased_ms, self.now_ms, lane_start, cap);
+    }
+
+    fn cap(&self, lane: usize) -> usize {
+        let own = self.settings[lane].limits.concurrency;
+        own.map_or(self.limits.lane_cap, |most| most.get() as usize)
+    }
+
+    /// Whether a lane may have one more lease.
+    fn is_below_limit(&self, lane: usize) -> bool {
+        self.leased(lane) < self.health[lane].limit(self.cap(lane))
+    }
+
+    pub fn configure(&mut self, lane: usize, setting: LaneSetting) {
+        self.settings[lane].apply(setting);
+        let arrival_us = &mut self.health[lane].arrival_us;
+        if let Some(rate) = self.settings[lane].limits.rate {
+            *arrival_us = rate.adopted(*arrival_us, self.now_ms);
+        }
+    }
+
+    /// Takes in a lease for a call.
+    pub fn begin_call(&mut self, lane: usize) {
+        let arrival_us = &mut self.health[lane].arrival_us;
+        if let Some(rate) = self.settings[lane].limits.rate {
+            *arrival_us = rate.after_calls(*arrival_us, 1, self.now_ms);
+        }
+    }
+
+    /// From when on the rate of a lane allows a call.
+    fn next_call_ms(&self, lane: usize) -> i64 {
+        let rate = self.settings[lane].limits.rate;
+        rate.map_or(0, |rate| rate.next_call_ms(self.health[lane].arrival_us))
     }
 
     /// The class of a lane.
@@ -357,12 +392,17 @@ impl Predicted {
         let due = self
             .of_lane(lane)
             .filter(|kept| kept.waits() && kept.due_ms() <= self.now_ms);
-        let health = &self.health[lane];
-        if health.probe_at_ms > self.now_ms {
+        let (health, settings) = (&self.health[lane], &self.settings[lane]);
+        if health.probe_at_ms > self.now_ms || settings.hold.is_some() {
             return 0;
         }
-        due.count()
-            .min(health.limit().saturating_sub(self.leased(lane)))
+        let allowed = settings.limits.rate.map_or(usize::MAX, |rate| {
+            rate.calls_allowed(health.arrival_us, self.now_ms)
+        });
+        let free = health
+            .limit(self.cap(lane))
+            .saturating_sub(self.leased(lane));
+        due.count().min(free).min(allowed)
     }
 
     /// The entry that a lane gives next.
@@ -375,16 +415,20 @@ impl Predicted {
 
     /// When there is next something to claim or to return.
     pub fn earliest_ms(&self) -> Option<i64> {
-        let health = |kept: &Kept| &self.health[lane(number_of(kept.key()))];
         let open = |kept: &&Kept| {
             let lane = lane(number_of(kept.key()));
-            self.leased(lane) < health(kept).limit()
+            self.is_below_limit(lane) && self.settings[lane].hold.is_none()
+        };
+        let ready_ms = |kept: &Kept| {
+            let lane = lane(number_of(kept.key()));
+            let probe_at_ms = self.health[lane].probe_at_ms;
+            kept.due_ms().max(probe_at_ms).max(self.next_call_ms(lane))
         };
         let due = self
             .entries()
             .filter(|kept| kept.waits())
             .filter(open)
-            .map(|kept| kept.due_ms().max(health(kept).probe_at_ms));
+            .map(ready_ms);
         let expires = (0..KEYS).filter_map(|number| self.lease_on(number));
         due.chain(expires.map(|out| out.expiry.at_ms)).min()
     }

@@ -1,0 +1,132 @@
+//! The routes `/v1/lanes`: how the lanes are doing, holding and releasing one.
+
+use crate::api::Api;
+use crate::api::auth::OnBehalfOf;
+use crate::api::problem::Problem;
+use crate::api::query::{LanePath, NoQuery, lanes_request};
+use crate::api::reason::reason_of;
+use crate::api::view::json;
+use crate::domain::lane_settings::CallRate;
+use crate::domain::timestamp::display_ms;
+use crate::schedule::lane_status::{LanePage, LaneStatus};
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{StatusCode, Uri};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// A lane. Callers rely on the names of the members.
+#[derive(Debug, Serialize)]
+struct LaneView<'a> {
+    lane: &'a str,
+    /// The endpoint whose lane it is.
+    endpoint: Option<String>,
+    state: &'static str,
+    pending: u64,
+    due: u64,
+    in_flight: u64,
+    /// The largest number of calls in flight.
+    concurrency: usize,
+    /// How many calls may be in flight now, by how the destination is doing.
+    concurrency_now: usize,
+    /// Calls per second.
+    rate: Option<f64>,
+    oldest_due_at: Option<String>,
+    failing_since: Option<String>,
+    held_at: Option<String>,
+    held_by: Option<&'a str>,
+    held_reason: Option<&'a str>,
+}
+
+/// A page of lanes.
+#[derive(Debug, Serialize)]
+struct LaneListView<'a> {
+    items: Vec<LaneView<'a>>,
+    next_cursor: Option<&'a str>,
+}
+
+impl<'a> LaneView<'a> {
+    fn of(status: &'a LaneStatus) -> Self {
+        let hold = status.settings.hold.as_ref();
+        Self {
+            lane: status.lane.as_str(),
+            endpoint: status.lane.endpoint().map(|name| name.to_string()),
+            state: status.state().as_str(),
+            pending: status.waiting.saturating_add(status.in_flight),
+            due: status.due,
+            in_flight: status.in_flight,
+            concurrency: status.cap,
+            concurrency_now: status.limit,
+            rate: status.settings.limits.rate.map(CallRate::calls_per_second),
+            oldest_due_at: status.oldest_due_ms.map(display_ms),
+            failing_since: status.failing_since_ms.map(display_ms),
+            held_at: hold.map(|hold| display_ms(hold.since_ms)),
+            held_by: hold.map(|hold| &*hold.by),
+            held_reason: hold.map(|hold| &*hold.reason),
+        }
+    }
+}
+
+impl<'a> LaneListView<'a> {
+    fn of(page: &'a LanePage) -> Self {
+        Self {
+            items: page.lanes.iter().map(LaneView::of).collect(),
+            next_cursor: page.next.as_deref(),
+        }
+    }
+}
+
+/// `GET /v1/lanes`: a page of lanes, in no order.
+pub async fn list(State(api): State<Arc<Api>>, uri: Uri) -> Result<Response, Problem> {
+    let request = lanes_request(&uri)?;
+    let page = api
+        .service
+        .lanes(&request)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &LaneListView::of(&page)))
+}
+
+/// `GET /v1/lanes/{lane}`: one lane.
+pub async fn show(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    LanePath(lane): LanePath,
+) -> Result<Response, Problem> {
+    let status = api.service.lane(&lane).await.map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &LaneView::of(&status)))
+}
+
+/// `POST /v1/lanes/{lane}/hold`: holds a lane. The body is optional.
+pub async fn hold(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    LanePath(lane): LanePath,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let reason = reason_of(&api, request).await?;
+    let status = api
+        .service
+        .hold_lane(&lane, actor, &reason)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &LaneView::of(&status)))
+}
+
+/// `POST /v1/lanes/{lane}/release`: releases a lane. The body is optional.
+pub async fn release(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    LanePath(lane): LanePath,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let reason = reason_of(&api, request).await?;
+    let status = api
+        .service
+        .release_lane(&lane, actor, &reason)
+        .await
+        .map_err(Problem::of_service)?;
+    Ok(json(StatusCode::OK, &LaneView::of(&status)))
+}

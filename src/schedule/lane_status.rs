@@ -1,0 +1,86 @@
+//! What is known of a lane: how much waits in it, how its destination is doing, and its settings.
+
+use crate::domain::lane::Lane;
+use crate::domain::lane_health::LaneHealth;
+use crate::domain::lane_settings::{LaneSettings, LaneState};
+
+/// A lane at one instant. A lane without entries, state and settings is open and empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// The lane.
+    pub lane: Lane,
+    /// Entries that wait, due or not.
+    pub waiting: u64,
+    /// Entries that wait and are due.
+    pub due: u64,
+    /// Leases: calls in flight, and changes by hand.
+    pub in_flight: u64,
+    /// When the entry that waits longest was due, in milliseconds since 1970; `None` if none is due.
+    pub oldest_due_ms: Option<i64>,
+    /// The largest number of leases of the lane.
+    pub cap: usize,
+    /// How many leases it may have now, by how its destination is doing.
+    pub limit: usize,
+    /// Whether it is probed: calls to its destination get no answer.
+    pub is_probing: bool,
+    /// Since when no call was answered, in milliseconds since 1970; `None` if the last one was, or none was made.
+    pub failing_since_ms: Option<i64>,
+    /// Its settings.
+    pub settings: LaneSettings,
+}
+
+impl LaneStatus {
+    /// An open and empty lane, of a schedule with this cap, with this state and these settings.
+    pub(super) fn of(
+        lane: Lane,
+        health: &LaneHealth,
+        cap: usize,
+        settings: Option<LaneSettings>,
+    ) -> Self {
+        let settings = settings.unwrap_or_default();
+        let own = settings.limits.concurrency.map(|most| most.get());
+        let cap = own.map_or(cap, |most| usize::try_from(most).unwrap_or(usize::MAX));
+        Self {
+            lane,
+            waiting: 0,
+            due: 0,
+            in_flight: 0,
+            oldest_due_ms: None,
+            cap,
+            limit: health.limit(cap),
+            is_probing: health.is_probing(),
+            failing_since_ms: Some(health.failing_since_ms).filter(|since_ms| *since_ms > 0),
+            settings,
+        }
+    }
+
+    /// Its state in one word.
+    #[must_use]
+    pub fn state(&self) -> LaneState {
+        if self.settings.hold.is_some() {
+            LaneState::Held
+        } else if self.is_probing {
+            LaneState::Probing
+        } else {
+            LaneState::Open
+        }
+    }
+}
+
+/// Some of the lanes.
+#[derive(Debug, Clone, Default)]
+pub struct LanePage {
+    /// The lanes.
+    pub lanes: Vec<LaneStatus>,
+    /// The cursor of the next page; `None` at the end.
+    pub next: Option<String>,
+}
+
+/// Which lanes are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LaneSelection {
+    /// All that have entries or settings.
+    All,
+    /// Those that have settings. All that are held are among them.
+    Configured,
+}

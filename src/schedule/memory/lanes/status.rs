@@ -1,0 +1,80 @@
+//! Reading lanes, without a change.
+
+use super::{Lanes, Queue};
+use crate::domain::lane::Lane;
+use crate::domain::lane_health::LaneHealth;
+use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+impl Lanes {
+    /// One lane.
+    pub(in crate::schedule::memory) fn status(&self, lane: &Lane, now_ms: i64) -> LaneStatus {
+        let settings = self.settings.get(lane).cloned();
+        let Some(queue) = self.lanes.get(lane) else {
+            let resting = self.resting.get(lane, now_ms);
+            let health = resting.unwrap_or(LaneHealth::unknown(self.start));
+            return LaneStatus::of(lane.clone(), &health, self.cap, settings);
+        };
+        let first_ms = queue.waiting.first().map(|head| head.at_ms);
+        LaneStatus {
+            waiting: count(queue.waiting.len()),
+            due: count(due(queue, now_ms)),
+            in_flight: count(queue.leases),
+            oldest_due_ms: first_ms.filter(|first_ms| *first_ms <= now_ms),
+            ..LaneStatus::of(lane.clone(), &queue.health, self.cap, settings)
+        }
+    }
+
+    /// Lanes in the order of their names, `limit` at most. The cursor is the name of the last lane.
+    pub(in crate::schedule::memory) fn page(
+        &self,
+        selection: LaneSelection,
+        cursor: Option<&str>,
+        limit: usize,
+        now_ms: i64,
+    ) -> LanePage {
+        let after = cursor.map(Lane::from_name);
+        let start = after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = (start, Bound::Unbounded);
+        let limit = limit.max(1);
+        let configured = self.settings.range::<Lane, _>(range).map(|(lane, _)| lane);
+        let mut names: BTreeSet<&Lane> = configured.take(limit + 1).collect();
+        if selection == LaneSelection::All {
+            let with_entries = self.names.range::<Lane, _>(range).map(AsRef::as_ref);
+            names.extend(with_entries.take(limit + 1));
+        }
+        let has_more = names.len() > limit;
+        let lanes: Vec<LaneStatus> = names
+            .into_iter()
+            .take(limit)
+            .map(|lane| self.status(lane, now_ms))
+            .collect();
+        let last = lanes.last().map(|status| status.lane.as_str().to_string());
+        LanePage {
+            lanes,
+            next: last.filter(|_| has_more),
+        }
+    }
+}
+
+/// The number of entries that are due. Counts from both ends, so it takes at most half as many steps as there are
+/// entries.
+fn due(queue: &Queue, now_ms: i64) -> usize {
+    let (mut front, mut back) = (queue.waiting.iter(), queue.waiting.iter().rev());
+    let mut counted = 0;
+    loop {
+        match front.next() {
+            Some(entry) if entry.at_ms <= now_ms => {}
+            Some(_) | None => return counted,
+        }
+        match back.next() {
+            Some(entry) if entry.at_ms > now_ms => counted += 1,
+            Some(_) | None => return queue.waiting.len() - counted,
+        }
+    }
+}
+
+fn count(many: usize) -> u64 {
+    u64::try_from(many).unwrap_or(u64::MAX)
+}

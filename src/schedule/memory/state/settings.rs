@@ -1,0 +1,47 @@
+//! The settings of lanes: which changes are here, and whether any are missing.
+
+use super::MemoryState;
+use crate::domain::lane_settings::LaneChanges;
+use crate::schedule::SettingsSource;
+
+/// Up to which change of the journal the settings are here.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SettingsProgress {
+    reached: i64,
+    /// Whether all were brought that the journal had.
+    is_complete: bool,
+}
+
+impl MemoryState {
+    pub(in crate::schedule::memory) fn configure_lanes(
+        &mut self,
+        changes: &LaneChanges,
+        now_ms: i64,
+    ) -> bool {
+        let reached = self.settings.reached;
+        if let Some(range) = changes.range {
+            if range.after > reached {
+                return false;
+            }
+            self.settings.reached = reached.max(range.until);
+            self.settings.is_complete |= range.is_last;
+        }
+        for change in &changes.changes {
+            // A server that was suspended may bring changes that are here already, and later ones too.
+            if changes.range.is_none() || change.number > reached {
+                self.lanes
+                    .configure(&change.lane, change.setting.clone(), now_ms);
+            }
+        }
+        true
+    }
+
+    pub(in crate::schedule::memory) fn settings_reached(&self) -> Option<i64> {
+        self.settings.is_complete.then_some(self.settings.reached)
+    }
+
+    /// Whether nothing may be claimed, because a lane may be held and this is not known here yet.
+    pub(super) fn lacks_settings(&self) -> bool {
+        self.limits.settings_source == SettingsSource::Journal && !self.settings.is_complete
+    }
+}

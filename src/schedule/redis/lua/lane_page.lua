@@ -1,0 +1,48 @@
+-- lane_page: some of the lanes: how much waits in each, how its destination is doing, and its settings. Only reads.
+--
+-- ARGV   6 'settings': lanes that have settings | 'lanes': lanes in `lanes` that have none | 'one': one lane
+--        7 the cursor of a scan, '0' at first; for one lane its name
+--        8 about how many lanes to scan
+--        9 maximum number of lanes in the reply
+--       10 of the lanes that the scan gives, only those whose names come after this one
+-- Reply  now, the next cursor ('0': that was all), 1 if the scan gave more lanes than the reply has, else 0, then for
+--        each lane, by name: lane, entries that wait, entries that are due, leases, when the first entry is due (-1:
+--        none), its field in `health` ('': none), its settings ('': none)
+
+local source, cursor, most, after = ARGV[6], ARGV[7], tonumber(ARGV[9]), ARGV[10]
+local reply, names = { NOW, '0', 0 }, {}
+
+if source == 'one' then
+  names[1] = cursor
+else
+  local found = call(source == 'settings' and 'HSCAN' or 'ZSCAN', source == 'settings' and SETTINGS or LANES,
+    cursor, 'COUNT', ARGV[8])
+  reply[2] = found[1]
+  local seen = {}
+  for i = 1, #found[2], 2 do
+    local name = found[2][i]
+    local wanted = name ~= 'number'
+    if source == 'lanes' then wanted = not settings_of(name) end
+    if wanted and name > after and not seen[name] then
+      seen[name] = true
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+end
+
+for n, lane in ipairs(names) do
+  if n > most then
+    reply[3] = 1
+    break
+  end
+  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  reply[#reply + 1] = lane
+  reply[#reply + 1] = call_on_lane('ZCARD', LANE .. lane)
+  reply[#reply + 1] = call_on_lane('ZCOUNT', LANE .. lane, '-inf', NOW_TEXT)
+  reply[#reply + 1] = call_on_lane('ZCARD', LEASED .. lane)
+  reply[#reply + 1] = tonumber(head[2] or nil) or -1
+  reply[#reply + 1] = health_fields({ lane })[1] or ''
+  reply[#reply + 1] = settings_of(lane) or ''
+end
+return reply
