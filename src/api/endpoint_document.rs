@@ -13,23 +13,29 @@ use crate::domain::endpoint::{
     SignatureHeaders,
 };
 use crate::domain::headers::Headers;
+use crate::domain::lane_settings::{BadCallRate, CallRate, LaneLimits};
 use crate::domain::timestamp::display_ms;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-const FIELDS: [&str; 9] = [
+const FIELDS: [&str; 11] = [
     "url",
     "ladder",
     "ack",
     "timeout",
+    "concurrency",
+    "rate",
     "retry_after",
     "headers",
     "user_agent",
     "signature_headers",
     "metadata",
 ];
+/// The largest `concurrency` of an endpoint: that of a server.
+const MOST_CALLS: u32 = 4_096;
 const SIGNATURE_FIELDS: [&str; 3] = ["id", "timestamp", "signature"];
 
 /// An endpoint in an answer.
@@ -50,6 +56,8 @@ struct SettingsView<'a> {
     ladder: Option<Box<RawValue>>,
     ack: Option<Box<RawValue>>,
     timeout: Option<String>,
+    concurrency: Option<NonZeroU32>,
+    rate: Option<f64>,
     retry_after: Option<bool>,
     headers: Map<String, Value>,
     user_agent: Option<&'a str>,
@@ -82,6 +90,8 @@ impl<'a> SettingsView<'a> {
                 .as_ref()
                 .map(|ack| name_or_object(&ack.to_text())),
             timeout: settings.timeout_ms.map(duration::display_ms),
+            concurrency: settings.limits.concurrency,
+            rate: settings.limits.rate.map(CallRate::calls_per_second),
             retry_after: settings.retry_after,
             headers: headers
                 .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
@@ -117,6 +127,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         ladder,
         ack,
         timeout,
+        concurrency,
+        rate,
         retry_after,
         headers,
         user_agent,
@@ -130,6 +142,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         optional(timeout, "/timeout", &mut errors, |text| {
             check_timeout(text, longest_timeout)
         }),
+        read_concurrency(concurrency, &mut errors),
+        read_rate(rate, &mut errors),
         read_retry_after(retry_after, &mut errors),
         read_headers(headers, &mut errors),
         optional(user_agent, "/user_agent", &mut errors, check_user_agent),
@@ -141,6 +155,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         Ok(ladder),
         Ok(ack),
         Ok(timeout_ms),
+        Ok(concurrency),
+        Ok(rate),
         Ok(retry_after),
         Ok(headers),
         Ok(user_agent),
@@ -159,6 +175,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         ladder,
         ack,
         timeout_ms,
+        limits: LaneLimits { concurrency, rate },
         retry_after,
         headers,
         user_agent,
@@ -213,6 +230,18 @@ pub fn patched(
             read.timeout_ms
         } else {
             before.timeout_ms
+        },
+        limits: LaneLimits {
+            concurrency: if is_named("concurrency") {
+                read.limits.concurrency
+            } else {
+                before.limits.concurrency
+            },
+            rate: if is_named("rate") {
+                read.limits.rate
+            } else {
+                before.limits.rate
+            },
         },
         retry_after: if is_named("retry_after") {
             read.retry_after
@@ -290,6 +319,33 @@ fn check_timeout(text: &str, longest: Duration) -> Result<i64, String> {
         ));
     }
     Ok(timeout_ms)
+}
+
+fn read_concurrency(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<NonZeroU32>, Noted> {
+    let Some(field) = given(field) else {
+        return Ok(None);
+    };
+    let number: Option<NonZeroU32> = serde_json::from_str(field.get()).ok();
+    let number = number.filter(|number| number.get() <= MOST_CALLS);
+    number.map(Some).ok_or_else(|| {
+        let detail = format!("a number of calls at a time, from 1 to {MOST_CALLS}, is expected");
+        errors.add("/concurrency", detail)
+    })
+}
+
+fn read_rate(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<CallRate>, Noted> {
+    let Some(field) = given(field) else {
+        return Ok(None);
+    };
+    let number: Option<f64> = serde_json::from_str(field.get()).ok();
+    let rate = number.ok_or(BadCallRate).and_then(CallRate::per_second);
+    rate.map(Some).map_err(|bad| errors.add("/rate", bad))
 }
 
 fn read_retry_after(
@@ -378,7 +434,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(15);
     const PLAIN: &str = r#"{"url":"https://shop.example/n"}"#;
     const FULL: &str = r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s",
-        "retry_after":true,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
+        "concurrency":3,"rate":0.5,"retry_after":true,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
 
     fn summary(invalid: InvalidRequest) -> String {
         Problem::invalid(invalid).detail().to_string()
@@ -397,11 +453,11 @@ mod tests {
         }
         check(
             PLAIN,
-            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"retry_after":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":null}"#,
+            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":null}"#,
         );
         check(
             FULL,
-            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","retry_after":true,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":{"a":[1]}}"#,
+            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":{"a":[1]}}"#,
         );
     }
 
@@ -434,6 +490,18 @@ mod tests {
             r#""retry_after":"yes""#,
             "/retry_after: true or false is expected",
         );
+        for bad in ["0", "4097", "1.5", "-1", "\"3\""] {
+            check(
+                &format!(r#""concurrency":{bad}"#),
+                "/concurrency: a number of calls at a time",
+            );
+        }
+        for bad in ["0", "-1", "10001", "0.00001", "\"3\""] {
+            check(
+                &format!(r#""rate":{bad}"#),
+                "/rate: a rate is a number of calls per second",
+            );
+        }
         check(r#""timeout":5"#, "/timeout: a string is expected");
         check(r#""headers":{"host":"a"}"#, "/headers/host: ");
         check(
@@ -491,7 +559,7 @@ mod tests {
         check("{}", Ok(FULL));
         check(r#"{"timeout":"7s"}"#, Ok(&FULL.replace("5s", "7s")));
         check(
-            r#"{"ladder":null,"ack":null,"timeout":null,"retry_after":null,"headers":null,"user_agent":null,"signature_headers":null,
+            r#"{"ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"headers":null,"user_agent":null,"signature_headers":null,
                 "metadata":null}"#,
             Ok(PLAIN),
         );

@@ -49,6 +49,8 @@ pub struct EndpointDetails {
     pub ladder: Value,
     pub ack: Value,
     pub timeout: Option<String>,
+    pub concurrency: Option<u32>,
+    pub rate: Option<f64>,
     pub retry_after: Option<bool>,
     pub headers: BTreeMap<String, Value>,
     pub user_agent: Option<String>,

@@ -6,68 +6,22 @@
 
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
+pub use crate::domain::endpoint_name::{BadEndpointName, EndpointName};
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
+use crate::domain::lane_settings::{CallRate, LaneLimits};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::fmt;
-use thiserror::Error;
+use std::num::NonZeroU32;
 
 /// Maximum number of endpoints. Every server has all of them in memory.
 pub const MOST_ENDPOINTS: usize = 50_000;
-/// Maximum length of an endpoint's name, in bytes.
-pub const LONGEST_NAME: usize = 64;
 /// Maximum length of a `User-Agent`, in bytes.
 pub const LONGEST_USER_AGENT: usize = 256;
 /// Maximum length of the metadata, in bytes of JSON.
 pub const LARGEST_METADATA: usize = 8 * 1024;
 /// The shortest time limit of a call, in milliseconds.
 pub const SHORTEST_TIMEOUT_MS: i64 = 100;
-
-/// The checked name of an endpoint.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct EndpointName(Box<str>);
-
-/// The error for a text that is not the name of an endpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum BadEndpointName {
-    /// The name is empty, too long or contains a character that is not allowed.
-    #[error("an endpoint's name is 1 to {LONGEST_NAME} of the characters A-Z a-z 0-9 _ . -")]
-    Form,
-    /// The name is `.` or `..`. HTTP clients remove these from a URL's path, so the endpoint could not be
-    /// requested.
-    #[error("`.` and `..` are not accepted, because they cannot be part of a URL's path")]
-    Dots,
-}
-
-impl EndpointName {
-    /// Checks a name.
-    ///
-    /// # Errors
-    /// [`BadEndpointName`] says which rule it breaks.
-    pub fn parse(text: &str) -> Result<Self, BadEndpointName> {
-        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
-        if text.is_empty() || text.len() > LONGEST_NAME || !text.bytes().all(allowed) {
-            return Err(BadEndpointName::Form);
-        }
-        if matches!(text, "." | "..") {
-            return Err(BadEndpointName::Dots);
-        }
-        Ok(Self(text.into()))
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for EndpointName {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
-    }
-}
 
 /// The names of the three headers that carry the signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +79,8 @@ pub struct EndpointSettings {
     pub ack: Option<AckRule>,
     /// The time limit of a call, in milliseconds. The limit of the server holds too.
     pub timeout_ms: Option<i64>,
+    /// How many calls are made: the limits of its lane.
+    pub limits: LaneLimits,
     /// Whether `Retry-After` of a 429 or 503 may delay the next attempt; `None`: as the ladder says.
     pub retry_after: Option<bool>,
     /// Headers of every call. A header of the notification replaces one with the same name.
@@ -164,6 +120,11 @@ struct StoredSettings<'text> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timeout_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    concurrency: Option<NonZeroU32>,
+    /// Calls per 1,000 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rate: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after: Option<bool>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,
@@ -187,6 +148,8 @@ impl EndpointSettings {
             ladder: self.ladder.as_ref().map(Ladder::to_text),
             ack: self.ack.as_ref().map(|ack| ack.to_text().into_owned()),
             timeout_ms: self.timeout_ms,
+            concurrency: self.limits.concurrency,
+            rate: self.limits.rate.map(CallRate::to_stored),
             retry_after: self.retry_after,
             headers: self.headers.pairs().to_vec(),
             user_agent: self.user_agent.clone(),
@@ -210,6 +173,15 @@ impl EndpointSettings {
             ack: (stored.ack.as_deref().map(AckRule::from_text).transpose())
                 .map_err(|bad| bad.to_string())?,
             timeout_ms: stored.timeout_ms,
+            limits: LaneLimits {
+                concurrency: stored.concurrency,
+                rate: match stored.rate {
+                    Some(rate) => {
+                        Some(CallRate::from_stored(rate).ok_or("a rate is out of bounds")?)
+                    }
+                    None => None,
+                },
+            },
             retry_after: stored.retry_after,
             headers: Headers::from_stored(stored.headers),
             user_agent: stored.user_agent,
@@ -224,22 +196,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_short_and_plain() {
-        fn check(text: &str, expected: Option<BadEndpointName>) {
-            assert_eq!(EndpointName::parse(text).err(), expected, "{text}");
-        }
-        check("shop-1", None);
-        check("Shop_1.eu", None);
-        check(&"x".repeat(64), None);
-        check("", Some(BadEndpointName::Form));
-        check(&"x".repeat(65), Some(BadEndpointName::Form));
-        check("a/b", Some(BadEndpointName::Form));
-        check("店", Some(BadEndpointName::Form));
-        check(".", Some(BadEndpointName::Dots));
-        check("..", Some(BadEndpointName::Dots));
-    }
-
-    #[test]
     fn settings_survive_their_stored_form() {
         let mut headers = Headers::default();
         headers.insert("X-Shop", "\"1\"").expect("a header");
@@ -248,6 +204,7 @@ mod tests {
             ladder: None,
             ack: None,
             timeout_ms: None,
+            limits: LaneLimits::default(),
             retry_after: None,
             headers: Headers::default(),
             user_agent: None,
@@ -258,6 +215,10 @@ mod tests {
             ladder: Some(Ladder::by_name("wechat").expect("known")),
             ack: Some(AckRule::from_text(r#"{"status":"2xx"}"#).expect("a rule")),
             timeout_ms: Some(5_000),
+            limits: LaneLimits {
+                concurrency: NonZeroU32::new(3),
+                rate: CallRate::per_second(0.5).ok(),
+            },
             retry_after: Some(false),
             headers,
             user_agent: Some("Pay/1".to_string()),

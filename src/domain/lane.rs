@@ -4,7 +4,7 @@
 //! block the others.
 
 use crate::domain::destination::{BadDestination, Destination};
-use crate::domain::endpoint::{BadEndpointName, EndpointName};
+use crate::domain::endpoint_name::{BadEndpointName, EndpointName};
 use crate::domain::key::Key;
 use std::fmt;
 use thiserror::Error;

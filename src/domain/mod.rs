@@ -29,6 +29,7 @@ pub mod decision;
 pub mod destination;
 pub mod duration;
 pub mod endpoint;
+pub mod endpoint_name;
 pub mod headers;
 pub mod key;
 pub mod ladder;

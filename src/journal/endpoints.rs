@@ -1,7 +1,9 @@
 //! The endpoints: setting, removing and reading them.
 
-use super::{Actor, JournalError};
+use super::{Actor, JournalError, LaneOrder};
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings, MOST_ENDPOINTS};
+use crate::domain::lane::Lane;
+use crate::domain::lane_settings::{LaneLimits, LaneSetting};
 use async_trait::async_trait;
 
 /// The part of a [`super::Journal`] that keeps endpoints.
@@ -98,6 +100,30 @@ pub struct EndpointRow {
     pub number: i64,
     /// The endpoint, or why it cannot be read.
     pub read: Result<StoredEndpoint, String>,
+}
+
+/// The change of the limits of an endpoint's lane, which is made in the transaction that changes the endpoint.
+pub(super) fn limits_order(
+    name: &EndpointName,
+    limits: LaneLimits,
+    actor: &Actor,
+    at_ms: i64,
+) -> LaneOrder {
+    LaneOrder {
+        lane: Lane::of_endpoint(name),
+        setting: LaneSetting::Limits(limits),
+        actor: actor.clone(),
+        reason: "its endpoint was changed".to_string(),
+        at_ms,
+    }
+}
+
+/// The limits that a stored endpoint gives its lane now.
+pub(super) fn limits_of(stored: Option<&StoredEndpoint>) -> LaneLimits {
+    let live = stored.filter(|stored| !stored.is_removed);
+    live.map_or_else(LaneLimits::default, |stored| {
+        stored.endpoint.settings.limits
+    })
 }
 
 /// What setting an endpoint means if the journal has this one of that name, and so many in all. The result is

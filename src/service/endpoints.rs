@@ -10,6 +10,7 @@ use crate::journal::{
     Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, RemovingEndpoint,
     SettingEndpoint,
 };
+use crate::settings_sync::bring_settings;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
@@ -112,6 +113,7 @@ impl Service {
         };
         let is_removed = with_timeout(journal.remove_endpoint(&removing)).await?;
         self.endpoints.forget(name);
+        self.bring_limits(journal).await;
         if !is_removed {
             return Err(ServiceError::MissingEndpoint);
         }
@@ -204,6 +206,7 @@ impl Service {
         };
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
         self.endpoints.learn(endpoint);
+        self.bring_limits(journal).await;
         if is_unchanged {
             return Ok(Some(reply));
         }
@@ -212,6 +215,12 @@ impl Service {
             "an endpoint was set; attempts from now on use its new settings"
         );
         Ok(Some(reply))
+    }
+
+    /// Brings the limits of the endpoint's lane into the schedule. If this fails, every server brings them within a
+    /// second.
+    async fn bring_limits(&self, journal: &dyn Journal) {
+        let _ = with_timeout(bring_settings(journal, self.schedule.as_ref())).await;
     }
 
     /// Waits until no other change of an endpoint is being made by this server. Changes wait for each other in the

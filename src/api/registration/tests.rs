@@ -375,9 +375,9 @@ fn every_wrong_field_is_named_at_once() {
         ],
     );
     refused(
-        &with(r#""body":"","endpoint":"shop-1""#),
+        &with(r#""body":"","endpoints":"shop-1""#),
         422,
-        &[("/endpoint", "unknown field")],
+        &[("/endpoints", "unknown field")],
     );
 }
 

@@ -61,6 +61,12 @@ pub struct SetArguments {
     /// The time limit of a call
     #[arg(long, value_name = "DURATION")]
     timeout: Option<String>,
+    /// Maximum number of calls in flight, over all servers
+    #[arg(long, value_name = "N")]
+    concurrency: Option<String>,
+    /// Maximum number of calls per second, over all servers, such as 0.5
+    #[arg(long, value_name = "N")]
+    rate: Option<String>,
     /// Whether Retry-After of a 429 or 503 may delay the next attempt
     #[arg(long, value_name = "true|false")]
     retry_after: Option<String>,
@@ -150,13 +156,29 @@ impl SetArguments {
                 members.insert(name.to_string(), text_or_null(value));
             }
         }
-        match self.retry_after.as_deref() {
-            None => {}
-            Some("") => drop(members.insert("retry_after".to_string(), Value::Null)),
-            Some(text) => {
-                let bad = |_| CommandFailure::Usage("--retry-after: true or false".to_string());
-                let follow: bool = text.parse().map_err(bad)?;
-                members.insert("retry_after".to_string(), json!(follow));
+        let plain = [
+            (
+                "concurrency",
+                "--concurrency: a number is expected",
+                &self.concurrency,
+            ),
+            ("rate", "--rate: a number is expected", &self.rate),
+            (
+                "retry_after",
+                "--retry-after: true or false is expected",
+                &self.retry_after,
+            ),
+        ];
+        for (name, bad, value) in plain {
+            match value.as_deref() {
+                None => {}
+                Some("") => drop(members.insert(name.to_string(), Value::Null)),
+                Some(text) => {
+                    let value = serde_json::from_str::<Value>(text).ok();
+                    let value = value.filter(|value| value.is_number() || value.is_boolean());
+                    let value = value.ok_or_else(|| CommandFailure::Usage(bad.to_string()))?;
+                    members.insert(name.to_string(), value);
+                }
             }
         }
         let rules = [
@@ -268,6 +290,18 @@ fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> S
     line(
         "time-out",
         endpoint.timeout.as_deref().map_or(String::new(), clean),
+    );
+    line(
+        "concurrency",
+        endpoint
+            .concurrency
+            .map_or(String::new(), |most| most.to_string()),
+    );
+    line(
+        "rate",
+        endpoint
+            .rate
+            .map_or(String::new(), |rate| format!("{rate} calls/s")),
     );
     if let Some(follow) = endpoint.retry_after {
         line(

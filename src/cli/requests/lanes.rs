@@ -38,9 +38,9 @@ enum LaneCommand {
     /// Show one lane
     Show(OneLaneArguments),
     /// Hold a lane: make no calls to its destination; what is pending waits
-    Hold(ReasonArguments),
+    Hold(LaneReasonArguments),
     /// Release a lane that is held
-    Release(ReasonArguments),
+    Release(LaneReasonArguments),
 }
 
 #[derive(Args)]
@@ -52,7 +52,7 @@ struct OneLaneArguments {
 }
 
 #[derive(Args)]
-struct ReasonArguments {
+struct LaneReasonArguments {
     #[command(flatten)]
     one: OneLaneArguments,
     /// The reason, which is shown with the lane
@@ -90,8 +90,8 @@ pub fn list(arguments: &LanesArguments) -> Result<(), CommandFailure> {
 pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
     match &arguments.command {
         LaneCommand::Show(one) => call(one, None),
-        LaneCommand::Hold(ReasonArguments { one, reason }) => call(one, Some(("hold", reason))),
-        LaneCommand::Release(ReasonArguments { one, reason }) => {
+        LaneCommand::Hold(LaneReasonArguments { one, reason }) => call(one, Some(("hold", reason))),
+        LaneCommand::Release(LaneReasonArguments { one, reason }) => {
             call(one, Some(("release", reason)))
         }
     }

@@ -4,9 +4,11 @@
 use super::PostgresJournal;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::lanes;
 use super::statements::{integer, storable};
 use crate::domain::endpoint::{Endpoint, EndpointName};
-use crate::journal::endpoints::effect;
+use crate::domain::lane_settings::LaneLimits;
+use crate::journal::endpoints::{effect, limits_of, limits_order};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -67,6 +69,7 @@ impl PostgresCall for SetEndpoint<'_> {
         let total = sqlx::query_scalar("SELECT count(*) FROM endpoints WHERE NOT removed")
             .fetch_one(&mut *transaction)
             .await?;
+        let limits = limits_of(before.as_ref());
         let set = effect(before, total, self.setting);
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
@@ -77,6 +80,17 @@ impl PostgresCall for SetEndpoint<'_> {
                     self.instance,
                 )
                 .await?;
+                let SettingEndpoint {
+                    name,
+                    settings,
+                    actor,
+                    at_ms,
+                    ..
+                } = self.setting;
+                if settings.limits != limits {
+                    let order = limits_order(name, settings.limits, actor, *at_ms);
+                    lanes::change(&mut transaction, &order, self.instance).await?;
+                }
                 transaction.commit().await?;
             }
             EndpointSet::Unchanged(_) | EndpointSet::Conflict | EndpointSet::Full => {
@@ -100,6 +114,11 @@ impl PostgresCall for RemoveEndpoint<'_> {
     async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
+        let before = find(&mut transaction, &self.removing.name)
+            .await
+            .ok()
+            .flatten();
+        let limits = limits_of(before.as_ref());
         let removed = sqlx::query(
             "UPDATE endpoints SET removed = TRUE, changed_ms = $2::BIGINT, actor = $3, instance = $4,
                 number = (SELECT greatest(max(number) + 1, $2) FROM endpoints)
@@ -111,6 +130,11 @@ impl PostgresCall for RemoveEndpoint<'_> {
         .bind(&**self.instance)
         .execute(&mut *transaction)
         .await?;
+        let RemovingEndpoint { name, actor, at_ms } = self.removing;
+        if removed.rows_affected() == 1 && limits != LaneLimits::default() {
+            let order = limits_order(name, LaneLimits::default(), actor, *at_ms);
+            lanes::change(&mut transaction, &order, self.instance).await?;
+        }
         transaction.commit().await?;
         Ok(removed.rows_affected() == 1)
     }

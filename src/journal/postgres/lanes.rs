@@ -33,7 +33,7 @@ impl PostgresCall for ChangeLane<'_> {
 }
 
 /// Makes the change within a transaction.
-async fn change(
+pub(super) async fn change(
     connection: &mut PgConnection,
     order: &LaneOrder,
     instance: &Arc<str>,

@@ -3,8 +3,10 @@
 
 use super::SqliteJournal;
 use super::error::SqliteFailure;
+use super::lanes;
 use crate::domain::endpoint::{Endpoint, EndpointName};
-use crate::journal::endpoints::effect;
+use crate::domain::lane_settings::LaneLimits;
+use crate::journal::endpoints::{effect, limits_of, limits_order};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
@@ -20,11 +22,23 @@ impl JournalEndpoints for SqliteJournal {
         let mut transaction = self.writer()?.begin().await?;
         let before = find(transaction.connection(), &setting.name).await?;
         let total = count(transaction.connection()).await?;
+        let limits = limits_of(before.as_ref());
         let set = effect(before, total, setting);
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 let connection = transaction.connection();
                 write(connection, endpoint, &setting.actor.0, &self.instance).await?;
+                if setting.settings.limits != limits {
+                    let SettingEndpoint {
+                        name,
+                        settings,
+                        actor,
+                        at_ms,
+                        ..
+                    } = setting;
+                    let order = limits_order(name, settings.limits, actor, *at_ms);
+                    lanes::change(transaction.connection(), &self.instance, &order).await?;
+                }
                 transaction.commit().await?;
             }
             EndpointSet::Unchanged(_) | EndpointSet::Conflict | EndpointSet::Full => {
@@ -36,7 +50,16 @@ impl JournalEndpoints for SqliteJournal {
 
     async fn remove_endpoint(&self, removing: &RemovingEndpoint) -> Result<bool, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
+        let before = find(transaction.connection(), &removing.name)
+            .await
+            .ok()
+            .flatten();
         let removed = remove(transaction.connection(), removing, &self.instance).await?;
+        if removed && limits_of(before.as_ref()) != LaneLimits::default() {
+            let RemovingEndpoint { name, actor, at_ms } = removing;
+            let order = limits_order(name, LaneLimits::default(), actor, *at_ms);
+            lanes::change(transaction.connection(), &self.instance, &order).await?;
+        }
         transaction.commit().await?;
         Ok(removed)
     }

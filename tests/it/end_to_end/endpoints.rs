@@ -14,6 +14,7 @@ on_journaled_stores!(
     a_test_call_is_signed_and_not_kept,
     a_patch_changes_what_it_names,
     an_endpoint_says_whether_retry_after_is_followed,
+    an_endpoint_limits_its_lane,
 );
 
 async fn put(server: &Server, name: &str, endpoint: Value) -> (u16, Value) {
@@ -120,7 +121,7 @@ async fn a_registration_goes_over_its_endpoint(stores: Stores) {
         .call(Method::POST, "/v1/notifications", Some(asked.clone()))
         .await;
     assert_eq!(status, 200);
-    asked["endpoint"] = json!("shop-2");
+    (asked["endpoint"], asked["id"]) = (json!("shop-2"), json!("3"));
     let (status, problem) = server
         .call(Method::POST, "/v1/notifications", Some(asked))
         .await;
@@ -269,6 +270,42 @@ async fn an_endpoint_says_whether_retry_after_is_followed(stores: Stores) {
         let view = server.until_attempts(name, 1).await;
         assert_eq!(view["next_attempt_at"], next, "{name}: {view}");
     }
+    server.stop().await;
+}
+
+async fn an_endpoint_limits_its_lane(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let path = "/v1/lanes/endpoint%3Ashop-1";
+    let endpoint = json!({ "url": merchant.url("/n"), "concurrency": 3, "rate": 1 });
+    put(&server, "shop-1", endpoint).await;
+    let (status, lane) = server.call(Method::GET, path, None).await;
+    assert_eq!(
+        (status, &lane["endpoint"]),
+        (200, &json!("shop-1")),
+        "{lane}"
+    );
+    assert_eq!(
+        (&lane["concurrency"], &lane["rate"]),
+        (&json!(3), &json!(1.0)),
+        "{lane}"
+    );
+    for id in ["1", "2"] {
+        server.register(naming(id, "shop-1")).await;
+    }
+    merchant.call().await;
+    server.until_state("1", "delivered").await;
+    assert_eq!(server.get("2").await["attempts_made"], 0);
+    assert!(merchant.arrived().is_none(), "one call per second");
+    server.clock().advance(1_000);
+    merchant.call().await;
+    let view = server.until_state("2", "delivered").await;
+    assert_eq!(view["attempts"][0]["number"], 1);
+    server
+        .call(Method::DELETE, "/v1/endpoints/shop-1", None)
+        .await;
+    let (_, lane) = server.call(Method::GET, path, None).await;
+    assert_eq!(lane["rate"], Value::Null, "{lane}");
     server.stop().await;
 }
 
