@@ -52,7 +52,7 @@ impl Service {
     /// Makes an endpoint or replaces it.
     ///
     /// # Errors
-    /// [`NO_ENDPOINTS`] without a journal; if the journal fails. It can be repeated.
+    /// [`ServiceError::NoJournal`] without a journal; if the journal fails. It can be repeated.
     pub async fn set_endpoint(
         &self,
         name: &EndpointName,
@@ -152,7 +152,7 @@ impl Service {
     /// A page of the endpoints, in the order of their names. A change on another server is seen within a second.
     ///
     /// # Errors
-    /// [`NO_ENDPOINTS`] without a journal.
+    /// [`ServiceError::NoJournal`] without a journal.
     pub fn list_endpoints(
         &self,
         after: Option<&EndpointName>,
