@@ -1,24 +1,21 @@
-//! The JSON form of an endpoint: reading it, showing it, and changing it by a merge patch (RFC 7396).
+//! Reads the JSON document of an endpoint, and changes it by a merge patch (RFC 7396).
 
 use crate::api::ack_rule::read_ack;
-use crate::api::field_errors::{FieldErrors, Noted};
-use crate::api::fields::{self, UnreadableJson, given, optional, required, wrong_kind};
+use crate::api::endpoint_fields::{
+    check_timeout, check_user_agent, read_concurrency, read_metadata, read_rate, read_retry_after,
+    read_signature_headers,
+};
+use crate::api::endpoint_view::SettingsView;
+use crate::api::field_errors::FieldErrors;
+use crate::api::fields::{self, UnreadableJson, optional, required};
 use crate::api::headers_field::read_headers;
 use crate::api::ladder::read_ladder;
 use crate::api::registration::InvalidRequest;
 use crate::domain::destination::Destination;
-use crate::domain::duration;
-use crate::domain::endpoint::{
-    Endpoint, EndpointSettings, LARGEST_METADATA, LONGEST_USER_AGENT, SHORTEST_TIMEOUT_MS,
-    SignatureHeaders,
-};
+use crate::domain::endpoint::{EndpointSettings, SignatureHeaders};
 use crate::domain::headers::Headers;
-use crate::domain::lane_settings::{BadCallRate, CallRate, LaneLimits};
-use crate::domain::timestamp::display_ms;
-use serde::Serialize;
-use serde_json::value::RawValue;
+use crate::domain::lane_settings::LaneLimits;
 use serde_json::{Map, Value};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 const FIELDS: [&str; 11] = [
@@ -34,87 +31,6 @@ const FIELDS: [&str; 11] = [
     "signature_headers",
     "metadata",
 ];
-/// The largest `concurrency` of an endpoint: that of a server.
-const MOST_CALLS: u32 = 4_096;
-const SIGNATURE_FIELDS: [&str; 3] = ["id", "timestamp", "signature"];
-
-/// An endpoint in an answer.
-#[derive(Debug, Serialize)]
-pub struct EndpointView<'a> {
-    name: &'a str,
-    version: u32,
-    #[serde(flatten)]
-    settings: SettingsView<'a>,
-    created_at: String,
-    changed_at: String,
-}
-
-/// The settings of an endpoint, with the names that a request has for them. What is not set is `null`.
-#[derive(Debug, Serialize)]
-struct SettingsView<'a> {
-    url: &'a str,
-    ladder: Option<Box<RawValue>>,
-    ack: Option<Box<RawValue>>,
-    timeout: Option<String>,
-    concurrency: Option<NonZeroU32>,
-    rate: Option<f64>,
-    retry_after: Option<bool>,
-    headers: Map<String, Value>,
-    user_agent: Option<&'a str>,
-    signature_headers: &'a SignatureHeaders,
-    metadata: Option<Box<RawValue>>,
-}
-
-impl<'a> EndpointView<'a> {
-    /// The view of an endpoint.
-    #[must_use]
-    pub fn of(endpoint: &'a Endpoint) -> Self {
-        Self {
-            name: endpoint.name.as_str(),
-            version: endpoint.version,
-            settings: SettingsView::of(&endpoint.settings),
-            created_at: display_ms(endpoint.created_ms),
-            changed_at: display_ms(endpoint.changed_ms),
-        }
-    }
-}
-
-impl<'a> SettingsView<'a> {
-    fn of(settings: &'a EndpointSettings) -> Self {
-        let headers = settings.headers.pairs().iter();
-        Self {
-            url: settings.url.as_str(),
-            ladder: (settings.ladder.as_ref()).map(|ladder| name_or_object(&ladder.to_text())),
-            ack: settings
-                .ack
-                .as_ref()
-                .map(|ack| name_or_object(&ack.to_text())),
-            timeout: settings.timeout_ms.map(duration::display_ms),
-            concurrency: settings.limits.concurrency,
-            rate: settings.limits.rate.map(CallRate::calls_per_second),
-            retry_after: settings.retry_after,
-            headers: headers
-                .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
-                .collect(),
-            user_agent: settings.user_agent.as_deref(),
-            signature_headers: &settings.signature_headers,
-            metadata: settings
-                .metadata
-                .clone()
-                .and_then(|text| RawValue::from_string(text).ok()),
-        }
-    }
-}
-
-/// The stored form of a ladder or a rule is a name, or JSON.
-fn name_or_object(text: &str) -> Box<RawValue> {
-    let json = if text.starts_with('{') {
-        text.to_string()
-    } else {
-        Value::from(text).to_string()
-    };
-    RawValue::from_string(json).expect("invariant: a quoted name and a stored object are JSON")
-}
 
 /// Reads the settings of an endpoint. A call may take at most `longest_timeout`.
 ///
@@ -306,124 +222,6 @@ fn merge(target: &mut Value, patch: Value) {
             merge(target.entry(name).or_insert(Value::Null), value);
         }
     }
-}
-
-fn check_timeout(text: &str, longest: Duration) -> Result<i64, String> {
-    let timeout_ms = duration::parse_ms(text).map_err(|bad| bad.to_string())?;
-    let longest_ms = i64::try_from(longest.as_millis()).unwrap_or(i64::MAX);
-    if !(SHORTEST_TIMEOUT_MS..=longest_ms).contains(&timeout_ms) {
-        return Err(format!(
-            "a time-out is from {} to {}, the time-out of the server",
-            duration::display_ms(SHORTEST_TIMEOUT_MS),
-            duration::display_ms(longest_ms)
-        ));
-    }
-    Ok(timeout_ms)
-}
-
-fn read_concurrency(
-    field: Option<&RawValue>,
-    errors: &mut FieldErrors,
-) -> Result<Option<NonZeroU32>, Noted> {
-    let Some(field) = given(field) else {
-        return Ok(None);
-    };
-    let number: Option<NonZeroU32> = serde_json::from_str(field.get()).ok();
-    let number = number.filter(|number| number.get() <= MOST_CALLS);
-    number.map(Some).ok_or_else(|| {
-        let detail = format!("a number of calls at a time, from 1 to {MOST_CALLS}, is expected");
-        errors.add("/concurrency", detail)
-    })
-}
-
-fn read_rate(
-    field: Option<&RawValue>,
-    errors: &mut FieldErrors,
-) -> Result<Option<CallRate>, Noted> {
-    let Some(field) = given(field) else {
-        return Ok(None);
-    };
-    let number: Option<f64> = serde_json::from_str(field.get()).ok();
-    let rate = number.ok_or(BadCallRate).and_then(CallRate::per_second);
-    rate.map(Some).map_err(|bad| errors.add("/rate", bad))
-}
-
-fn read_retry_after(
-    field: Option<&RawValue>,
-    errors: &mut FieldErrors,
-) -> Result<Option<bool>, Noted> {
-    match given(field).map(RawValue::get) {
-        None => Ok(None),
-        Some("true") => Ok(Some(true)),
-        Some("false") => Ok(Some(false)),
-        Some(_) => Err(errors.add("/retry_after", "true or false is expected")),
-    }
-}
-
-fn check_user_agent(text: &str) -> Result<String, String> {
-    let printable = text.bytes().all(|byte| (0x20..=0x7e).contains(&byte));
-    if text.is_empty() || text.len() > LONGEST_USER_AGENT || !printable || text.trim() != text {
-        return Err(format!(
-            "a user agent is 1 to {LONGEST_USER_AGENT} printable ASCII characters without a space at the \
-             beginning or end"
-        ));
-    }
-    Ok(text.to_string())
-}
-
-fn read_signature_headers(
-    field: Option<&RawValue>,
-    errors: &mut FieldErrors,
-) -> Result<SignatureHeaders, Noted> {
-    const POINTER: &str = "/signature_headers";
-    let standard = SignatureHeaders::default();
-    let Some(field) = given(field) else {
-        return Ok(standard);
-    };
-    let [id, timestamp, signature] = fields::read(field.get(), &SIGNATURE_FIELDS, POINTER, errors)
-        .map_err(|bad| errors.add(POINTER, bad))?;
-    let mut name = |field, name: &str, standard: String| {
-        let pointer = format!("{POINTER}/{name}");
-        let given = optional(field, &pointer, errors, SignatureHeaders::check_name);
-        given.map(|given| given.unwrap_or(standard))
-    };
-    let id = name(id, "id", standard.id);
-    let timestamp = name(timestamp, "timestamp", standard.timestamp);
-    let signature = name(signature, "signature", standard.signature);
-    let names = SignatureHeaders {
-        id: id?,
-        timestamp: timestamp?,
-        signature: signature?,
-    };
-    let [id, timestamp, signature] = names.names();
-    if id == timestamp || id == signature || timestamp == signature {
-        return Err(errors.add(POINTER, "the three headers have different names"));
-    }
-    Ok(names)
-}
-
-fn read_metadata(
-    field: Option<&RawValue>,
-    errors: &mut FieldErrors,
-) -> Result<Option<String>, Noted> {
-    const POINTER: &str = "/metadata";
-    let Some(field) = given(field) else {
-        return Ok(None);
-    };
-    let text = field.get();
-    if !text.starts_with('{') {
-        return Err(errors.add(POINTER, wrong_kind(field, "an object")));
-    }
-    if text.len() > LARGEST_METADATA {
-        let detail = format!("metadata is at most {LARGEST_METADATA} bytes of JSON");
-        return Err(errors.add(POINTER, detail));
-    }
-    // A text with half a surrogate pair, or nested too deep, could not be read again. PostgreSQL does not store
-    // the character NUL, but JSON writes it as an escape.
-    if serde_json::from_str::<Value>(text).is_err() {
-        return Err(errors.add(POINTER, "this value cannot be kept"));
-    }
-    Ok(Some(text.to_string()))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::{read_json, read_no_fields};
-use crate::api::endpoint_document::{self, EndpointView};
+use crate::api::endpoint_document;
+use crate::api::endpoint_view::EndpointView;
 use crate::api::field_errors::{FieldErrors, FieldLocation};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{NoQuery, endpoints_request};

@@ -15,6 +15,8 @@ pub mod body;
 pub mod concurrency_limit;
 pub mod dead_letters;
 pub mod endpoint_document;
+mod endpoint_fields;
+pub mod endpoint_view;
 pub mod endpoints;
 pub mod field_errors;
 pub mod fields;

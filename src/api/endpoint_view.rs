@@ -1,0 +1,90 @@
+//! How the API shows an endpoint.
+
+use crate::domain::duration;
+use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
+use crate::domain::lane_settings::CallRate;
+use crate::domain::timestamp::display_ms;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use std::num::NonZeroU32;
+
+/// An endpoint in an answer.
+#[derive(Debug, Serialize)]
+pub struct EndpointView<'a> {
+    name: &'a str,
+    version: u32,
+    #[serde(flatten)]
+    settings: SettingsView<'a>,
+    created_at: String,
+    changed_at: String,
+}
+
+/// The settings of an endpoint, with the names that a request has for them. What is not set is `null`.
+#[derive(Debug, Serialize)]
+pub struct SettingsView<'a> {
+    url: &'a str,
+    ladder: Option<Box<RawValue>>,
+    ack: Option<Box<RawValue>>,
+    timeout: Option<String>,
+    concurrency: Option<NonZeroU32>,
+    rate: Option<f64>,
+    retry_after: Option<bool>,
+    headers: Map<String, Value>,
+    user_agent: Option<&'a str>,
+    signature_headers: &'a SignatureHeaders,
+    metadata: Option<Box<RawValue>>,
+}
+
+impl<'a> EndpointView<'a> {
+    /// The view of an endpoint.
+    #[must_use]
+    pub fn of(endpoint: &'a Endpoint) -> Self {
+        Self {
+            name: endpoint.name.as_str(),
+            version: endpoint.version,
+            settings: SettingsView::of(&endpoint.settings),
+            created_at: display_ms(endpoint.created_ms),
+            changed_at: display_ms(endpoint.changed_ms),
+        }
+    }
+}
+
+impl<'a> SettingsView<'a> {
+    /// The view of settings.
+    #[must_use]
+    pub fn of(settings: &'a EndpointSettings) -> Self {
+        let headers = settings.headers.pairs().iter();
+        Self {
+            url: settings.url.as_str(),
+            ladder: (settings.ladder.as_ref()).map(|ladder| name_or_object(&ladder.to_text())),
+            ack: settings
+                .ack
+                .as_ref()
+                .map(|ack| name_or_object(&ack.to_text())),
+            timeout: settings.timeout_ms.map(duration::display_ms),
+            concurrency: settings.limits.concurrency,
+            rate: settings.limits.rate.map(CallRate::calls_per_second),
+            retry_after: settings.retry_after,
+            headers: headers
+                .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+                .collect(),
+            user_agent: settings.user_agent.as_deref(),
+            signature_headers: &settings.signature_headers,
+            metadata: settings
+                .metadata
+                .clone()
+                .and_then(|text| RawValue::from_string(text).ok()),
+        }
+    }
+}
+
+/// The stored form of a ladder or a rule is a name, or JSON.
+fn name_or_object(text: &str) -> Box<RawValue> {
+    let json = if text.starts_with('{') {
+        text.to_string()
+    } else {
+        Value::from(text).to_string()
+    };
+    RawValue::from_string(json).expect("invariant: a quoted name and a stored object are JSON")
+}
