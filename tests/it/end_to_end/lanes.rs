@@ -234,7 +234,7 @@ async fn wrong_requests_about_lanes_are_named(stores: Stores) {
         "/v1/lanes/shop",
         None,
         404,
-        "a lane is the origin",
+        "a lane is `endpoint:`",
     )
     .await;
     check(

@@ -59,6 +59,8 @@ const LOSSES: &[&[&str]] = &[
     &["DEL", "{rb:0}:rebuild"],
     &["DEL", "{rb:0}:health"],
     &["SET", "{rb:0}:health", "of another type"],
+    &["DEL", "{rb:0}:settings"],
+    &["SET", "{rb:0}:settings", "of another type"],
     // Two at once, as with a policy that evicts many before anybody looks.
     &["DEL", "{rb:0}:jobs", "{rb:0}:leases"],
     &["DEL", "{rb:0}:jobs", "{rb:0}:lanes"],
@@ -290,7 +292,7 @@ async fn keys(redis: &mut MultiplexedConnection) -> Vec<String> {
 
 /// What stays though nothing is pending.
 fn is_bookkeeping(key: &str) -> bool {
-    ["meta", "epoch", "rebuild", "health"]
+    ["meta", "epoch", "rebuild", "health", "settings"]
         .iter()
         .any(|name| key == format!("{{rb:0}}:{name}"))
         || key.starts_with("{rb:0}:claim:")

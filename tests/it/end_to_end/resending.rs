@@ -98,7 +98,7 @@ async fn what_is_not_delivered_cannot_be_sent_again(stores: Stores) {
         assert_eq!(problem["type"], "urn:ringback:problem:state");
         assert_eq!(problem["state"], state);
     };
-    server.register(registration("a", &merchant)).await;
+    server.register(with_ladder("a", &merchant, &[])).await;
     merchant.call().await;
     server.until_state("a", "in_flight").await;
     check("in_flight").await;
