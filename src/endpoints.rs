@@ -206,7 +206,8 @@ impl Endpoints {
             let mut known = self.write();
             for row in page {
                 number = row.number;
-                // A change that was made meanwhile has a higher version. After a restore, the journal counts.
+                // This may undo a change that this server has made since the page was read. The next reading, half
+                // a second later, brings it again, because its number is above those that were read here.
                 known.take(row);
             }
             if is_last {

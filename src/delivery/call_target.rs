@@ -31,7 +31,7 @@ impl<'call> CallTarget<'call> {
         endpoint: Option<&'call Arc<Endpoint>>,
     ) -> Option<Self> {
         let endpoint = endpoint.map(AsRef::as_ref);
-        if notification.lane.endpoint().is_some() && endpoint.is_none() {
+        if notification.lane.is_of_endpoint() && endpoint.is_none() {
             return None;
         }
         let settings = endpoint.map(|endpoint| &endpoint.settings);

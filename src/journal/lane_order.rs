@@ -5,8 +5,8 @@ use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneSetting;
 
 /// A change of the settings of a lane, to be recorded. The later change of two wins. Whoever holds the lane and how
-/// many calls it makes are changed apart: a person holds it, and an endpoint, when there are endpoints, sets the
-/// limits of its lane in the transaction that changes the endpoint.
+/// many calls it makes are changed apart: a person holds it, and the transaction that changes an endpoint sets the
+/// limits of its lane.
 #[derive(Debug, Clone)]
 pub struct LaneOrder {
     /// The lane.
