@@ -29,15 +29,8 @@ impl SettingsSyncError {
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
-            Self::Journal(JournalError::Unavailable(_))
-            | Self::Schedule(ScheduleError::Unavailable(_) | ScheduleError::Rebuilding) => true,
-            Self::Journal(JournalError::Corrupt(_) | JournalError::Refused(_))
-            | Self::Schedule(
-                ScheduleError::Corrupt(_)
-                | ScheduleError::Foreign(_)
-                | ScheduleError::BadCursor
-                | ScheduleError::BeingRegistered,
-            ) => false,
+            Self::Journal(error) => error.may_pass(),
+            Self::Schedule(error) => error.may_pass(),
         }
     }
 }

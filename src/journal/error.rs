@@ -16,3 +16,14 @@ pub enum JournalError {
     #[error("{0}")]
     Refused(String),
 }
+
+impl JournalError {
+    /// Whether a later try may succeed although nobody repairs anything.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unavailable(_) => true,
+            Self::Corrupt(_) | Self::Refused(_) => false,
+        }
+    }
+}

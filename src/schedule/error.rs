@@ -27,3 +27,14 @@ pub enum ScheduleError {
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
 }
+
+impl ScheduleError {
+    /// Whether a call of maintenance may succeed later although nobody repairs anything.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Unavailable(_) | Self::Rebuilding => true,
+            Self::Corrupt(_) | Self::BeingRegistered | Self::Foreign(_) | Self::BadCursor => false,
+        }
+    }
+}
