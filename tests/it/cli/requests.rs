@@ -2,6 +2,7 @@
 //! answers one thing.
 
 use super::program::{Finished, run};
+use crate::support::refusing_port::RefusingPort;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
@@ -405,10 +406,8 @@ async fn an_answer_that_is_not_ours_is_said_so() {
 
 #[test]
 fn a_server_that_is_not_there_is_named() {
-    // Bound and closed again, so nobody listens there.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
-    let address = free.local_addr().expect("bound");
-    drop(free);
+    let refusing = RefusingPort::take();
+    let address = refusing.address();
     let server = format!("http://user:hunter2@{address}/x");
     let finished = run(Path::new("."), &["list", "--server", &server], &[]);
     assert_eq!(finished.status, 1);

@@ -3,9 +3,10 @@
 
 use super::on_journaled_stores;
 use crate::support::merchant::{Merchant, Reaction};
+use crate::support::refusing_port::RefusingPort;
 use crate::support::ringback::{SHORT, Server, Stores, registration};
 use serde_json::{Value, json};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::AsyncWriteExt;
@@ -200,10 +201,8 @@ async fn an_answer_that_drips_is_cut_off_by_the_limit(stores: Stores) {
 async fn what_keeps_a_call_from_being_made_is_told_apart(stores: Stores) {
     let server = server(stores, GENEROUS).await;
     let merchant = Merchant::start().await;
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .expect("a free port")
-        .local_addr()
-        .expect("bound");
+    let refusing = RefusingPort::take();
+    let closed = refusing.address();
     let cases = [
         (
             "connect",
@@ -269,10 +268,8 @@ async fn what_keeps_a_call_from_being_made_is_told_apart(stores: Stores) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_name_that_refuses_the_address_that_was_tried_is_recorded() {
     let server = server(Stores::Embedded, GENEROUS).await;
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .expect("a free port")
-        .local_addr()
-        .expect("bound");
+    let refusing = RefusingPort::take();
+    let closed = refusing.address();
     let url = format!("http://localhost:{}/", closed.port());
     let (attempt, _) = attempt_at(&server, "refused", &url).await;
     assert_eq!(attempt["outcome"], "connect", "{attempt}");

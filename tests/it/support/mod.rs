@@ -6,6 +6,7 @@ pub mod postgres;
 pub mod process;
 pub mod proxy;
 pub mod redis;
+pub mod refusing_port;
 pub mod ringback;
 pub mod tls;
 
