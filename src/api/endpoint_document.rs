@@ -4,6 +4,7 @@ use crate::api::ack_rule::read_ack;
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, optional, required, wrong_kind};
 use crate::api::headers_field::read_headers;
+use crate::api::key_document::{KeyView, read_keys};
 use crate::api::ladder::read_ladder;
 use crate::api::registration::InvalidRequest;
 use crate::domain::destination::Destination;
@@ -13,12 +14,13 @@ use crate::domain::endpoint::{
     SignatureHeaders,
 };
 use crate::domain::timestamp::display_ms;
+use crate::service::EndpointRequest;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-const FIELDS: [&str; 8] = [
+const FIELDS: [&str; 9] = [
     "url",
     "ladder",
     "ack",
@@ -27,6 +29,7 @@ const FIELDS: [&str; 8] = [
     "user_agent",
     "signature_headers",
     "metadata",
+    "keys",
 ];
 const SIGNATURE_FIELDS: [&str; 3] = ["id", "timestamp", "signature"];
 
@@ -37,6 +40,10 @@ pub struct EndpointView<'a> {
     version: u32,
     #[serde(flatten)]
     settings: SettingsView<'a>,
+    /// The newest first.
+    keys: Vec<KeyView<'a>>,
+    /// Until when the default secret of the server signs along with the keys.
+    default_secret_until: Option<String>,
     created_at: String,
     changed_at: String,
 }
@@ -62,6 +69,8 @@ impl<'a> EndpointView<'a> {
             name: endpoint.name.as_str(),
             version: endpoint.version,
             settings: SettingsView::of(&endpoint.settings),
+            keys: endpoint.keys.list().iter().map(KeyView::of).collect(),
+            default_secret_until: endpoint.keys.default_until_ms().map(display_ms),
             created_at: display_ms(endpoint.created_ms),
             changed_at: display_ms(endpoint.changed_ms),
         }
@@ -102,11 +111,11 @@ fn name_or_object(text: &str) -> Box<RawValue> {
     RawValue::from_string(json).expect("invariant: a quoted name and a stored object are JSON")
 }
 
-/// Reads the settings of an endpoint. A call may take at most `longest_timeout`.
+/// Reads an endpoint. A call may take at most `longest_timeout`.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field.
-pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, InvalidRequest> {
+pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, InvalidRequest> {
     let mut errors = FieldErrors::default();
     let [
         url,
@@ -117,6 +126,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         user_agent,
         signature_headers,
         metadata,
+        keys,
     ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     let read = (
         required(url, "/url", &mut errors, Destination::parse),
@@ -129,6 +139,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         optional(user_agent, "/user_agent", &mut errors, check_user_agent),
         read_signature_headers(signature_headers, &mut errors),
         read_metadata(metadata, &mut errors),
+        read_keys(keys, &mut errors),
     );
     let (
         Ok(url),
@@ -139,6 +150,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         Ok(user_agent),
         Ok(signature_headers),
         Ok(metadata),
+        Ok(keys),
     ) = read
     else {
         return Err(InvalidRequest::Fields(errors));
@@ -153,7 +165,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
-    Ok(EndpointSettings {
+    let settings = EndpointSettings {
         url,
         ladder,
         ack,
@@ -162,11 +174,12 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         user_agent,
         signature_headers,
         metadata,
-    })
+    };
+    Ok(EndpointRequest { settings, keys })
 }
 
 /// Applies a merge patch (RFC 7396) to an endpoint: a member replaces the one there, `null` removes it, and
-/// objects are merged.
+/// objects are merged. The keys are replaced as a whole; `null` removes all of them.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field of the patch, or of the endpoint that would result.
@@ -174,10 +187,13 @@ pub fn patched(
     before: &EndpointSettings,
     patch: &str,
     longest_timeout: Duration,
-) -> Result<EndpointSettings, InvalidRequest> {
+) -> Result<EndpointRequest, InvalidRequest> {
     // Unknown and duplicate names are errors here too: in the merged document they could not be seen.
     let mut errors = FieldErrors::default();
-    fields::read(patch, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
+    let fields =
+        fields::read(patch, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
+    let [.., keys] = fields;
+    let removes_keys = keys.is_some_and(|keys| keys.get() == "null");
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
@@ -185,7 +201,11 @@ pub fn patched(
     let patch: Value = serde_json::from_str(patch).map_err(syntax)?;
     let mut document = serde_json::to_value(SettingsView::of(before)).map_err(syntax)?;
     merge(&mut document, patch);
-    parse(&document.to_string(), longest_timeout)
+    let mut request = parse(&document.to_string(), longest_timeout)?;
+    if removes_keys {
+        request.keys = Some(Vec::new());
+    }
+    Ok(request)
 }
 
 /// The algorithm of RFC 7396, section 2. The depth is that of the patch, which the parser limits to 128.
@@ -305,13 +325,13 @@ mod tests {
     #[test]
     fn an_endpoint_is_shown_as_it_was_set() {
         fn check(text: &str, expected: &str) {
-            let settings = parse(text, LONGEST).map_err(summary).expect(text);
+            let settings = parse(text, LONGEST).map_err(summary).expect(text).settings;
             let shown = serde_json::to_string(&SettingsView::of(&settings)).expect("JSON");
             assert_eq!(shown, expected);
             let again = parse(&shown, LONGEST)
                 .map_err(summary)
                 .expect("what is shown can be set");
-            assert_eq!(again, settings);
+            assert_eq!(again.settings, settings);
         }
         check(
             PLAIN,
@@ -390,9 +410,11 @@ mod tests {
     #[test]
     fn a_patch_replaces_removes_and_merges() {
         fn check(patch: &str, expected: Result<&str, &str>) {
-            let before = parse(FULL, LONGEST).expect("valid");
-            let after = patched(&before, patch, LONGEST).map_err(summary);
-            let expected = expected.map(|text| parse(text, LONGEST).expect(text));
+            let before = parse(FULL, LONGEST).expect("valid").settings;
+            let after = patched(&before, patch, LONGEST)
+                .map(|request| request.settings)
+                .map_err(summary);
+            let expected = expected.map(|text| parse(text, LONGEST).expect(text).settings);
             match (&after, &expected) {
                 (Err(found), Err(expected)) => {
                     assert!(found.contains(expected), "{patch}: {found}")
@@ -421,5 +443,29 @@ mod tests {
         check(r#"{"url":"x","url":"y"}"#, Err("given twice"));
         check("[]", Err("an object is expected"));
         check("{", Err("not JSON"));
+    }
+    #[test]
+    fn keys_are_kept_unless_they_are_given() {
+        const KEYS: &str = r#"[{"secret":"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"}]"#;
+        let count = |request: EndpointRequest| request.keys.map(|keys| keys.len());
+        let set = |keys: &str| {
+            let text = format!(r#"{{"url":"https://shop.example/n"{keys}}}"#);
+            count(parse(&text, LONGEST).map_err(summary).expect("valid"))
+        };
+        assert_eq!(set(""), None);
+        assert_eq!(set(r#","keys":null"#), None);
+        assert_eq!(set(r#","keys":[]"#), Some(0));
+        assert_eq!(set(&format!(r#","keys":{KEYS}"#)), Some(1));
+        let before = parse(PLAIN, LONGEST).expect("valid").settings;
+        let change = |patch: &str| {
+            count(
+                patched(&before, patch, LONGEST)
+                    .map_err(summary)
+                    .expect("valid"),
+            )
+        };
+        assert_eq!(change(r#"{"timeout":"1s"}"#), None);
+        assert_eq!(change(r#"{"keys":null}"#), Some(0));
+        assert_eq!(change(&format!(r#"{{"keys":{KEYS}}}"#)), Some(1));
     }
 }

@@ -15,11 +15,13 @@ pub mod body;
 pub mod concurrency_limit;
 pub mod dead_letters;
 pub mod endpoint_document;
+pub mod endpoint_keys;
 pub mod endpoints;
 pub mod field_errors;
 pub mod fields;
 pub mod headers_field;
 pub mod health;
+pub mod key_document;
 pub mod ladder;
 pub mod metrics;
 pub mod notifications;
@@ -212,6 +214,11 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
                 .delete(endpoints::remove),
         )
         .route("/v1/endpoints/{name}/test", post(endpoints::test))
+        .route("/v1/endpoints/{name}/keys", post(endpoint_keys::add))
+        .route(
+            "/v1/endpoints/{name}/keys/{id}",
+            get(endpoint_keys::show).delete(endpoint_keys::remove),
+        )
         .method_not_allowed_fallback(notifications::unknown_method)
         .route_layer(from_fn_with_state(
             concurrency_limit,

@@ -11,6 +11,7 @@ pub use kind::ProblemKind;
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
+use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
@@ -146,6 +147,20 @@ impl Problem {
             )),
             ServiceError::MissingEndpoint => Self::new(ProblemKind::MissingEndpoint, detail),
             ServiceError::EndpointInUse => Self::new(ProblemKind::EndpointInUse, detail),
+            ServiceError::KeyChange(BadKeyChange::Unknown) => {
+                Self::new(ProblemKind::MissingKey, detail)
+            }
+            ServiceError::KeyChange(BadKeyChange::TooMany | BadKeyChange::Last)
+            | ServiceError::EndingKey(_)
+            | ServiceError::NoMasterKey
+            | ServiceError::OtherMasterKey => Self::new(ProblemKind::SigningKey, detail),
+            ServiceError::Sealing(failure) => {
+                tracing::error!(
+                    %failure,
+                    "a signing key was not added, because it cannot be encrypted; the answer is an error 500"
+                );
+                Self::internal()
+            }
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
                 format!("{detail}; nothing was done, so send the request again later"),
@@ -279,6 +294,8 @@ impl Problem {
             | ProblemKind::Missing
             | ProblemKind::MissingEndpoint
             | ProblemKind::EndpointInUse
+            | ProblemKind::MissingKey
+            | ProblemKind::SigningKey
             | ProblemKind::Method
             | ProblemKind::Timeout
             | ProblemKind::Mismatch

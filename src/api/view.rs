@@ -59,6 +59,8 @@ pub struct AttemptView<'a> {
     phases: Option<PhasesView>,
     /// The version of the endpoint whose settings the call used.
     endpoint_version: Option<u32>,
+    /// The ids of the keys of the endpoint that signed the call; `default` is the secret of the server.
+    key_ids: Option<&'a [Box<str>]>,
 }
 
 /// How long each phase of a call took, in milliseconds. What the call did not need or reach is `null`. The last
@@ -162,6 +164,7 @@ impl<'a> AttemptView<'a> {
             tls: trace.tls.map(TlsVersion::as_str),
             phases: PhasesView::of(trace),
             endpoint_version: trace.endpoint_version,
+            key_ids: (!trace.key_ids.is_empty()).then_some(&trace.key_ids),
         }
     }
 }

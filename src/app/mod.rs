@@ -8,6 +8,7 @@
 //! Stop: accept no new requests, claim nothing more, wait for the attempts in flight, settle their leases,
 //! close the stores. One time limit applies to the whole stop, even if the stores do not answer.
 
+mod master_key;
 mod signals;
 pub mod stores;
 mod tasks;
@@ -96,9 +97,10 @@ impl App {
         let endpoints = Endpoints::open(journal)
             .await
             .context("the endpoints cannot be read")?;
-        let endpoints = Arc::new(endpoints);
+        let keyring = master_key::keyring(&config, stores.journal.as_deref()).await?;
+        let endpoints = Arc::new(endpoints.with_keyring(keyring));
         let client = Arc::new(http_client(&config));
-        let testing = TestCalls::new(client.clone(), clock.clone());
+        let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
         let parts = (client, endpoints.clone(), clock, metrics.clone());
         let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
         let service = Service::new(recorder, stores.schedule.clone())

@@ -5,6 +5,7 @@ use crate::domain::destination::Destination;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
 use crate::domain::notification::Notification;
+use crate::domain::signers::Signers;
 use std::sync::{Arc, LazyLock};
 
 /// The rule of an endpoint that chooses none.
@@ -19,14 +20,17 @@ pub struct CallTarget<'call> {
     pub ack: &'call AckRule,
     /// The endpoint that the notification names.
     pub endpoint: Option<&'call Endpoint>,
+    /// What signs the request.
+    pub signers: &'call Signers,
 }
 
 impl<'call> CallTarget<'call> {
-    /// The target of a notification. `None` if it names an endpoint that is not given.
+    /// The target of a notification, whose call these sign. `None` if it names an endpoint that is not given.
     #[must_use]
     pub fn of(
         notification: &'call Notification,
         endpoint: Option<&'call Arc<Endpoint>>,
+        signers: &'call Signers,
     ) -> Option<Self> {
         let endpoint = endpoint.map(AsRef::as_ref);
         if notification.lane.endpoint().is_some() && endpoint.is_none() {
@@ -41,6 +45,7 @@ impl<'call> CallTarget<'call> {
                 .or(settings.and_then(|settings| settings.ack.as_ref()))
                 .unwrap_or(&STANDARD),
             endpoint,
+            signers,
         })
     }
 

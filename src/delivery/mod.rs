@@ -23,5 +23,6 @@ mod record;
 mod resolver;
 mod reuse;
 mod settle;
+mod signing;
 mod socket;
 pub mod worker;

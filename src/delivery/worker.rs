@@ -19,6 +19,7 @@ use super::call_target::CallTarget;
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
+use super::signing::UnusableKeys;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
@@ -45,6 +46,8 @@ pub struct Worker {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The receivers that have a name.
     pub(super) endpoints: Arc<Endpoints>,
+    /// The endpoints with a key that cannot be opened, as far as the log says it.
+    pub(super) unusable_keys: UnusableKeys,
     /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
     /// The clock of this machine.
@@ -92,6 +95,10 @@ impl Worker {
         let Some((lease, endpoint)) = self.find_endpoint(lease).await else {
             return;
         };
+        let found = self.find_signers(lease, endpoint.as_deref()).await;
+        let Some((lease, signers)) = found else {
+            return;
+        };
         let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.bodies.find(&lease, latest_start_ms).await {
             FoundBody::AtHand(body) => body,
@@ -115,7 +122,8 @@ impl Worker {
             return;
         }
         let recorder = CallRecorder::default();
-        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref()) else {
+        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref(), &signers)
+        else {
             let why = "it names an endpoint that the journal does not know".to_string();
             self.set_aside_unsent(lease, why).await;
             return;
@@ -132,7 +140,10 @@ impl Worker {
             return;
         };
         let mut trace = recorder.into_trace();
-        trace.endpoint_version = endpoint.map(|endpoint| endpoint.version);
+        if let Some(endpoint) = endpoint {
+            trace.endpoint_version = Some(endpoint.version);
+            trace.key_ids = signers.ids();
+        }
         let made = CallMade {
             measured,
             started_ms,

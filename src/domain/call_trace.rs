@@ -64,6 +64,8 @@ pub struct CallTrace {
     pub tls: Option<TlsVersion>,
     /// The version of the endpoint whose settings the call used.
     pub endpoint_version: Option<u32>,
+    /// The ids of the keys of the endpoint that signed the call. Empty if the notification names no endpoint.
+    pub key_ids: Box<[Box<str>]>,
     /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
     /// have been broken off.
     phases_us: [Option<u64>; Phase::ALL.len()],
@@ -128,6 +130,9 @@ impl CallTrace {
         if let Some(version) = self.endpoint_version {
             word(format_args!("endpoint={version}"));
         }
+        if !self.key_ids.is_empty() {
+            word(format_args!("keys={}", self.key_ids.join(",")));
+        }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
                 word(format_args!("{}={took_us}", phase.stored_name()));
@@ -146,6 +151,10 @@ impl CallTrace {
                 Some(("to", address)) => trace.address = Some(address.into()),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some(("endpoint", version)) => trace.endpoint_version = version.parse().ok(),
+                Some(("keys", ids)) => {
+                    let ids = ids.split(',').filter(|id| !id.is_empty());
+                    trace.key_ids = ids.map(Into::into).collect();
+                }
                 Some((name, took_us)) => {
                     let phase = Phase::ALL
                         .into_iter()
@@ -178,10 +187,9 @@ mod tests {
         let phases = Phase::ALL.map(|phase| trace.phase_us(phase));
         assert_eq!(phases, [Some(1), Some(2), Some(3), Some(4), Some(5)]);
         check("to=192.0.2.1:80 connect=18446744073709551615");
-        assert_eq!(
-            check("to=192.0.2.1:80 endpoint=7").endpoint_version,
-            Some(7)
-        );
+        let trace = check("to=192.0.2.1:80 endpoint=7 keys=key_1,default");
+        assert_eq!(trace.endpoint_version, Some(7));
+        assert_eq!(trace.key_ids, ["key_1".into(), "default".into()].into());
     }
 
     #[test]
@@ -191,5 +199,7 @@ mod tests {
         }
         check("later tls=1.4 first=-1 body= new=7", "");
         check("  first=7\n body=x", "first=7");
+        check("keys= first=7", "first=7");
+        check("keys=a,,b", "keys=a,b");
     }
 }

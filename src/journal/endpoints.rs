@@ -2,7 +2,11 @@
 
 use super::{Actor, JournalError};
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use crate::domain::endpoint_keys::EndpointKeys;
 use async_trait::async_trait;
+
+/// The name under which a journal remembers the fingerprint of the master key that sealed its signing keys.
+pub const MASTER_KEY: &str = "master-key";
 
 /// The part of a [`super::Journal`] that keeps endpoints.
 ///
@@ -11,6 +15,9 @@ use async_trait::async_trait;
 #[async_trait]
 pub trait JournalEndpoints: Send + Sync + 'static {
     /// Makes an endpoint or replaces its settings. Settings that are the same change nothing. It can be repeated.
+    ///
+    /// The first keys that are written decide the master key of the journal: their fingerprint is remembered in the
+    /// same transaction, and keys with another fingerprint are refused from then on.
     async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError>;
 
     /// Removes an endpoint. Its last settings are still returned by [`JournalEndpoints::endpoint`]. `false` if
@@ -35,12 +42,23 @@ pub struct SettingEndpoint {
     pub name: EndpointName,
     /// Its settings from now on.
     pub settings: EndpointSettings,
+    /// Its signing keys from now on. `None`: they stay as they are, and a new endpoint has none.
+    pub keys: Option<SealedKeys>,
     /// What the caller has read before.
     pub expected: ExpectedVersion,
     /// Who asks for it.
     pub actor: Actor,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
+}
+
+/// Keys of an endpoint, and the master key that encrypted them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedKeys {
+    /// The keys.
+    pub keys: EndpointKeys,
+    /// The fingerprint of the master key, if one of the keys was encrypted just now.
+    pub master_key: Option<String>,
 }
 
 /// The version that a change of an endpoint is based on.
@@ -74,6 +92,8 @@ pub enum EndpointSet {
     Unchanged(Endpoint),
     /// It has not the expected version.
     Conflict,
+    /// The journal has keys that another master key encrypted. Nothing was changed.
+    OtherMasterKey,
 }
 
 /// An endpoint as the journal keeps it.
@@ -89,6 +109,8 @@ pub struct StoredEndpoint {
 
 /// What setting an endpoint means if the journal has this. The result is `Created` or `Changed` if it has to be
 /// written.
+///
+/// Besides, the caller compares the fingerprint of the master key: see [`new_master_key`].
 pub(super) fn effect(before: Option<StoredEndpoint>, setting: &SettingEndpoint) -> EndpointSet {
     let live = before.as_ref().filter(|stored| !stored.is_removed);
     let is_expected = match setting.expected {
@@ -100,8 +122,15 @@ pub(super) fn effect(before: Option<StoredEndpoint>, setting: &SettingEndpoint) 
     if !is_expected {
         return EndpointSet::Conflict;
     }
+    let keys = match (&setting.keys, live) {
+        (Some(given), _) => given.keys.clone(),
+        (None, Some(stored)) => stored.endpoint.keys.clone(),
+        // An endpoint that was removed and is made again may belong to somebody else.
+        (None, None) => EndpointKeys::default(),
+    };
     if let Some(stored) = live
         && stored.endpoint.settings == setting.settings
+        && stored.endpoint.keys == keys
     {
         return EndpointSet::Unchanged(stored.endpoint.clone());
     }
@@ -109,6 +138,7 @@ pub(super) fn effect(before: Option<StoredEndpoint>, setting: &SettingEndpoint) 
         name: setting.name.clone(),
         version: (before.as_ref()).map_or(1, |stored| stored.endpoint.version.saturating_add(1)),
         settings: setting.settings.clone(),
+        keys,
         created_ms: live.map_or(setting.at_ms, |stored| stored.endpoint.created_ms),
         changed_ms: setting.at_ms,
     };
@@ -116,4 +146,31 @@ pub(super) fn effect(before: Option<StoredEndpoint>, setting: &SettingEndpoint) 
         Some(_) => EndpointSet::Changed(endpoint),
         None => EndpointSet::Created(endpoint),
     }
+}
+
+impl SettingEndpoint {
+    /// The fingerprint of the master key that encrypted the keys of this request.
+    pub(super) fn master_key(&self) -> Option<&str> {
+        self.keys.as_ref()?.master_key.as_deref()
+    }
+}
+
+/// What a request with this fingerprint means if the journal remembers that one. The caller writes the fingerprint
+/// in the transaction of the request if it is the first.
+pub(super) fn new_master_key(remembered: Option<&str>, given: &str) -> MasterKeyCheck {
+    match remembered {
+        None => MasterKeyCheck::First,
+        Some(known) if known == given => MasterKeyCheck::Same,
+        Some(_) => MasterKeyCheck::Other,
+    }
+}
+
+/// See [`new_master_key`].
+pub(super) enum MasterKeyCheck {
+    /// The journal remembers none.
+    First,
+    /// It remembers this one.
+    Same,
+    /// It remembers another one.
+    Other,
 }

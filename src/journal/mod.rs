@@ -60,8 +60,8 @@ mod writes;
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
 pub use endpoints::{
-    EndpointSet, ExpectedVersion, JournalEndpoints, RemovingEndpoint, SettingEndpoint,
-    StoredEndpoint,
+    EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY, RemovingEndpoint, SealedKeys,
+    SettingEndpoint, StoredEndpoint,
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};

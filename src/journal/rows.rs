@@ -13,6 +13,7 @@ use crate::domain::body::Body;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use crate::domain::endpoint_keys::EndpointKeys;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
@@ -369,12 +370,17 @@ where
             let is_removed = fields.take()?;
             let settings = EndpointSettings::from_text(fields.take()?)
                 .map_err(|bad| JournalError::Corrupt(format!("the endpoint {name}: {bad}")))?;
+            let (created_ms, changed_ms) = (fields.take()?, fields.take()?);
+            let keys = EndpointKeys::from_text(fields.take()?).map_err(|bad| {
+                JournalError::Corrupt(format!("the keys of the endpoint {name}: {bad}"))
+            })?;
             let endpoint = Endpoint {
                 name,
                 version,
                 settings,
-                created_ms: fields.take()?,
-                changed_ms: fields.take()?,
+                keys,
+                created_ms,
+                changed_ms,
             };
             Ok(StoredEndpoint {
                 endpoint,
