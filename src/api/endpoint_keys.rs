@@ -20,9 +20,9 @@ use std::sync::Arc;
 /// The name of an endpoint and the id of a key, from the path. If they are not valid, the answer is 404, because
 /// there is no such key.
 #[derive(Debug)]
-pub struct KeyPath(EndpointName, String);
+pub struct SigningKeyPath(EndpointName, String);
 
-impl<S: Send + Sync> FromRequestParts<S> for KeyPath {
+impl<S: Send + Sync> FromRequestParts<S> for SigningKeyPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -77,7 +77,7 @@ pub async fn add(
 pub async fn show(
     State(api): State<Arc<Api>>,
     _: NoQuery,
-    KeyPath(name, id): KeyPath,
+    SigningKeyPath(name, id): SigningKeyPath,
 ) -> Result<Response, Problem> {
     let endpoint = api.service.stored_endpoint(&name).await;
     let endpoint = endpoint.map_err(Problem::of_service)?;
@@ -91,7 +91,7 @@ pub async fn show(
 pub async fn remove(
     State(api): State<Arc<Api>>,
     _: NoQuery,
-    KeyPath(name, id): KeyPath,
+    SigningKeyPath(name, id): SigningKeyPath,
     OnBehalfOf(actor): OnBehalfOf,
 ) -> Result<Response, Problem> {
     let removed = api.service.remove_signing_key(&name, &id, &actor).await;

@@ -224,7 +224,7 @@ mod tests {
             r#"[{"secret":"SECRET"},{"secret":"SECRET"}]"#,
             "/keys/1/secret: this secret is given twice",
         );
-        let eleven = vec![r#"{"secret":"SECRET"}"#; 11].join(",");
+        let eleven = [r#"{"secret":"SECRET"}"#; 11].join(",");
         check(&format!("[{eleven}]"), "/keys: an endpoint has at most 10");
     }
 }

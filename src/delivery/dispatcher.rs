@@ -9,7 +9,7 @@ use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use super::permits::Permits;
-use super::signing::UnusableKeys;
+use super::unusable_keys::UnusableKeys;
 use super::worker::Worker;
 use crate::clock::Clock;
 use crate::endpoints::Endpoints;

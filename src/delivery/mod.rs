@@ -25,4 +25,5 @@ mod reuse;
 mod settle;
 mod signing;
 mod socket;
+mod unusable_keys;
 pub mod worker;

@@ -6,34 +6,15 @@
 //! also one that can open the key. While no server can, each lease costs one look at the endpoint per [`WAIT`].
 
 use super::worker::Worker;
-use crate::domain::endpoint::{Endpoint, EndpointName};
+use crate::domain::endpoint::Endpoint;
 use crate::domain::signers::Signers;
 use crate::keyring::UnusableKey;
 use crate::schedule::Lease;
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a lease is kept if a key of its endpoint cannot be opened. Shorter than the margin of a lease, so the
 /// lease does not expire, and no attempt is recorded as interrupted.
 const WAIT: Duration = Duration::from_secs(1);
-/// The number of endpoints that are remembered as logged.
-const MOST_LOGGED: usize = 10_000;
-
-/// The versions of the endpoints whose keys could not be opened. Each is logged once.
-#[derive(Default)]
-pub(super) struct UnusableKeys(Mutex<HashMap<EndpointName, u32>>);
-
-impl UnusableKeys {
-    /// Whether this is the first time for this version of the endpoint.
-    fn is_new(&self, endpoint: &Endpoint) -> bool {
-        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if logged.len() >= MOST_LOGGED {
-            logged.clear();
-        }
-        logged.insert(endpoint.name.clone(), endpoint.version) != Some(endpoint.version)
-    }
-}
 
 impl Worker {
     /// What signs an attempt under this lease. Returns `None` if a key cannot be opened: then nothing is sent, and

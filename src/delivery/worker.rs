@@ -19,7 +19,7 @@ use super::call_target::CallTarget;
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
-use super::signing::UnusableKeys;
+use super::unusable_keys::UnusableKeys;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
