@@ -4,11 +4,14 @@
 //! has changed ([`Endpoints::run`]), so a change on one server holds on all of them within a second. The server that
 //! makes a change knows it at once. While the journal is unavailable, the last settings that were read stay in use.
 //!
-//! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB.
+//! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
+//! stay encrypted in memory; they are opened for each call.
 
 use crate::domain::endpoint::{Endpoint, EndpointName};
+use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::{EndpointRow, Journal, JournalError};
+use crate::keyring::{Keyring, UnusableKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -28,6 +31,7 @@ const READ_ALL_EVERY: Duration = Duration::from_secs(300);
 pub struct Endpoints {
     journal: Option<Arc<dyn Journal>>,
     known: RwLock<KnownEndpoints>,
+    keyring: Keyring,
 }
 
 #[derive(Default)]
@@ -78,9 +82,30 @@ impl Endpoints {
         let endpoints = Self {
             journal,
             known: RwLock::default(),
+            keyring: Keyring::default(),
         };
         endpoints.refresh().await?;
         Ok(endpoints)
+    }
+
+    /// Opens signing keys with this keyring.
+    #[must_use]
+    pub fn with_keyring(self, keyring: Keyring) -> Self {
+        Self { keyring, ..self }
+    }
+
+    /// Seals signing keys.
+    #[must_use]
+    pub fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    /// What signs a call to this endpoint at this instant.
+    ///
+    /// # Errors
+    /// [`UnusableKey`]: then the call must not be made.
+    pub fn signers(&self, endpoint: &Endpoint, now_ms: i64) -> Result<Signers, UnusableKey> {
+        self.keyring.signers(endpoint, now_ms)
     }
 
     /// The endpoint of this name, as far as this server knows.

@@ -15,6 +15,7 @@
 //! | [`config`] | the settings of `serve`, from flags, variables and a file |
 //! | [`schedule`] | the index of pending notifications by due time, in memory or in Redis (scripts in `schedule/redis/lua` and `redis/recovery`) |
 //! | [`journal`] | the record of all notifications, in SQLite or PostgreSQL; all SQL is here |
+//! | [`keyring`] | seals the signing keys of endpoints under the master key, and opens them for a call |
 //! | [`endpoints`] | the receivers that have a name, as this server knows them |
 //! | [`delivery`] | the dispatcher's loop, the worker that handles one lease, the HTTP call, the address filter (against SSRF) |
 //! | [`settings_sync`] | brings the settings of lanes from the journal into the schedule |
@@ -26,9 +27,9 @@
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
-//! The modules form layers: `domain`, `health` <- `schedule`, `journal` <- `endpoints`, `settings_sync` <- `delivery`,
-//! `maintenance`, `service` <- `api` <- `app` <- `cli`. A module may name only modules to its left, and files do not name
-//! each other in a circle. The
+//! The modules form layers: `domain`, `health` <- `schedule`, `journal`, `keyring` <- `endpoints`, `settings_sync` <-
+//! `delivery`, `maintenance`, `service` <- `api` <- `app` <- `cli`. A module may name only modules to its left, and files
+//! do not name each other in a circle. The
 //! test `tests/it/layers` has the full table and checks it.
 //!
 //! # What Ringback promises, and where
@@ -50,6 +51,7 @@ pub mod domain;
 pub mod endpoints;
 pub mod health;
 pub mod journal;
+pub mod keyring;
 pub mod maintenance;
 pub mod schedule;
 pub mod service;

@@ -9,16 +9,18 @@ use crate::api::endpoint_view::SettingsView;
 use crate::api::field_errors::FieldErrors;
 use crate::api::fields::{self, UnreadableJson, optional, required};
 use crate::api::headers_field::read_headers;
+use crate::api::key_document::read_keys;
 use crate::api::ladder::read_ladder;
 use crate::api::registration::InvalidRequest;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::{EndpointSettings, SignatureHeaders};
 use crate::domain::headers::Headers;
 use crate::domain::lane_settings::LaneLimits;
+use crate::service::EndpointRequest;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-const FIELDS: [&str; 11] = [
+const FIELDS: [&str; 12] = [
     "url",
     "ladder",
     "ack",
@@ -30,13 +32,14 @@ const FIELDS: [&str; 11] = [
     "user_agent",
     "signature_headers",
     "metadata",
+    "keys",
 ];
 
-/// Reads the settings of an endpoint. A call may take at most `longest_timeout`.
+/// Reads an endpoint. A call may take at most `longest_timeout`.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field.
-pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, InvalidRequest> {
+pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, InvalidRequest> {
     let mut errors = FieldErrors::default();
     let [
         url,
@@ -50,6 +53,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         user_agent,
         signature_headers,
         metadata,
+        keys,
     ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     let read = (
         required(url, "/url", &mut errors, Destination::parse),
@@ -65,6 +69,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         optional(user_agent, "/user_agent", &mut errors, check_user_agent),
         read_signature_headers(signature_headers, &mut errors),
         read_metadata(metadata, &mut errors),
+        read_keys(keys, &mut errors),
     );
     let (
         Ok(url),
@@ -78,6 +83,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         Ok(user_agent),
         Ok(signature_headers),
         Ok(metadata),
+        Ok(keys),
     ) = read
     else {
         return Err(InvalidRequest::Fields(errors));
@@ -86,7 +92,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
-    Ok(EndpointSettings {
+    let settings = EndpointSettings {
         url,
         ladder,
         ack,
@@ -97,11 +103,13 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointSettings, 
         user_agent,
         signature_headers,
         metadata,
-    })
+    };
+    Ok(EndpointRequest { settings, keys })
 }
 
 /// Applies a merge patch (RFC 7396) to an endpoint: a member replaces the one there, `null` removes it, and
-/// objects are merged. What the patch does not name stays as it is.
+/// objects are merged. What the patch does not name stays as it is. The keys are replaced as a whole; `null` removes
+/// all of them.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field of the patch, or of the endpoint that would result.
@@ -109,10 +117,13 @@ pub fn patched(
     before: &EndpointSettings,
     patch: &str,
     longest_timeout: Duration,
-) -> Result<EndpointSettings, InvalidRequest> {
+) -> Result<EndpointRequest, InvalidRequest> {
     // Unknown and duplicate names are errors here too: in the merged document they could not be seen.
     let mut errors = FieldErrors::default();
-    fields::read(patch, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
+    let fields =
+        fields::read(patch, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
+    let [.., keys] = fields;
+    let removes_keys = keys.is_some_and(|keys| keys.get() == "null");
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
@@ -128,7 +139,10 @@ pub fn patched(
         members.retain(|name, _| name == "url" || named.contains(&name.as_str()));
     }
     merge(&mut document, patch);
-    let read = parse(&document.to_string(), longest_timeout)?;
+    let EndpointRequest {
+        settings: read,
+        keys,
+    } = parse(&document.to_string(), longest_timeout)?;
     let is_named = |name| named.contains(&name);
     let settings = EndpointSettings {
         url: read.url,
@@ -189,7 +203,8 @@ pub fn patched(
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
-    Ok(settings)
+    let keys = if removes_keys { Some(Vec::new()) } else { keys };
+    Ok(EndpointRequest { settings, keys })
 }
 
 /// Checks that no header of the endpoint has the name of a header of the signature.
@@ -241,13 +256,13 @@ mod tests {
     #[test]
     fn an_endpoint_is_shown_as_it_was_set() {
         fn check(text: &str, expected: &str) {
-            let settings = parse(text, LONGEST).map_err(summary).expect(text);
+            let settings = parse(text, LONGEST).map_err(summary).expect(text).settings;
             let shown = serde_json::to_string(&SettingsView::of(&settings)).expect("JSON");
             assert_eq!(shown, expected);
             let again = parse(&shown, LONGEST)
                 .map_err(summary)
                 .expect("what is shown can be set");
-            assert_eq!(again, settings);
+            assert_eq!(again.settings, settings);
         }
         check(
             PLAIN,
@@ -342,9 +357,11 @@ mod tests {
     #[test]
     fn a_patch_replaces_removes_and_merges() {
         fn check(patch: &str, expected: Result<&str, &str>) {
-            let before = parse(FULL, LONGEST).expect("valid");
-            let after = patched(&before, patch, LONGEST).map_err(summary);
-            let expected = expected.map(|text| parse(text, LONGEST).expect(text));
+            let before = parse(FULL, LONGEST).expect("valid").settings;
+            let after = patched(&before, patch, LONGEST)
+                .map(|request| request.settings)
+                .map_err(summary);
+            let expected = expected.map(|text| parse(text, LONGEST).expect(text).settings);
             match (&after, &expected) {
                 (Err(found), Err(expected)) => {
                     assert!(found.contains(expected), "{patch}: {found}")
@@ -373,5 +390,29 @@ mod tests {
         check(r#"{"url":"x","url":"y"}"#, Err("given twice"));
         check("[]", Err("an object is expected"));
         check("{", Err("not JSON"));
+    }
+    #[test]
+    fn keys_are_kept_unless_they_are_given() {
+        const KEYS: &str = r#"[{"secret":"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"}]"#;
+        let count = |request: EndpointRequest| request.keys.map(|keys| keys.len());
+        let set = |keys: &str| {
+            let text = format!(r#"{{"url":"https://shop.example/n"{keys}}}"#);
+            count(parse(&text, LONGEST).map_err(summary).expect("valid"))
+        };
+        assert_eq!(set(""), None);
+        assert_eq!(set(r#","keys":null"#), None);
+        assert_eq!(set(r#","keys":[]"#), Some(0));
+        assert_eq!(set(&format!(r#","keys":{KEYS}"#)), Some(1));
+        let before = parse(PLAIN, LONGEST).expect("valid").settings;
+        let change = |patch: &str| {
+            count(
+                patched(&before, patch, LONGEST)
+                    .map_err(summary)
+                    .expect("valid"),
+            )
+        };
+        assert_eq!(change(r#"{"timeout":"1s"}"#), None);
+        assert_eq!(change(r#"{"keys":null}"#), Some(0));
+        assert_eq!(change(&format!(r#"{{"keys":{KEYS}}}"#)), Some(1));
     }
 }

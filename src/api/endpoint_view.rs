@@ -1,5 +1,6 @@
 //! How the API shows an endpoint.
 
+use crate::api::key_document::KeyView;
 use crate::domain::duration;
 use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
 use crate::domain::lane_settings::CallRate;
@@ -16,6 +17,10 @@ pub struct EndpointView<'a> {
     version: u32,
     #[serde(flatten)]
     settings: SettingsView<'a>,
+    /// The newest first.
+    keys: Vec<KeyView<'a>>,
+    /// Until when the default secret of the server signs along with the keys.
+    default_secret_until: Option<String>,
     created_at: String,
     changed_at: String,
 }
@@ -44,6 +49,8 @@ impl<'a> EndpointView<'a> {
             name: endpoint.name.as_str(),
             version: endpoint.version,
             settings: SettingsView::of(&endpoint.settings),
+            keys: endpoint.keys.list().iter().map(KeyView::of).collect(),
+            default_secret_until: endpoint.keys.default_until_ms().map(display_ms),
             created_at: display_ms(endpoint.created_ms),
             changed_at: display_ms(endpoint.changed_ms),
         }

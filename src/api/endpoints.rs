@@ -76,9 +76,9 @@ pub async fn set(
     let (parts, body) = request.into_parts();
     let mut share = api.request_memory.share();
     let text = read_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
-    let settings = endpoint_document::parse(text.as_str(), api.settings.longest_timeout)
+    let asked = endpoint_document::parse(text.as_str(), api.settings.longest_timeout)
         .map_err(Problem::invalid)?;
-    let set = api.service.set_endpoint(&name, settings, actor).await;
+    let set = api.service.set_endpoint(&name, asked, actor).await;
     match set.map_err(Problem::of_service)? {
         EndpointReply::Created(endpoint) => {
             let mut response = answer(StatusCode::CREATED, &endpoint);

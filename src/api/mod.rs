@@ -16,12 +16,14 @@ pub mod concurrency_limit;
 pub mod dead_letters;
 pub mod endpoint_document;
 mod endpoint_fields;
+pub mod endpoint_keys;
 pub mod endpoint_view;
 pub mod endpoints;
 pub mod field_errors;
 pub mod fields;
 pub mod headers_field;
 pub mod health;
+pub mod key_document;
 pub mod ladder;
 pub mod lanes;
 pub mod metrics;
@@ -227,6 +229,11 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route("/v1/lanes/{lane}", get(lanes::show))
         .route("/v1/lanes/{lane}/hold", post(lanes::hold))
         .route("/v1/lanes/{lane}/release", post(lanes::release))
+        .route("/v1/endpoints/{name}/keys", post(endpoint_keys::add))
+        .route(
+            "/v1/endpoints/{name}/keys/{id}",
+            get(endpoint_keys::show).delete(endpoint_keys::remove),
+        )
         .method_not_allowed_fallback(notifications::unknown_method)
         .route_layer(from_fn_with_state(
             concurrency_limit,

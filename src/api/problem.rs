@@ -12,6 +12,7 @@ pub use kind::ProblemKind;
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
+use crate::domain::endpoint_keys::BadKeyChange;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
 use crate::service::ServiceError;
@@ -147,6 +148,20 @@ impl Problem {
             ServiceError::Refused { change, snapshot } => {
                 let subject = Subject::of_refused(change, &snapshot);
                 Self::conflict(ProblemKind::State, detail, subject)
+            }
+            ServiceError::KeyChange(BadKeyChange::Unknown) => {
+                Self::new(ProblemKind::MissingKey, detail)
+            }
+            ServiceError::KeyChange(BadKeyChange::TooMany | BadKeyChange::Last)
+            | ServiceError::EndingKey(_)
+            | ServiceError::NoMasterKey
+            | ServiceError::OtherMasterKey => Self::new(ProblemKind::SigningKey, detail),
+            ServiceError::Sealing(failure) => {
+                tracing::error!(
+                    %failure,
+                    "a signing key was not added, because it cannot be encrypted; the answer is an error 500"
+                );
+                Self::internal()
             }
             ServiceError::Full(_) => Self::new(
                 ProblemKind::Full,
@@ -290,6 +305,8 @@ impl Problem {
             | ProblemKind::MissingEndpoint
             | ProblemKind::EndpointInUse
             | ProblemKind::TooManyEndpoints
+            | ProblemKind::MissingKey
+            | ProblemKind::SigningKey
             | ProblemKind::Method
             | ProblemKind::Timeout
             | ProblemKind::Mismatch

@@ -61,6 +61,8 @@ pub struct AttemptView<'a> {
     phases: Option<PhasesView>,
     /// The version of the endpoint whose settings the call used.
     endpoint_version: Option<u32>,
+    /// The ids of the keys of the endpoint that signed the call; `default` is the secret of the server.
+    key_ids: Option<&'a [Box<str>]>,
     /// What the receiver asked for with `Retry-After` of a 429 or 503: a duration, an instant, or `unusable`. The
     /// reason says what that changed.
     retry_after: Option<String>,
@@ -170,6 +172,7 @@ impl<'a> AttemptView<'a> {
             tls: trace.tls.map(TlsVersion::as_str),
             phases: PhasesView::of(trace),
             endpoint_version: trace.endpoint_version,
+            key_ids: (!trace.key_ids.is_empty()).then_some(&trace.key_ids),
             retry_after: trace.retry_after.map(RetryAfter::shown),
         }
     }
@@ -371,7 +374,7 @@ mod tests {
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
                 Attempt {
                     trace: CallTrace::from_text(
-                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 retry-after=30 first=8120 body=0",
+                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 retry-after=30 keys=key_1,default first=8120 body=0",
                     ),
                     ..attempt(None, b"", Outcome::Connect, "refused")
                 },
@@ -392,8 +395,8 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null,"retry_after":null}"#,
-            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"retry_after":"30s"}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null,"key_ids":null,"retry_after":null}"#,
+            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"key_ids":["key_1","default"],"retry_after":"30s"}"#,
             r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,

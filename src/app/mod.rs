@@ -8,6 +8,7 @@
 //! Stop: accept no new requests, claim nothing more, wait for the attempts in flight, settle their leases,
 //! close the stores. One time limit applies to the whole stop, even if the stores do not answer.
 
+mod master_key;
 mod signals;
 pub mod stores;
 mod tasks;
@@ -23,6 +24,7 @@ use crate::delivery::http_client::{HttpClient, HttpClientSettings};
 use crate::endpoints::Endpoints;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
+use crate::keyring::Keyring;
 use crate::maintenance::Maintenance;
 use crate::maintenance::probe::{watch_journal, watch_schedule};
 use crate::maintenance::prune::Retention;
@@ -89,6 +91,7 @@ impl App {
         let address = listener.local_addr().context("cannot listen")?;
         let instance = instance_name();
         let stores = ServerStores::open(&config, &instance, clock.clone(), time).await?;
+        let keyring = open_keyring(&config, &stores).await?;
         let maintenance = begin_maintenance(&config, &stores).await?;
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
@@ -96,9 +99,9 @@ impl App {
         let endpoints = Endpoints::open(journal)
             .await
             .context("the endpoints cannot be read")?;
-        let endpoints = Arc::new(endpoints);
+        let endpoints = Arc::new(endpoints.with_keyring(keyring));
         let client = Arc::new(http_client(&config));
-        let testing = TestCalls::new(client.clone(), clock.clone());
+        let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
         let parts = (client, endpoints.clone(), clock, metrics.clone());
         let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
         let service = Service::new(recorder, stores.schedule.clone())
@@ -174,6 +177,17 @@ impl App {
             journal.close().await;
         }
     }
+}
+
+/// Finds the master key. If the server may not start with it, closes the journal.
+async fn open_keyring(config: &ServeConfig, stores: &ServerStores) -> anyhow::Result<Keyring> {
+    let keyring = master_key::keyring(config, stores.journal.as_deref()).await;
+    if keyring.is_err()
+        && let Some(journal) = &stores.journal
+    {
+        journal.close().await;
+    }
+    keyring
 }
 
 /// Inspects the schedule for lost data and prepares maintenance. An error names the schedule.

@@ -8,8 +8,10 @@ use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
-use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::notification::{Notification, Registration, Start, Target};
+use crate::domain::signers::Signers;
 use crate::domain::webhook_id::WebhookId;
+use crate::endpoints::Endpoints;
 use crate::service::TestCaller;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -27,14 +29,20 @@ const TOPIC: &str = "ringback.test";
 /// Makes test calls with the HTTP client of the attempts.
 pub(super) struct TestCalls {
     client: Arc<HttpClient>,
+    endpoints: Arc<Endpoints>,
     clock: Arc<dyn Clock>,
     permits: Semaphore,
 }
 
 impl TestCalls {
-    pub(super) fn new(client: Arc<HttpClient>, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        client: Arc<HttpClient>,
+        endpoints: Arc<Endpoints>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
         Self {
             client,
+            endpoints,
             clock,
             permits: Semaphore::new(MOST_AT_ONCE),
         }
@@ -61,40 +69,57 @@ impl TestCaller for TestCalls {
         let settings = Some(&endpoint.settings);
         let (notification, _) = registration.accept(WebhookId::new(id), started_ms, settings);
         let recorder = CallRecorder::default();
-        let answer = match (
-            CallTarget::of(&notification, Some(&endpoint)),
-            notification.body.here(),
-        ) {
-            (Some(target), Some(body)) => {
-                let until = Instant::now() + self.client.timeout();
-                let signed = (1, started_ms);
-                let client = &self.client;
-                client
-                    .deliver(&notification, target, body, signed, until, &recorder)
-                    .await
+        let signers = self.endpoints.signers(&endpoint, started_ms);
+        let answer = match &signers {
+            Ok(signers) => {
+                let call = self.send(&notification, (&endpoint, signers), started_ms, &recorder);
+                call.await.unwrap_or_else(|| {
+                    let reason = "the time ran out before the request was sent";
+                    not_sent(Outcome::Timeout, reason.to_string())
+                })
             }
-            _ => None,
+            Err(unusable) => not_sent(Outcome::Blocked, unusable.to_string()),
         };
         let mut trace = recorder.into_trace();
         trace.endpoint_version = Some(endpoint.version);
+        trace.key_ids = signers.map_or_else(|_| Box::default(), |signers| signers.ids());
         Some(Attempt {
             series: 1,
             number: 1,
             due_ms: started_ms,
             started_ms,
             duration_ms: millis(measured.elapsed()),
-            answer: answer.unwrap_or_else(not_sent),
+            answer,
             trace,
         })
     }
 }
 
-/// The time ran out before a byte was sent.
-fn not_sent() -> Answer {
+impl TestCalls {
+    /// Makes the call. `None` if the time ran out before a byte was sent.
+    async fn send(
+        &self,
+        notification: &Notification,
+        (endpoint, signers): (&Arc<Endpoint>, &Signers),
+        started_ms: i64,
+        recorder: &CallRecorder,
+    ) -> Option<Answer> {
+        let target = CallTarget::of(notification, Some(endpoint), signers)?;
+        let body = notification.body.here()?;
+        let until = Instant::now() + self.client.timeout();
+        let signed = (1, started_ms);
+        let client = &self.client;
+        client
+            .deliver(notification, target, body, signed, until, recorder)
+            .await
+    }
+}
+
+fn not_sent(outcome: Outcome, reason: String) -> Answer {
     Answer {
-        outcome: Outcome::Timeout,
+        outcome,
         status: None,
         body: Vec::new(),
-        reason: "the time ran out before the request was sent".to_string(),
+        reason,
     }
 }

@@ -232,6 +232,10 @@ fn call_of(attempt: &AttemptDetails) -> Option<String> {
     facts.extend(
         (attempt.endpoint_version).map(|version| format!("version {version} of the endpoint")),
     );
+    let keys = attempt.key_ids.as_deref().unwrap_or_default();
+    if !keys.is_empty() {
+        facts.push(format!("signed with {}", keys.join(" and ")));
+    }
     (!facts.is_empty()).then(|| facts.join(", "))
 }
 

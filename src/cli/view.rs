@@ -56,8 +56,22 @@ pub struct EndpointDetails {
     pub user_agent: Option<String>,
     pub signature_headers: BTreeMap<String, Value>,
     pub metadata: Value,
+    pub keys: Vec<KeyDetails>,
+    pub default_secret_until: Option<String>,
     pub created_at: String,
     pub changed_at: String,
+}
+
+/// A signing key of an endpoint in an answer of the API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct KeyDetails {
+    pub id: String,
+    pub kind: String,
+    pub created_at: String,
+    pub signs_until: Option<String>,
+    pub public_key: Option<String>,
+    pub secret: Option<String>,
 }
 
 /// A page of endpoints.
@@ -94,6 +108,7 @@ pub struct AttemptDetails {
     pub tls: Option<String>,
     pub phases: Option<PhaseTimes>,
     pub endpoint_version: Option<u32>,
+    pub key_ids: Option<Vec<String>>,
 }
 
 /// How long each phase of a call took, in milliseconds.

@@ -7,6 +7,7 @@
 
 mod error;
 mod log_filter;
+mod master_key;
 mod secret;
 pub mod settings;
 mod sources;
@@ -14,10 +15,12 @@ mod values;
 
 pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
+pub use master_key::{MASTER_KEY_FILE, read_master_key, read_or_make_master_key};
 pub use secret::{SECRET_FILE, read_secret};
 pub use sources::Flags;
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
+use crate::domain::master_key::MasterKey;
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::domain::signature::SigningSecret;
 use ipnet::IpNet;
@@ -49,6 +52,8 @@ pub struct ServeConfig {
     pub retention: RetentionConfig,
     /// The delivery attempts.
     pub delivery: DeliveryConfig,
+    /// The master key that was given. `None`: one is kept in the data directory, if the journal is in SQLite.
+    pub master_key: Option<MasterKey>,
     /// The log.
     pub log: LogConfig,
     /// The directory for the files of this server.
@@ -203,6 +208,7 @@ impl ServeConfig {
                 allow_http: false,
                 user_agent: USER_AGENT.to_string(),
             },
+            master_key: None,
             log: LogConfig {
                 format: LogFormat::Text,
                 filter: LogFilter::default(),

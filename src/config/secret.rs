@@ -1,4 +1,4 @@
-//! Creates the data directory and the signing secret in it, once.
+//! Creates the data directory and the secrets in it, each once.
 //!
 //! It guarantees that a secret is on disk before it is used, that only the owner of the file can read it,
 //! and that two servers that start at the same moment use the same secret.
@@ -9,11 +9,38 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use zeroize::Zeroizing;
 
 /// The name of the secret's file in the data directory.
 pub const SECRET_FILE: &str = "signing-secret";
 /// Maximum bytes read from the file. A secret is shorter than this.
 const LONGEST_FILE: u64 = 1_024;
+
+/// A secret that is kept in a file of the data directory.
+pub(super) trait KeptSecret: Sized {
+    /// The name of the file.
+    const FILE: &'static str;
+
+    fn from_random(bytes: &[u8; 32]) -> Self;
+    fn parse(text: &str) -> Result<Self, String>;
+    fn text(&self) -> Zeroizing<String>;
+}
+
+impl KeptSecret for SigningSecret {
+    const FILE: &'static str = SECRET_FILE;
+
+    fn from_random(bytes: &[u8; 32]) -> Self {
+        Self::from_random(bytes)
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        Self::parse(text).map_err(|bad| bad.to_string())
+    }
+
+    fn text(&self) -> Zeroizing<String> {
+        Zeroizing::new(self.expose().to_string())
+    }
+}
 
 pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
     DirBuilder::new()
@@ -28,48 +55,51 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
 /// # Errors
 /// If the file cannot be read or contains no valid secret.
 pub fn read_secret(dir: &Path) -> Result<Option<SigningSecret>, ConfigError> {
-    let path = dir.join(SECRET_FILE);
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(unusable(&path, &error.to_string())),
-    };
-    let mut text = String::new();
-    file.take(LONGEST_FILE)
-        .read_to_string(&mut text)
-        .map_err(|error| unusable(&path, &error.to_string()))?;
-    SigningSecret::parse(text.trim())
-        .map(Some)
-        .map_err(|error| unusable(&path, &error.to_string()))
+    read(&dir.join(SECRET_FILE))
 }
 
-pub(super) fn read_or_make(dir: &Path) -> Result<SigningSecret, ConfigError> {
+/// Reads a secret from a file. `None` if there is no file.
+pub(super) fn read<Secret: KeptSecret>(path: &Path) -> Result<Option<Secret>, ConfigError> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable(path, &error.to_string())),
+    };
+    let mut text = Zeroizing::new(String::with_capacity(LONGEST_FILE as usize));
+    file.take(LONGEST_FILE)
+        .read_to_string(&mut text)
+        .map_err(|error| unusable(path, &error.to_string()))?;
+    Secret::parse(text.trim())
+        .map(Some)
+        .map_err(|problem| unusable(path, &problem))
+}
+
+pub(super) fn read_or_make<Secret: KeptSecret>(dir: &Path) -> Result<Secret, ConfigError> {
     make_dir(dir)?;
-    if let Some(secret) = read_secret(dir)? {
+    let path = dir.join(Secret::FILE);
+    if let Some(secret) = read(&path)? {
         return Ok(secret);
     }
-    let path = dir.join(SECRET_FILE);
-    make(dir, &path).map_err(|error| unusable(&path, &error.to_string()))?;
+    make::<Secret>(dir, &path).map_err(|error| unusable(&path, &error.to_string()))?;
     // If another server created the file first, the secret in the file is not ours. So the file is read.
-    read_secret(dir)?
-        .ok_or_else(|| unusable(&path, "the file was deleted while it was being created"))
+    read(&path)?.ok_or_else(|| unusable(&path, "the file was deleted while it was being created"))
 }
 
 /// Writes a new secret into a temporary file and links it to its name. So the file is complete as soon as it
 /// exists, and an existing one is never overwritten. A crash in between leaves the temporary file behind,
 /// and perhaps no secret.
-fn make(dir: &Path, path: &Path) -> io::Result<()> {
-    let mut random = [0; 32];
-    getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-    let secret = SigningSecret::from_random(&random);
-    let aside = dir.join(format!("{SECRET_FILE}.{}", std::process::id()));
+fn make<Secret: KeptSecret>(dir: &Path, path: &Path) -> io::Result<()> {
+    let mut random = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut random[..]).map_err(|error| io::Error::other(error.to_string()))?;
+    let secret = Secret::from_random(&random);
+    let aside = dir.join(format!("{}.{}", Secret::FILE, std::process::id()));
     let _ = fs::remove_file(&aside);
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&aside)?;
-    writeln!(file, "{}", secret.expose())?;
+    writeln!(file, "{}", *secret.text())?;
     file.sync_all()?;
     let linked = fs::hard_link(&aside, path);
     fs::remove_file(&aside)?;
@@ -79,7 +109,7 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-fn unusable(path: &Path, problem: &str) -> ConfigError {
+pub(super) fn unusable(path: &Path, problem: &str) -> ConfigError {
     ConfigError::File {
         path: path.to_path_buf(),
         problem: problem.to_string(),
@@ -96,8 +126,8 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         let dir = root.path().join("data");
         assert!(read_secret(&dir).expect("readable").is_none());
-        let first = read_or_make(&dir).expect("made");
-        let second = read_or_make(&dir).expect("read");
+        let first: SigningSecret = read_or_make(&dir).expect("made");
+        let second: SigningSecret = read_or_make(&dir).expect("read");
         assert_eq!(first.expose(), second.expose());
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(&dir), 0o700);
@@ -111,7 +141,8 @@ mod tests {
         let path = dir.path().join(SECRET_FILE);
         for content in ["", "whsec_broken%", &"x".repeat(5_000)] {
             fs::write(&path, content).expect("written");
-            let error = read_or_make(dir.path()).expect_err(content).to_string();
+            let error = read_or_make::<SigningSecret>(dir.path());
+            let error = error.expect_err(content).to_string();
             assert!(error.contains("signing-secret: "), "{error}");
             assert_eq!(fs::read_to_string(&path).expect("there"), content);
         }

@@ -6,9 +6,10 @@
 //! clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
 
 use super::error::ConfigError;
-use super::secret;
 use super::values::{self, ApiKey, RedisUrl};
 use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, StoresConfig};
+use super::{master_key, secret};
+use crate::domain::master_key::MasterKey;
 use crate::domain::signature::SigningSecret;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,6 +45,8 @@ pub struct Setting {
 pub(super) struct Draft {
     config: ServeConfig,
     signing_secret: Option<SigningSecret>,
+    master_key: Option<MasterKey>,
+    master_key_file: Option<PathBuf>,
     journal: Option<JournalConfig>,
     drain_timeout: Option<Duration>,
 }
@@ -127,6 +130,26 @@ pub static ALL: &[Setting] = &[
             let secret = SigningSecret::parse(text).map_err(|error| error.to_string());
             put(&mut draft.signing_secret, secret.map(Some))
         },
+    },
+    Setting {
+        name: "master-key",
+        value: "KEY",
+        default: "",
+        help: "The key that encrypts the signing keys of endpoints, rbmk_...; if not set, one is created in the data \
+               directory when it is needed",
+        arity: Arity::One,
+        set: |draft, text| {
+            let key = MasterKey::parse(text).map_err(|error| error.to_string());
+            put(&mut draft.master_key, key.map(Some))
+        },
+    },
+    Setting {
+        name: "master-key-file",
+        value: "FILE",
+        default: "",
+        help: "A file that contains the master key, instead of `master-key`",
+        arity: Arity::One,
+        set: |draft, text| put(&mut draft.master_key_file, values::path(text).map(Some)),
     },
     Setting {
         name: "api-key",
@@ -343,6 +366,8 @@ impl Draft {
         Self {
             config: ServeConfig::new(&data_dir, placeholder),
             signing_secret: None,
+            master_key: None,
+            master_key_file: None,
             journal: None,
             drain_timeout: None,
         }
@@ -375,6 +400,8 @@ impl Draft {
         let Self {
             mut config,
             signing_secret,
+            master_key,
+            master_key_file,
             journal,
             drain_timeout,
         } = self;
@@ -389,6 +416,11 @@ impl Draft {
                 secret::make_dir(&config.data_dir)?;
                 JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE))
             }
+        };
+        config.master_key = match (master_key, master_key_file) {
+            (Some(_), Some(_)) => return Err(ConfigError::TwoMasterKeys),
+            (None, Some(path)) => Some(master_key::read_named(&path)?),
+            (given, None) => given,
         };
         config.delivery.signing_secret = match signing_secret {
             Some(secret) => secret,

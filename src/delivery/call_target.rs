@@ -7,6 +7,7 @@ use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
 use crate::domain::notification::Notification;
 use crate::domain::receiver_requests::FollowedRequests;
+use crate::domain::signers::Signers;
 use std::sync::{Arc, LazyLock};
 
 /// The rule of an endpoint that chooses none.
@@ -21,14 +22,17 @@ pub struct CallTarget<'call> {
     pub ack: &'call AckRule,
     /// The endpoint that the notification names.
     pub endpoint: Option<&'call Endpoint>,
+    /// What signs the request.
+    pub signers: &'call Signers,
 }
 
 impl<'call> CallTarget<'call> {
-    /// The target of a notification. `None` if it names an endpoint that is not given.
+    /// The target of a notification, whose call these sign. `None` if it names an endpoint that is not given.
     #[must_use]
     pub fn of(
         notification: &'call Notification,
         endpoint: Option<&'call Arc<Endpoint>>,
+        signers: &'call Signers,
     ) -> Option<Self> {
         let endpoint = endpoint.map(AsRef::as_ref);
         if notification.lane.is_of_endpoint() && endpoint.is_none() {
@@ -43,6 +47,7 @@ impl<'call> CallTarget<'call> {
                 .or(settings.and_then(|settings| settings.ack.as_ref()))
                 .unwrap_or(&STANDARD),
             endpoint,
+            signers,
         })
     }
 

@@ -9,6 +9,7 @@ use super::bodies::{BodyMemory, BodyReader};
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
 use super::permits::Permits;
+use super::unusable_keys::UnusableKeys;
 use super::worker::Worker;
 use crate::clock::Clock;
 use crate::endpoints::Endpoints;
@@ -96,6 +97,7 @@ impl Dispatcher {
             schedule: schedule.clone(),
             recorder,
             endpoints: Arc::default(),
+            unusable_keys: UnusableKeys::default(),
             clock: clock.clone(),
             machine_clock,
             in_flight: InFlight::default(),

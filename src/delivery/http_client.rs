@@ -40,7 +40,7 @@ const RINGBACK_ATTEMPT: HeaderName = HeaderName::from_static("ringback-attempt")
 pub struct HttpClientSettings {
     /// Which addresses may be called.
     pub filter: AddressFilter,
-    /// The secret that signs the requests.
+    /// The default secret: it signs the requests to what has no keys of its own.
     pub secret: SigningSecret,
     /// The time limit of one attempt.
     pub timeout: Duration,
@@ -233,7 +233,9 @@ impl HttpClient {
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
         let timestamp_s = now_ms.div_euclid(1_000);
-        let signature = self.secret.sign(&webhook_id, timestamp_s, body);
+        let signature = target
+            .signers
+            .sign(&self.secret, &webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
         let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);
         headers.reserve(9 + own.len() + of_endpoint.len());

@@ -23,6 +23,8 @@ mod record;
 mod resolver;
 mod reuse;
 mod settle;
+mod signing;
 mod socket;
 mod tls_failure;
+mod unusable_keys;
 pub mod worker;

@@ -130,6 +130,6 @@ impl Worker {
 fn is_outcome(settlement: &Settlement) -> bool {
     match settlement {
         Settlement::Again(_) | Settlement::End { .. } => true,
-        Settlement::Release | Settlement::Recheck => false,
+        Settlement::Release | Settlement::Recheck | Settlement::Defer(_) => false,
     }
 }

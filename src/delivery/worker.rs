@@ -19,6 +19,7 @@ use super::call_target::CallTarget;
 use super::failure::without_answer;
 use super::http_client::HttpClient;
 use super::in_flight::InFlight;
+use super::unusable_keys::UnusableKeys;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
@@ -47,6 +48,8 @@ pub struct Worker {
     pub(super) recorder: Option<Arc<Recorder>>,
     /// The receivers that have a name.
     pub(super) endpoints: Arc<Endpoints>,
+    /// The endpoints with a key that cannot be opened, as far as the log says it.
+    pub(super) unusable_keys: UnusableKeys,
     /// The schedule's clock.
     pub(super) clock: Arc<dyn Clock>,
     /// The clock of this machine.
@@ -109,6 +112,10 @@ impl Worker {
         let Some((lease, endpoint)) = self.find_endpoint(lease).await else {
             return;
         };
+        let found = self.find_signers(lease, endpoint.as_deref()).await;
+        let Some((lease, signers)) = found else {
+            return;
+        };
         // The start is never before the claim, even if our reading of the schedule's clock is a little behind.
         let leased_ms = lease.expires_ms() - self.schedule.limits().lease_ms;
         // Read before the clock, so that a suspension between the two cannot make `until` later.
@@ -120,7 +127,8 @@ impl Worker {
             return;
         }
         let recorder = CallRecorder::default();
-        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref()) else {
+        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref(), &signers)
+        else {
             self.release(lease).await;
             return;
         };
@@ -137,7 +145,10 @@ impl Worker {
             return;
         };
         let mut trace = recorder.into_trace();
-        trace.endpoint_version = endpoint.map(|endpoint| endpoint.version);
+        if let Some(endpoint) = endpoint {
+            trace.endpoint_version = Some(endpoint.version);
+            trace.key_ids = signers.ids();
+        }
         let made = CallMade {
             measured,
             started_ms,

@@ -65,6 +65,8 @@ pub struct CallTrace {
     pub tls: Option<TlsVersion>,
     /// The version of the endpoint whose settings the call used.
     pub endpoint_version: Option<u32>,
+    /// The ids of the keys of the endpoint that signed the call. Empty if the notification names no endpoint.
+    pub key_ids: Box<[Box<str>]>,
     /// What the receiver asked for with `Retry-After` of a 429 or 503.
     pub retry_after: Option<RetryAfter>,
     /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
@@ -141,6 +143,9 @@ impl CallTrace {
         if let Some(asked) = self.retry_after {
             word(format_args!("retry-after={}", asked.to_text()));
         }
+        if !self.key_ids.is_empty() {
+            word(format_args!("keys={}", self.key_ids.join(",")));
+        }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
                 word(format_args!("{}={took_us}", phase.stored_name()));
@@ -160,6 +165,10 @@ impl CallTrace {
                 Some(("retry-after", asked)) => trace.retry_after = RetryAfter::from_text(asked),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some(("endpoint", version)) => trace.endpoint_version = version.parse().ok(),
+                Some(("keys", ids)) => {
+                    let ids = ids.split(',').filter(|id| !id.is_empty());
+                    trace.key_ids = ids.map(Into::into).collect();
+                }
                 Some((name, took_us)) => {
                     let phase = Phase::ALL
                         .into_iter()
@@ -203,6 +212,9 @@ mod tests {
             let trace = check(&format!("to=192.0.2.1:80 retry-after={asked} first=4"));
             assert!(trace.retry_after.is_some(), "{asked}");
         }
+        let trace = check("to=192.0.2.1:80 endpoint=7 keys=key_1,default");
+        assert_eq!(trace.endpoint_version, Some(7));
+        assert_eq!(trace.key_ids, ["key_1".into(), "default".into()].into());
     }
 
     #[test]
@@ -212,5 +224,7 @@ mod tests {
         }
         check("later tls=1.4 first=-1 body= new=7 retry-after=soon", "");
         check("  first=7\n body=x", "first=7");
+        check("keys= first=7", "first=7");
+        check("keys=a,,b", "keys=a,b");
     }
 }

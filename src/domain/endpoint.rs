@@ -6,6 +6,7 @@
 
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
+use crate::domain::endpoint_keys::EndpointKeys;
 pub use crate::domain::endpoint_name::{BadEndpointName, EndpointName};
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
@@ -102,6 +103,8 @@ pub struct Endpoint {
     pub version: u32,
     /// What its calls need.
     pub settings: EndpointSettings,
+    /// What signs its calls.
+    pub keys: EndpointKeys,
     /// When it was first set, in milliseconds since 1970.
     pub created_ms: i64,
     /// When it was last set, in milliseconds since 1970.

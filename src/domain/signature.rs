@@ -9,8 +9,10 @@ use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
+use std::hint::black_box;
 use subtle::ConstantTimeEq;
 use thiserror::Error;
+use zeroize::{Zeroize, Zeroizing};
 
 /// Maximum difference between a timestamp and the receiver's clock, in seconds. The Standard Webhooks
 /// libraries use the same value.
@@ -19,7 +21,8 @@ pub const TOLERANCE_S: i64 = 300;
 const SECRET_PREFIX: &str = "whsec_";
 const VERSION_PREFIX: &str = "v1,";
 
-/// A signing secret: 24 to 64 random bytes. It is written as `whsec_` and the base64 of the bytes.
+/// A signing secret: 24 to 64 random bytes. It is written as `whsec_` and the base64 of the bytes. Its memory is
+/// overwritten when it is dropped.
 #[derive(Clone)]
 pub struct SigningSecret {
     text: String,
@@ -62,6 +65,7 @@ impl SigningSecret {
     pub fn parse(text: &str) -> Result<Self, BadSecret> {
         let encoded = text.strip_prefix(SECRET_PREFIX).ok_or(BadSecret::Prefix)?;
         let bytes = STANDARD.decode(encoded).map_err(|_| BadSecret::Base64)?;
+        let bytes = Zeroizing::new(bytes);
         if !(24..=64).contains(&bytes.len()) {
             return Err(BadSecret::Length);
         }
@@ -145,6 +149,15 @@ impl SigningSecret {
         mac.update(b".");
         mac.update(body);
         mac
+    }
+}
+
+impl Drop for SigningSecret {
+    fn drop(&mut self) {
+        self.text.zeroize();
+        // The state of an HMAC is as good as its key. `black_box` keeps the compiler from leaving the write out.
+        self.keyed = Hmac::new_from_slice(&[]).expect("invariant: HMAC takes keys of any length");
+        black_box(&self.keyed);
     }
 }
 

@@ -2,9 +2,13 @@
 
 use super::{Actor, JournalError, LaneOrder};
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings, MOST_ENDPOINTS};
+use crate::domain::endpoint_keys::EndpointKeys;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{LaneLimits, LaneSetting};
 use async_trait::async_trait;
+
+/// The name under which a journal remembers the fingerprint of the master key that sealed its signing keys.
+pub const MASTER_KEY: &str = "master-key";
 
 /// The part of a [`super::Journal`] that keeps endpoints.
 ///
@@ -13,6 +17,9 @@ use async_trait::async_trait;
 #[async_trait]
 pub trait JournalEndpoints: Send + Sync + 'static {
     /// Makes an endpoint or replaces its settings. Settings that are the same change nothing. It can be repeated.
+    ///
+    /// The first keys that are written decide the master key of the journal: their fingerprint is remembered in the
+    /// same transaction, and keys with another fingerprint are refused from then on.
     async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError>;
 
     /// Removes an endpoint. Its last settings are still returned by [`JournalEndpoints::endpoint`]. `false` if
@@ -37,12 +44,23 @@ pub struct SettingEndpoint {
     pub name: EndpointName,
     /// Its settings from now on.
     pub settings: EndpointSettings,
+    /// Its signing keys from now on. `None`: they stay as they are, and a new endpoint has none.
+    pub keys: Option<SealedKeys>,
     /// What the caller has read before.
     pub expected: ExpectedVersion,
     /// Who asks for it.
     pub actor: Actor,
     /// When, in milliseconds since 1970.
     pub at_ms: i64,
+}
+
+/// Keys of an endpoint, and the master key that encrypted them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedKeys {
+    /// The keys.
+    pub keys: EndpointKeys,
+    /// The fingerprint of the master key, if one of the keys was encrypted just now.
+    pub master_key: Option<String>,
 }
 
 /// The version that a change of an endpoint is based on.
@@ -78,6 +96,8 @@ pub enum EndpointSet {
     Conflict,
     /// There are [`MOST_ENDPOINTS`] already. It was not made.
     Full,
+    /// The journal has keys that another master key encrypted. Nothing was changed.
+    OtherMasterKey,
 }
 
 /// An endpoint as the journal keeps it.
@@ -128,6 +148,8 @@ pub(super) fn limits_of(stored: Option<&StoredEndpoint>) -> LaneLimits {
 
 /// What setting an endpoint means if the journal has this one of that name, and so many in all. The result is
 /// `Created` or `Changed` if it has to be written.
+///
+/// Besides, the caller compares the fingerprint of the master key: see [`new_master_key`].
 pub(super) fn effect(
     before: Option<StoredEndpoint>,
     total: i64,
@@ -143,8 +165,15 @@ pub(super) fn effect(
     if !is_expected {
         return EndpointSet::Conflict;
     }
+    let keys = match (&setting.keys, live) {
+        (Some(given), _) => given.keys.clone(),
+        (None, Some(stored)) => stored.endpoint.keys.clone(),
+        // An endpoint that was removed and is made again may belong to somebody else.
+        (None, None) => EndpointKeys::default(),
+    };
     if let Some(stored) = live
         && stored.endpoint.settings == setting.settings
+        && stored.endpoint.keys == keys
     {
         return EndpointSet::Unchanged(stored.endpoint.clone());
     }
@@ -155,6 +184,7 @@ pub(super) fn effect(
         name: setting.name.clone(),
         version: (before.as_ref()).map_or(1, |stored| stored.endpoint.version.saturating_add(1)),
         settings: setting.settings.clone(),
+        keys,
         created_ms: live.map_or(setting.at_ms, |stored| stored.endpoint.created_ms),
         changed_ms: setting.at_ms,
     };
@@ -162,4 +192,31 @@ pub(super) fn effect(
         Some(_) => EndpointSet::Changed(endpoint),
         None => EndpointSet::Created(endpoint),
     }
+}
+
+impl SettingEndpoint {
+    /// The fingerprint of the master key that encrypted the keys of this request.
+    pub(super) fn master_key(&self) -> Option<&str> {
+        self.keys.as_ref()?.master_key.as_deref()
+    }
+}
+
+/// What a request with this fingerprint means if the journal remembers that one. The caller writes the fingerprint
+/// in the transaction of the request if it is the first.
+pub(super) fn new_master_key(remembered: Option<&str>, given: &str) -> MasterKeyCheck {
+    match remembered {
+        None => MasterKeyCheck::First,
+        Some(known) if known == given => MasterKeyCheck::Same,
+        Some(_) => MasterKeyCheck::Other,
+    }
+}
+
+/// See [`new_master_key`].
+pub(super) enum MasterKeyCheck {
+    /// The journal remembers none.
+    First,
+    /// It remembers this one.
+    Same,
+    /// It remembers another one.
+    Other,
 }

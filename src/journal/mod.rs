@@ -64,8 +64,8 @@ mod writes;
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
 pub use endpoints::{
-    EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, RemovingEndpoint, SettingEndpoint,
-    StoredEndpoint,
+    EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY, RemovingEndpoint,
+    SealedKeys, SettingEndpoint, StoredEndpoint,
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};

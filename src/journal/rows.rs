@@ -13,6 +13,7 @@ use crate::domain::body::Body;
 use crate::domain::call_trace::CallTrace;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use crate::domain::endpoint_keys::EndpointKeys;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
@@ -381,6 +382,8 @@ where
             settings,
             created_ms: self.take()?,
             changed_ms: self.take()?,
+            keys: EndpointKeys::from_text(self.take()?)
+                .map_err(|bad| JournalError::Corrupt(format!("the keys of the endpoint: {bad}")))?,
         };
         Ok(StoredEndpoint {
             endpoint,

@@ -90,6 +90,9 @@ pub enum Settlement {
     /// As [`Settlement::Release`], but the notification may have ended, or a change of it may still be written.
     /// So before it is sent, the journal is asked and the fence is raised ([`Entry::raise_fence`]).
     Recheck,
+    /// As [`Settlement::Release`], but the entry is not due before this instant, in milliseconds since 1970: this
+    /// instance cannot make the attempt, and another one may. Its progress stays as it is.
+    Defer(i64),
 }
 
 impl Settlement {

@@ -5,10 +5,11 @@ use super::{Service, ServiceError};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::lane::Lane;
+use crate::domain::signing_key::SigningKey;
 use crate::domain::state::State;
 use crate::journal::{
     Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, RemovingEndpoint,
-    SettingEndpoint,
+    SealedKeys, SettingEndpoint,
 };
 use crate::settings_sync::bring_settings;
 use async_trait::async_trait;
@@ -21,7 +22,16 @@ const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
 /// Longest wait for another change of an endpoint on this server.
 const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(3);
 /// How often a change that is based on an older version is made again.
-const MOST_TRIES: usize = 8;
+pub(super) const MOST_TRIES: usize = 8;
+
+/// What a request says about an endpoint.
+#[derive(Debug)]
+pub struct EndpointRequest {
+    /// Its settings.
+    pub settings: EndpointSettings,
+    /// Its signing keys, the first of which signs first. `None`: they stay as they are.
+    pub keys: Option<Vec<SigningKey>>,
+}
 
 /// Makes test calls.
 #[async_trait]
@@ -52,19 +62,30 @@ impl Service {
     /// Makes an endpoint or replaces it.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without a journal; if the journal fails. It can be repeated.
+    /// [`ServiceError::NoJournal`] without a journal; if the keys cannot be encrypted; if the journal fails. It can
+    /// be repeated.
     pub async fn set_endpoint(
         &self,
         name: &EndpointName,
-        settings: EndpointSettings,
+        EndpointRequest { settings, keys }: EndpointRequest,
         actor: Actor,
     ) -> Result<EndpointReply, ServiceError> {
         let _change = self.change_of_endpoints().await?;
-        let set = self.write_endpoint(name, settings, ExpectedVersion::Any, &actor);
+        let keys = match keys {
+            Some(given) => {
+                let journal = self.journal().ok_or(NO_ENDPOINTS)?;
+                let before = with_timeout(journal.endpoint(name)).await?;
+                let before = before.filter(|stored| !stored.is_removed);
+                let before = before.map(|stored| stored.endpoint.keys);
+                Some(self.seal_all(name, &given, before.unwrap_or_default())?)
+            }
+            None => None,
+        };
+        let set = self.write_endpoint(name, (settings, keys), ExpectedVersion::Any, &actor);
         set.await?.ok_or(ServiceError::EndpointUnsettled)
     }
 
-    /// Changes an endpoint: `change` gets its settings and returns the new ones. If another change comes between,
+    /// Changes an endpoint: `change` gets it and returns what it becomes. If another change comes between,
     /// it is called again with the result of that.
     ///
     /// # Errors
@@ -73,14 +94,17 @@ impl Service {
         &self,
         name: &EndpointName,
         actor: Actor,
-        change: impl Fn(&Endpoint) -> Result<EndpointSettings, Bad> + Send,
+        change: impl Fn(&Endpoint) -> Result<EndpointRequest, Bad> + Send,
     ) -> Result<EndpointReply, Bad> {
         let _change = self.change_of_endpoints().await?;
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
-            let settings = change(&before)?;
+            let EndpointRequest { settings, keys } = change(&before)?;
+            let keys = keys.map(|given| self.seal_all(name, &given, before.keys));
+            let keys = keys.transpose().map_err(Bad::from)?;
             let expected = ExpectedVersion::Exactly(before.version);
-            let written = self.write_endpoint(name, settings, expected, &actor).await;
+            let content = (settings, keys);
+            let written = self.write_endpoint(name, content, expected, &actor).await;
             if let Some(reply) = written.map_err(Bad::from)? {
                 return Ok(reply);
             }
@@ -179,10 +203,10 @@ impl Service {
     }
 
     /// `None` if the endpoint has not the expected version.
-    async fn write_endpoint(
+    pub(super) async fn write_endpoint(
         &self,
         name: &EndpointName,
-        settings: EndpointSettings,
+        (settings, keys): (EndpointSettings, Option<SealedKeys>),
         expected: ExpectedVersion,
         actor: &Actor,
     ) -> Result<Option<EndpointReply>, ServiceError> {
@@ -190,6 +214,7 @@ impl Service {
         let setting = SettingEndpoint {
             name: name.clone(),
             settings,
+            keys,
             expected,
             actor: actor.clone(),
             at_ms: self.clock.now_ms(),
@@ -199,6 +224,7 @@ impl Service {
         let reply = match set {
             EndpointSet::Conflict => return Ok(None),
             EndpointSet::Full => return Err(ServiceError::TooManyEndpoints),
+            EndpointSet::OtherMasterKey => return Err(ServiceError::OtherMasterKey),
             EndpointSet::Created(endpoint) => EndpointReply::Created(endpoint),
             EndpointSet::Changed(endpoint) | EndpointSet::Unchanged(endpoint) => {
                 EndpointReply::Existing(endpoint)

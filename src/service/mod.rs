@@ -8,6 +8,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod changes;
+mod endpoint_keys;
 mod endpoints;
 mod held;
 mod lanes;
@@ -17,7 +18,8 @@ mod measure;
 mod register;
 mod timeouts;
 
-pub use endpoints::{EndpointPage, EndpointReply, TestCaller};
+pub use endpoint_keys::{AddedKey, KeyToAdd};
+pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
 pub use lanes::LaneListRequest;
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
@@ -25,12 +27,14 @@ pub use register::RegisterReply;
 use crate::clock::Clock;
 use crate::domain::change::Change;
 use crate::domain::endpoint::{EndpointName, MOST_ENDPOINTS};
+use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
 use crate::health::{Health, HealthReport, Store};
 use crate::journal::recorder::Recorder;
 use crate::journal::{self, Journal, JournalError};
+use crate::keyring::SealFailure;
 use crate::schedule::memory_budget::MemoryLimitReached;
 use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule, ScheduleError};
 use crate::telemetry::metrics::Metrics;
@@ -118,6 +122,29 @@ pub enum ServiceError {
          kept"
     )]
     PayloadDeleted(Box<Snapshot>),
+    /// The signing keys of the endpoint cannot be changed in this way.
+    #[error(transparent)]
+    KeyChange(#[from] BadKeyChange),
+    /// The endpoint has this secret already, but only for some time.
+    #[error(
+        "the endpoint has this secret already, as the key {0}, which signs only for some time; remove that key first"
+    )]
+    EndingKey(String),
+    /// This server shares its journal and was given no master key.
+    #[error(
+        "this server was given no master key, so other servers of its journal could not use a signing key that it \
+         encrypts; start all of them with the same --master-key or --master-key-file, then add the key"
+    )]
+    NoMasterKey,
+    /// The journal has keys that another master key encrypted.
+    #[error(
+        "the signing keys in the journal were encrypted with another master key than that of this server; start this \
+         server with the master key of the others"
+    )]
+    OtherMasterKey,
+    /// A key cannot be encrypted.
+    #[error("a signing key cannot be encrypted: {0}")]
+    Sealing(SealFailure),
     /// Another write of it is not finished, or it is not known whether this one was. A later request finds
     /// out.
     #[error("something about this notification is still being written down; ask again")]

@@ -128,6 +128,8 @@ macro_rules! contract {
             endpoints::a_removed_endpoint_is_still_known_and_its_versions_go_on,
             endpoints::what_has_changed_is_read_in_the_order_of_the_changes,
             endpoints::changes_made_at_once_get_different_numbers,
+            endpoints::keys_are_kept_until_they_are_replaced,
+            endpoints::the_first_keys_decide_the_master_key,
             listing::each_filter_picks_its_own,
             listing::times_include_their_start_and_not_their_end,
             listing::lists_are_sorted_newest_first,

@@ -23,6 +23,10 @@ pub enum ProblemKind {
     TooManyEndpoints,
     /// Pending notifications name the endpoint.
     EndpointInUse,
+    /// The endpoint has no signing key of this id.
+    MissingKey,
+    /// The signing keys of the endpoint, or the master key of the server, do not allow the change.
+    SigningKey,
     /// The path does not accept this method.
     Method,
     /// The body arrived too slowly.
@@ -86,6 +90,8 @@ impl ProblemKind {
             Self::MissingEndpoint => (Status::NOT_FOUND, "urn:ringback:problem:missing-endpoint", "No such endpoint"),
             Self::TooManyEndpoints => (Status::CONFLICT, "urn:ringback:problem:too-many-endpoints", "Too many endpoints"),
             Self::EndpointInUse => (Status::CONFLICT, "urn:ringback:problem:endpoint-in-use", "The endpoint is in use"),
+            Self::MissingKey => (Status::NOT_FOUND, "urn:ringback:problem:missing-key", "No such signing key"),
+            Self::SigningKey => (Status::CONFLICT, "urn:ringback:problem:signing-key", "The signing keys do not allow this"),
             Self::Method => (Status::METHOD_NOT_ALLOWED, "urn:ringback:problem:method", "Not with this method"),
             Self::Timeout => (Status::REQUEST_TIMEOUT, "urn:ringback:problem:timeout", "The request came too slowly"),
             Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),

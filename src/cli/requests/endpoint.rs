@@ -1,5 +1,6 @@
 //! `ringback endpoint`: list, show, set, test and remove endpoints.
 
+use super::endpoint_key::{KeyCommand, key_text, run as run_key};
 use super::{header_pairs, name_or_json, print_text, text_of};
 use crate::cli::client::{Client, ServerArguments};
 use crate::cli::terminal::{Colours, clean, instant, now_ms, table};
@@ -21,6 +22,9 @@ pub enum EndpointCommand {
     Set(Box<SetArguments>),
     /// Make one signed test call to an endpoint; nothing of it is kept
     Test(NameArguments),
+    /// Add, remove and list the signing keys of an endpoint
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Remove an endpoint; refused while notifications that name it are pending
     Remove(NameArguments),
 }
@@ -102,6 +106,7 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
                 Ok(attempt_text(&attempt, Colours::of_stdout()))
             })
         }
+        EndpointCommand::Key(command) => run_key(command),
         EndpointCommand::Remove(NameArguments { name, server }) => {
             request(&server, Method::DELETE, &name, &[], None)?;
             let text = if server.json { "null\n" } else { "removed\n" };
@@ -324,6 +329,12 @@ fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> S
         if name != format!("webhook-{which}") {
             line("signature", format!("{which} in {name}"));
         }
+    }
+    for key in &endpoint.keys {
+        line("key", key_text(key, now_ms));
+    }
+    if let Some(until) = &endpoint.default_secret_until {
+        line("key", format!("default, until {}", instant(until, now_ms)));
     }
     line("metadata", shown(&endpoint.metadata));
     line("created", instant(&endpoint.created_at, now_ms));

@@ -1,6 +1,7 @@
 //! The commands that send one request to a running server.
 
 mod endpoint;
+mod endpoint_key;
 mod lanes;
 mod send;
 

@@ -5,15 +5,16 @@ use super::PostgresJournal;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::lanes;
+use super::meta::{recall, remember};
 use super::statements::{integer, storable};
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane_settings::LaneLimits;
-use crate::journal::endpoints::{effect, limits_of, limits_order};
+use crate::journal::endpoints::{MasterKeyCheck, effect, limits_of, limits_order, new_master_key};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointRow, EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint,
-    StoredEndpoint,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, RemovingEndpoint,
+    SettingEndpoint, StoredEndpoint,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -73,6 +74,10 @@ impl PostgresCall for SetEndpoint<'_> {
         let set = effect(before, total, self.setting);
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
+                if !is_master_key(&mut transaction, self.setting).await? {
+                    transaction.rollback().await?;
+                    return Ok(EndpointSet::OtherMasterKey);
+                }
                 write(
                     &mut transaction,
                     endpoint,
@@ -93,8 +98,11 @@ impl PostgresCall for SetEndpoint<'_> {
                 }
                 transaction.commit().await?;
             }
-            EndpointSet::Unchanged(_) | EndpointSet::Conflict | EndpointSet::Full => {
-                transaction.rollback().await?
+            EndpointSet::Unchanged(_)
+            | EndpointSet::Conflict
+            | EndpointSet::Full
+            | EndpointSet::OtherMasterKey => {
+                transaction.rollback().await?;
             }
         }
         Ok(set)
@@ -164,7 +172,7 @@ impl PostgresCall for FindEndpointChanges {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
         let found = sqlx::query(
-            "SELECT name, number, version, removed, settings, created_ms, changed_ms
+            "SELECT name, number, version, removed, settings, created_ms, changed_ms, keys
              FROM endpoints WHERE number > $1 ORDER BY number LIMIT $2",
         )
         .bind(self.number)
@@ -175,12 +183,30 @@ impl PostgresCall for FindEndpointChanges {
     }
 }
 
+/// Whether the keys of a request were encrypted with the master key of this journal. The first ones decide it. The
+/// table is locked, so two servers do not both find that theirs are the first.
+async fn is_master_key(
+    connection: &mut PgConnection,
+    setting: &SettingEndpoint,
+) -> Result<bool, PostgresFailure> {
+    let Some(given) = setting.master_key() else {
+        return Ok(true);
+    };
+    let remembered = recall(connection, MASTER_KEY).await?;
+    match new_master_key(remembered.as_deref(), given) {
+        MasterKeyCheck::First => remember(connection, MASTER_KEY, given).await?,
+        MasterKeyCheck::Same => {}
+        MasterKeyCheck::Other => return Ok(false),
+    }
+    Ok(true)
+}
+
 async fn find(
     connection: &mut PgConnection,
     name: &EndpointName,
 ) -> Result<Option<StoredEndpoint>, PostgresFailure> {
     let found = sqlx::query(
-        "SELECT name, number, version, removed, settings, created_ms, changed_ms
+        "SELECT name, number, version, removed, settings, created_ms, changed_ms, keys
          FROM endpoints WHERE name = $1",
     )
     .bind(name.as_str())
@@ -203,12 +229,12 @@ async fn write(
 ) -> Result<(), PostgresFailure> {
     sqlx::query(
         "INSERT INTO endpoints
-            (name, number, version, removed, settings, created_ms, changed_ms, actor, instance)
-         SELECT $1, greatest(max(number) + 1, $5::BIGINT), $2::INTEGER, FALSE, $3, $4::BIGINT, $5::BIGINT, $6, $7
+            (name, number, version, removed, settings, created_ms, changed_ms, actor, instance, keys)
+         SELECT $1, greatest(max(number) + 1, $5::BIGINT), $2::INTEGER, FALSE, $3, $4::BIGINT, $5::BIGINT, $6, $7, $8
          FROM endpoints
          ON CONFLICT (name) DO UPDATE SET
             number = excluded.number, version = excluded.version, removed = FALSE,
-            settings = excluded.settings, created_ms = excluded.created_ms,
+            settings = excluded.settings, keys = excluded.keys, created_ms = excluded.created_ms,
             changed_ms = excluded.changed_ms, actor = excluded.actor, instance = excluded.instance",
     )
     .bind(endpoint.name.as_str())
@@ -218,6 +244,7 @@ async fn write(
     .bind(endpoint.changed_ms)
     .bind(storable(actor))
     .bind(instance)
+    .bind(endpoint.keys.to_text())
     .execute(connection)
     .await?;
     Ok(())

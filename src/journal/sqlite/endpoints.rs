@@ -4,14 +4,15 @@
 use super::SqliteJournal;
 use super::error::SqliteFailure;
 use super::lanes;
+use super::meta::{recall, remember};
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane_settings::LaneLimits;
-use crate::journal::endpoints::{effect, limits_of, limits_order};
+use crate::journal::endpoints::{MasterKeyCheck, effect, limits_of, limits_order, new_master_key};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
-    EndpointRow, EndpointSet, JournalEndpoints, JournalError, RemovingEndpoint, SettingEndpoint,
-    StoredEndpoint,
+    EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, RemovingEndpoint,
+    SettingEndpoint, StoredEndpoint,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -27,6 +28,10 @@ impl JournalEndpoints for SqliteJournal {
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 let connection = transaction.connection();
+                if !is_master_key(connection, setting).await? {
+                    transaction.release().await?;
+                    return Ok(EndpointSet::OtherMasterKey);
+                }
                 write(connection, endpoint, &setting.actor.0, &self.instance).await?;
                 if setting.settings.limits != limits {
                     let SettingEndpoint {
@@ -41,8 +46,11 @@ impl JournalEndpoints for SqliteJournal {
                 }
                 transaction.commit().await?;
             }
-            EndpointSet::Unchanged(_) | EndpointSet::Conflict | EndpointSet::Full => {
-                transaction.release().await?
+            EndpointSet::Unchanged(_)
+            | EndpointSet::Conflict
+            | EndpointSet::Full
+            | EndpointSet::OtherMasterKey => {
+                transaction.release().await?;
             }
         }
         Ok(set)
@@ -78,13 +86,30 @@ impl JournalEndpoints for SqliteJournal {
     }
 }
 
+/// Whether the keys of a request were encrypted with the master key of this journal. The first ones decide it.
+async fn is_master_key(
+    connection: &mut SqliteConnection,
+    setting: &SettingEndpoint,
+) -> Result<bool, SqliteFailure> {
+    let Some(given) = setting.master_key() else {
+        return Ok(true);
+    };
+    let remembered = recall(connection, MASTER_KEY).await?;
+    match new_master_key(remembered.as_deref(), given) {
+        MasterKeyCheck::First => remember(connection, MASTER_KEY, given).await?,
+        MasterKeyCheck::Same => {}
+        MasterKeyCheck::Other => return Ok(false),
+    }
+    Ok(true)
+}
+
 async fn after(
     readers: &SqlitePool,
     number: i64,
     limit: usize,
 ) -> Result<Vec<EndpointRow>, SqliteFailure> {
     let found = sqlx::query(
-        "SELECT name, number, version, removed, settings, created_ms, changed_ms
+        "SELECT name, number, version, removed, settings, created_ms, changed_ms, keys
          FROM endpoints WHERE number > ? ORDER BY number LIMIT ?",
     )
     .bind(number)
@@ -106,7 +131,7 @@ async fn find(
     name: &EndpointName,
 ) -> Result<Option<StoredEndpoint>, SqliteFailure> {
     let found = sqlx::query(
-        "SELECT name, number, version, removed, settings, created_ms, changed_ms
+        "SELECT name, number, version, removed, settings, created_ms, changed_ms, keys
          FROM endpoints WHERE name = ?",
     )
     .bind(name.as_str())
@@ -130,11 +155,12 @@ async fn write(
     // SQLite needs a WHERE here: otherwise it reads `ON` as the condition of a join.
     sqlx::query(
         "INSERT INTO endpoints
-            (name, number, version, removed, settings, created_ms, changed_ms, actor, instance)
-         SELECT ?1, max(ifnull(max(number), 0) + 1, ?5), ?2, FALSE, ?3, ?4, ?5, ?6, ?7 FROM endpoints WHERE TRUE
+            (name, number, version, removed, settings, created_ms, changed_ms, actor, instance, keys)
+         SELECT ?1, max(ifnull(max(number), 0) + 1, ?5), ?2, FALSE, ?3, ?4, ?5, ?6, ?7, ?8
+         FROM endpoints WHERE TRUE
          ON CONFLICT (name) DO UPDATE SET
             number = excluded.number, version = excluded.version, removed = FALSE,
-            settings = excluded.settings, created_ms = excluded.created_ms,
+            settings = excluded.settings, keys = excluded.keys, created_ms = excluded.created_ms,
             changed_ms = excluded.changed_ms, actor = excluded.actor, instance = excluded.instance",
     )
     .bind(endpoint.name.as_str())
@@ -144,6 +170,7 @@ async fn write(
     .bind(endpoint.changed_ms)
     .bind(actor)
     .bind(instance)
+    .bind(endpoint.keys.to_text())
     .execute(connection)
     .await?;
     Ok(())

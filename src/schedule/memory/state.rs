@@ -269,6 +269,14 @@ impl MemoryState {
                 let entry = job.entry.clone();
                 self.return_entry(&entry, now_ms);
             }
+            Settlement::Defer(at_ms) if job.entry.state == State::Scheduled => {
+                let Notification { lane, key, .. } = &*notification;
+                self.lanes.add_waiting(lane, key.clone(), at_ms, now_ms);
+            }
+            Settlement::Defer(_) => {
+                let entry = job.entry.clone();
+                self.return_entry(&entry, now_ms);
+            }
             Settlement::End {
                 end,
                 progress,

@@ -237,7 +237,7 @@ fn put_instead(settling: &Settling) -> Settling {
             progress,
             ended_ms,
         } => ended(before, *end, *progress, *ended_ms),
-        Settlement::Release | Settlement::Recheck => Entry {
+        Settlement::Release | Settlement::Recheck | Settlement::Defer(_) => Entry {
             verify: true,
             raise_fence: true,
             ..before.clone()
@@ -254,6 +254,9 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
         }
         Settlement::Recheck => {
             command.arg("recheck").arg(0).arg("");
+        }
+        Settlement::Defer(at_ms) => {
+            command.arg("defer").arg(*at_ms).arg("");
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);

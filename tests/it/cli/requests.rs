@@ -181,6 +181,36 @@ async fn every_command_is_one_request() {
         json!({ "deliver_at": "2026-11-20T08:30:00Z" }),
     )
     .await;
+    check(
+        &[
+            "endpoint",
+            "key",
+            "add",
+            "shop-1",
+            "--kind",
+            "ed25519",
+            "--overlap",
+            "1h",
+        ],
+        Method::POST,
+        "/v1/endpoints/shop-1/keys",
+        json!({ "kind": "ed25519", "overlap": "1h" }),
+    )
+    .await;
+    check(
+        &["endpoint", "key", "remove", "shop-1", "key_1"],
+        Method::DELETE,
+        "/v1/endpoints/shop-1/keys/key_1",
+        none.clone(),
+    )
+    .await;
+    check(
+        &["endpoint", "key", "list", "shop-1"],
+        Method::GET,
+        "/v1/endpoints/shop-1",
+        none.clone(),
+    )
+    .await;
     check(&["list"], Method::GET, "/v1/notifications", none.clone()).await;
     check(
         &[

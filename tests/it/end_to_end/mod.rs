@@ -8,6 +8,7 @@ mod away;
 mod away_postgres;
 mod clocks;
 mod commands;
+mod endpoint_keys;
 mod endpoints;
 mod eviction;
 mod failures;

@@ -4,8 +4,11 @@ use super::Store;
 use super::samples::START_MS;
 use futures_util::future::join_all;
 use ringback::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use ringback::domain::endpoint_keys::{EndpointKey, EndpointKeys};
+use ringback::domain::signing_key::KeyKind;
 use ringback::journal::{
-    Actor, EndpointSet, ExpectedVersion, Journal, RemovingEndpoint, SettingEndpoint,
+    Actor, EndpointSet, ExpectedVersion, Journal, MASTER_KEY, RemovingEndpoint, SealedKeys,
+    SettingEndpoint,
 };
 use std::collections::BTreeSet;
 
@@ -19,6 +22,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
     SettingEndpoint {
         name: name(of),
         settings: EndpointSettings::from_text(&text).expect("settings"),
+        keys: None,
         expected: ExpectedVersion::Any,
         actor: Actor("ops".into()),
         at_ms: START_MS,
@@ -56,6 +60,7 @@ pub async fn an_endpoint_is_kept_and_gets_a_version_with_every_change(store: &im
         name: name("shop"),
         version: 1,
         settings: first.settings.clone(),
+        keys: EndpointKeys::default(),
         created_ms: START_MS,
         changed_ms: START_MS,
     };
@@ -182,4 +187,95 @@ pub async fn changes_made_at_once_get_different_numbers(store: &impl Store) {
         numbers.first() >= Some(&START_MS),
         "never below the time of the change"
     );
+}
+
+fn sealed(ids: &[&str], master_key: Option<&str>) -> SealedKeys {
+    let key = |id: &&str| EndpointKey {
+        id: (*id).to_string(),
+        kind: KeyKind::Ed25519,
+        sealed: "c2VhbGVk".to_string(),
+        public_key: Some("whpk_x".to_string()),
+        created_ms: START_MS,
+        signs_until_ms: Some(START_MS + 5),
+    };
+    SealedKeys {
+        keys: EndpointKeys::of(ids.iter().map(key).collect()).expect("few"),
+        master_key: master_key.map(str::to_string),
+    }
+}
+
+pub async fn keys_are_kept_until_they_are_replaced(store: &impl Store) {
+    let journal = store.open().await;
+    let url = "https://a.example/n";
+    let with = |keys| SettingEndpoint {
+        keys,
+        ..setting("shop", url)
+    };
+    let two = sealed(&["key_2", "key_1"], Some("master"));
+    let made = set(&*journal, with(Some(two.clone()))).await;
+    let EndpointSet::Created(made) = made else {
+        panic!("{made:?}");
+    };
+    assert_eq!(made.keys, two.keys);
+    let same = set(&*journal, with(None)).await;
+    assert_eq!(same, EndpointSet::Unchanged(made.clone()));
+    let same = set(&*journal, with(Some(two.clone()))).await;
+    assert_eq!(same, EndpointSet::Unchanged(made));
+    let moved = set(&*journal, setting("shop", "https://b.example/n")).await;
+    let EndpointSet::Changed(moved) = moved else {
+        panic!("{moved:?}");
+    };
+    assert_eq!((moved.version, &moved.keys), (2, &two.keys));
+    let one = sealed(&["key_2"], None);
+    let changed = set(&*journal, with(Some(one.clone()))).await;
+    assert!(matches!(changed, EndpointSet::Changed(_)), "{changed:?}");
+    journal.close().await;
+    drop(journal);
+    let journal = store.open().await;
+    let kept = journal.endpoint(&name("shop")).await.expect("read");
+    assert_eq!(kept.expect("there").endpoint.keys, one.keys);
+    let found = journal.endpoints_after(0, 10).await.expect("read");
+    let found = found[0].read.as_ref().expect("readable");
+    assert_eq!(found.endpoint.keys, one.keys);
+    // The keys of a removed endpoint are still known, and a new one of its name has none of them.
+    assert!(remove(&*journal, "shop").await);
+    let kept = journal.endpoint(&name("shop")).await.expect("read");
+    assert_eq!(kept.expect("known").endpoint.keys, one.keys);
+    let again = set(&*journal, with(None)).await;
+    let EndpointSet::Created(again) = again else {
+        panic!("{again:?}");
+    };
+    assert_eq!(again.keys, EndpointKeys::default());
+}
+
+pub async fn the_first_keys_decide_the_master_key(store: &impl Store) {
+    let journal = store.open().await;
+    let with = |of: &str, keys| SettingEndpoint {
+        keys: Some(keys),
+        ..setting(of, "https://a.example/n")
+    };
+    let recall = async || journal.recall(MASTER_KEY).await.expect("read");
+    set(&*journal, setting("shop", "https://a.example/n")).await;
+    assert_eq!(recall().await, None);
+    // Two servers with different master keys begin at the same time: one is refused.
+    let first = with("a", sealed(&["key_1"], Some("one")));
+    let second = with("b", sealed(&["key_1"], Some("two")));
+    let (first, second) = tokio::join!(set(&*journal, first), set(&*journal, second));
+    let refused = |set: &EndpointSet| *set == EndpointSet::OtherMasterKey;
+    assert!(refused(&first) != refused(&second), "{first:?} {second:?}");
+    let (own, other, missing) = if refused(&second) {
+        ("one", "two", "b")
+    } else {
+        ("two", "one", "a")
+    };
+    assert_eq!(recall().await.as_deref(), Some(own));
+    let read = journal.endpoint(&name(missing)).await.expect("read");
+    assert_eq!(read, None, "nothing was changed");
+    let refused = set(&*journal, with("shop", sealed(&["key_3"], Some(other)))).await;
+    assert_eq!(refused, EndpointSet::OtherMasterKey);
+    let changed = set(&*journal, with("shop", sealed(&["key_3"], Some(own)))).await;
+    assert!(matches!(changed, EndpointSet::Changed(_)), "{changed:?}");
+    // Keys that were encrypted before need no comparison.
+    let removed = set(&*journal, with("shop", sealed(&[], None))).await;
+    assert!(matches!(removed, EndpointSet::Changed(_)), "{removed:?}");
 }

@@ -40,11 +40,12 @@ const ROOMS: &[Room] = &[
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
-    Room("endpoints", "domain journal", "tokio tokio_util tracing std::time"),
+    Room("keyring", "domain", "getrandom"),
+    Room("endpoints", "domain journal keyring", "tokio tokio_util tracing std::time"),
     Room("settings_sync", "domain schedule journal", ""),
 
-    Room("service", "domain clock batch health schedule journal endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),
-    Room("delivery", "domain clock batch health schedule journal endpoints telemetry tls_roots",
+    Room("service", "domain clock batch health schedule journal keyring endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),
+    Room("delivery", "domain clock batch health schedule journal keyring endpoints telemetry tls_roots",
         "getrandom hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("maintenance", "domain clock batch health schedule journal settings_sync telemetry",
         "tokio tokio_util tracing std::time"),
@@ -52,7 +53,7 @@ const ROOMS: &[Room] = &[
     Room("api", "domain clock batch health schedule journal service config telemetry",
         "axum hyper tokio tokio_util tracing std::net std::time Uuid::now_v7"),
 
-    Room("app", "domain clock batch health schedule journal endpoints service delivery maintenance api config \
+    Room("app", "domain clock batch health schedule journal keyring endpoints service delivery maintenance api config \
         telemetry",
         "getrandom tokio tokio_util tracing std::env std::fs std::net std::process std::time \
         Uuid::now_v7"),

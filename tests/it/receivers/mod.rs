@@ -1,7 +1,7 @@
 //! The receivers in `docs/receivers`, called by a server and by forgers.
 
 mod forgery;
-mod program;
+pub mod program;
 
 use crate::support::ringback::{Server, Stores, secret};
 use crate::support::{LONGEST_WAIT, install_tls};

@@ -136,7 +136,8 @@ fn named(variable: &str, otherwise: &str) -> Command {
 }
 
 /// Python, with the directory in which `make test` put the library.
-fn python() -> Command {
+/// Python, as the tests found it.
+pub fn python() -> Command {
     let mut python = named("RINGBACK_TEST_PYTHON", "python3");
     if let Some(library) = std::env::var_os("RINGBACK_TEST_STANDARDWEBHOOKS") {
         python.env("PYTHONPATH", library);
@@ -146,7 +147,8 @@ fn python() -> Command {
     python
 }
 
-fn node() -> Command {
+/// Node.js, as the tests found it.
+pub fn node() -> Command {
     named("RINGBACK_TEST_NODE", "node")
 }
 

@@ -8,14 +8,33 @@ use ringback::schedule::{ClaimQuota, Entry, FoundEntry, Lease, Limits, Settled, 
 use std::collections::HashSet;
 
 /// Every way to settle a lease.
-const WAYS: [fn(&Lease) -> Settlement; 6] = [
+const WAYS: [fn(&Lease) -> Settlement; 7] = [
     |lease| again(lease, 70),
     |_| Settlement::Release,
     |_| Settlement::Recheck,
+    |_| Settlement::Defer(START_MS + 70),
     |lease| end(lease, State::Delivered, 0),
     |lease| end(lease, State::Dead, 0),
     |lease| end(lease, State::Cancelled, 0),
 ];
+
+pub async fn a_deferred_entry_is_due_later_and_otherwise_the_same(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    let entry = fixture.put("shop", "1", 0).await;
+    let lease = fixture.claim_one().await;
+    fixture
+        .done(&lease, Settlement::Defer(START_MS + 500))
+        .await;
+    assert_eq!(fixture.lane_in_flight("shop").await, 0);
+    assert_eq!(fixture.entry("1").await, entry);
+    let claimed = fixture.claim(9).await;
+    assert_eq!(ids(&claimed.leases), [""; 0]);
+    assert_eq!(claimed.next_due_ms, Some(START_MS + 500));
+    fixture.turn_to(500);
+    assert_eq!(fixture.claim_one().await.entry, entry);
+}
 
 pub async fn a_claimed_entry_belongs_to_one_lease(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;

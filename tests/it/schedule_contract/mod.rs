@@ -76,6 +76,7 @@ macro_rules! each_entry {
             }
             leasing {
                 a_claimed_entry_belongs_to_one_lease,
+                a_deferred_entry_is_due_later_and_otherwise_the_same,
                 a_lease_expires_after_its_time_and_not_before,
                 an_interruption_is_told_until_an_attempt_is_settled,
                 an_entry_to_verify_stays_so_until_an_attempt_is_settled,

@@ -11,7 +11,7 @@
 --        release   back to where it was before it was leased
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
---        defer     back to its lane as it is, due at the instant: it cannot be read
+--        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
@@ -70,14 +70,14 @@ for n = 1, #asked do
         else
           unknown[#unknown + 1] = key
         end
-      elseif verb == 'release' or verb == 'recheck' then
+      elseif verb == 'release' or verb == 'recheck' or verb == 'defer' and not is_pending(envelope) then
         if verb == 'recheck' and is_pending(envelope) then
           envelope = with_flags(envelope, VERIFY, FENCE)
           call('HSET', JOBS, key, envelope)
         end
         return_entry(key, envelope)
         if lane == '' then lane = lane_of(envelope) end
-      elseif verb == 'defer' then
+      elseif verb == 'defer' and is_pending(envelope) then
         lane = lane_of(envelope)
         call_on_lane('ZADD', LANE .. lane, at, key)
       else

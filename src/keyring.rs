@@ -1,0 +1,238 @@
+//! The keyring of a server: its master key, with which signing keys of endpoints are sealed before the journal keeps
+//! them and opened for a call.
+//!
+//! A server may have no master key: then it seals nothing and opens nothing. A key that cannot be opened is an
+//! error, and nothing else signs in its place. Opened keys are dropped, and so overwritten, after the call.
+
+use crate::domain::endpoint::Endpoint;
+use crate::domain::endpoint_keys::EndpointKey;
+use crate::domain::master_key::{MasterKey, NotOpened};
+use crate::domain::signers::Signers;
+use crate::domain::signing_key::{KeyKind, SigningKey};
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// Makes a master key when the first one is needed, or reads the one that was made before.
+pub type MakeMasterKey = Box<dyn Fn() -> Result<MasterKey, String> + Send + Sync>;
+
+/// See the documentation of the module. The default has no master key and makes none.
+#[derive(Default)]
+pub struct Keyring {
+    master: OnceLock<MasterKey>,
+    make: Option<MakeMasterKey>,
+}
+
+/// Why a key cannot be sealed.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum SealFailure {
+    /// The server has no master key and makes none.
+    #[error("this server has no master key")]
+    NoMasterKey,
+    /// The master key cannot be made or read.
+    #[error("the master key cannot be made: {0}")]
+    Making(String),
+    /// The operating system gives no random bytes.
+    #[error("the operating system gives no random bytes: {0}")]
+    Random(String),
+}
+
+/// A key that cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the signing key {key_id} cannot be opened: {why}")]
+pub struct UnusableKey {
+    /// The id of the key.
+    pub key_id: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// A key that was sealed, and the fingerprint of the master key.
+#[derive(Debug)]
+pub struct Sealed {
+    /// The key, which signs for good.
+    pub key: EndpointKey,
+    /// The fingerprint.
+    pub master_key: String,
+}
+
+impl Keyring {
+    /// A keyring with this master key.
+    #[must_use]
+    pub fn with(master: MasterKey) -> Self {
+        Self {
+            master: OnceLock::from(master),
+            make: None,
+        }
+    }
+
+    /// A keyring without a master key, which makes one when a key is sealed for the first time.
+    #[must_use]
+    pub fn making(make: MakeMasterKey) -> Self {
+        Self {
+            master: OnceLock::new(),
+            make: Some(make),
+        }
+    }
+
+    /// The fingerprint of the master key, if there is one.
+    #[must_use]
+    pub fn fingerprint(&self) -> Option<String> {
+        self.master.get().map(MasterKey::fingerprint)
+    }
+
+    /// Makes a key of random bytes.
+    ///
+    /// # Errors
+    /// [`SealFailure::Random`].
+    pub fn generate(&self, kind: KeyKind) -> Result<SigningKey, SealFailure> {
+        Ok(SigningKey::from_random(kind, random()?))
+    }
+
+    /// Encrypts a new key of an endpoint, under a new id.
+    ///
+    /// # Errors
+    /// [`SealFailure`].
+    pub fn seal(
+        &self,
+        endpoint: &str,
+        key: &SigningKey,
+        created_ms: i64,
+    ) -> Result<Sealed, SealFailure> {
+        let master = self.master()?;
+        let mut id = "key_".to_string();
+        for byte in random::<8>()?.iter() {
+            let _ = write!(id, "{byte:02x}");
+        }
+        let nonce = *random()?;
+        let sealed = master.seal(nonce, endpoint, &id, &key.expose());
+        Ok(Sealed {
+            key: EndpointKey {
+                id,
+                kind: key.kind(),
+                sealed,
+                public_key: key.public_key(),
+                created_ms,
+                signs_until_ms: None,
+            },
+            master_key: master.fingerprint(),
+        })
+    }
+
+    /// Decrypts a key of an endpoint.
+    ///
+    /// # Errors
+    /// [`UnusableKey`].
+    pub fn open(&self, endpoint: &str, key: &EndpointKey) -> Result<SigningKey, UnusableKey> {
+        let unusable = |why: String| UnusableKey {
+            key_id: key.id.clone(),
+            why,
+        };
+        let master = self.master.get();
+        let master = master.ok_or_else(|| unusable(SealFailure::NoMasterKey.to_string()))?;
+        let text = master
+            .open(endpoint, &key.id, &key.sealed)
+            .map_err(|error: NotOpened| unusable(error.to_string()))?;
+        SigningKey::parse(&text).map_err(|bad| unusable(bad.to_string()))
+    }
+
+    /// What signs a call to this endpoint at this instant.
+    ///
+    /// # Errors
+    /// [`UnusableKey`] names the first key that cannot be opened. Then the call must not be made.
+    pub fn signers(&self, endpoint: &Endpoint, now_ms: i64) -> Result<Signers, UnusableKey> {
+        let mut opened = Vec::new();
+        for key in endpoint.keys.signing_at(now_ms) {
+            let own = self.open(endpoint.name.as_str(), key)?;
+            opened.push((key.id.clone(), own));
+        }
+        let with_default = endpoint.keys.default_signs_at(now_ms);
+        Signers::of(opened, with_default).ok_or_else(|| UnusableKey {
+            key_id: "-".to_string(),
+            why: "no key of the endpoint signs at this time".to_string(),
+        })
+    }
+
+    fn master(&self) -> Result<&MasterKey, SealFailure> {
+        if let Some(master) = self.master.get() {
+            return Ok(master);
+        }
+        let make = self.make.as_ref().ok_or(SealFailure::NoMasterKey)?;
+        let made = make().map_err(SealFailure::Making)?;
+        // Two that come at the same time read the same file, so both have the same key.
+        Ok(self.master.get_or_init(|| made))
+    }
+}
+
+fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, SealFailure> {
+    let mut bytes = Zeroizing::new([0; N]);
+    getrandom::fill(&mut bytes[..]).map_err(|error| SealFailure::Random(error.to_string()))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::endpoint::{EndpointName, EndpointSettings};
+    use crate::domain::endpoint_keys::EndpointKeys;
+
+    fn keyring(byte: u8) -> Keyring {
+        Keyring::with(MasterKey::from_random(Zeroizing::new([byte; 32])))
+    }
+
+    fn endpoint(keys: EndpointKeys) -> Endpoint {
+        let settings = EndpointSettings::from_text(r#"{"url":"https://shop.example/n"}"#);
+        Endpoint {
+            name: EndpointName::parse("shop-1").expect("a name"),
+            version: 1,
+            settings: settings.expect("settings"),
+            keys,
+            created_ms: 0,
+            changed_ms: 0,
+        }
+    }
+
+    #[test]
+    fn a_sealed_key_signs_with_the_same_master_key_alone() {
+        let key = keyring(1).generate(KeyKind::Ed25519).expect("made");
+        let sealed = keyring(1).seal("shop-1", &key, 0).expect("sealed");
+        assert_eq!(Some(sealed.master_key), keyring(1).fingerprint());
+        assert!(!sealed.key.sealed.contains(&key.expose()[5..20]));
+        let id = sealed.key.id.clone();
+        let keys = EndpointKeys::default().with_added(sealed.key, 0, 10);
+        let endpoint = endpoint(keys.expect("added"));
+        let signers = keyring(1).signers(&endpoint, 9).expect("signers");
+        assert_eq!(signers.ids().join(" "), format!("{id} default"));
+        let signers = keyring(1).signers(&endpoint, 10).expect("signers");
+        assert_eq!(signers.ids().join(" "), id);
+        for other in [keyring(2), Keyring::default()] {
+            let unusable = other.signers(&endpoint, 9).expect_err("another master key");
+            assert_eq!(unusable.key_id, id);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_without_keys_needs_no_master_key() {
+        let signers = Keyring::default().signers(&endpoint(EndpointKeys::default()), 0);
+        assert_eq!(signers.expect("the default").ids().join(" "), "default");
+        let key = Keyring::default().generate(KeyKind::Symmetric);
+        let sealed = Keyring::default().seal("shop-1", &key.expect("made"), 0);
+        assert_eq!(sealed.err(), Some(SealFailure::NoMasterKey));
+    }
+
+    #[test]
+    fn a_master_key_is_made_when_it_is_needed_and_only_then() {
+        let making = Keyring::making(Box::new(|| {
+            Ok(MasterKey::from_random(Zeroizing::new([3; 32])))
+        }));
+        assert_eq!(making.fingerprint(), None);
+        let key = making.generate(KeyKind::Symmetric).expect("made");
+        assert_eq!(making.fingerprint(), None);
+        let sealed = making.seal("shop-1", &key, 0).expect("sealed");
+        assert_eq!(Some(sealed.master_key), keyring(3).fingerprint());
+        let failing = Keyring::making(Box::new(|| Err("no space".to_string())));
+        let failed = failing.seal("shop-1", &key, 0).err();
+        assert_eq!(failed, Some(SealFailure::Making("no space".to_string())));
+    }
+}

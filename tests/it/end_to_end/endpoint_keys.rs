@@ -1,0 +1,482 @@
+//! Signing keys of endpoints: rotation, verified by programs that are not ours, and what happens without the master
+//! key.
+
+use super::on_journaled_stores;
+use crate::receivers::program::{node, python};
+use crate::support::merchant::{Call, Merchant, Reaction};
+use crate::support::postgres::{connect, fresh_database};
+use crate::support::process::Process;
+use crate::support::ringback::{BEGIN_MS, Server, Stores, config, secret};
+use crate::support::within;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
+use ringback::app::App;
+use ringback::clock::ManualClock;
+use ringback::config::{MASTER_KEY_FILE, ServeConfig};
+use ringback::domain::master_key::MasterKey;
+use serde_json::{Value, json};
+use sqlx::Row as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
+use zeroize::Zeroizing;
+
+on_journaled_stores!(
+    a_rotation_signs_with_both_keys_until_the_overlap_ends,
+    keys_can_be_replaced_and_requests_repeated,
+);
+
+const KEYS: &str = "/v1/endpoints/shop-1/keys";
+const GIVEN: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+fn master_key(byte: u8) -> Option<MasterKey> {
+    Some(MasterKey::from_random(Zeroizing::new([byte; 32])))
+}
+
+/// A configuration with a master key where one has to be given. Elsewhere the server makes one.
+fn with_master_key(stores: Stores) -> (ServeConfig, TempDir) {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut config = config(dir.path(), stores);
+    if stores == Stores::Postgres {
+        config.master_key = master_key(7);
+    }
+    (config, dir)
+}
+
+async fn start(stores: Stores) -> Server {
+    let (config, dir) = with_master_key(stores);
+    Server::open(config, Some(ManualClock::at(BEGIN_MS)), Some(dir)).await
+}
+
+async fn put(server: &Server, merchant: &Merchant, keys: Option<Value>) -> (u16, Value) {
+    let mut endpoint =
+        json!({ "url": merchant.url("/n"), "ladder": { "intervals": ["10s", "10s", "10s"] } });
+    if let Some(keys) = keys {
+        endpoint["keys"] = keys;
+    }
+    let path = "/v1/endpoints/shop-1";
+    server.call(Method::PUT, path, Some(endpoint)).await
+}
+
+async fn shown(server: &Server) -> Value {
+    server
+        .call(Method::GET, "/v1/endpoints/shop-1", None)
+        .await
+        .1
+}
+
+async fn add(server: &Server, body: Value) -> (u16, Value) {
+    server.call(Method::POST, KEYS, Some(body)).await
+}
+
+fn naming(id: &str) -> Value {
+    json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": format!("id={id}") })
+}
+
+/// Gives a call to programs that verify it, in two languages. `key` is a secret or a public key.
+async fn is_verified(call: &Call, key: &str) -> bool {
+    let verifier = if key.starts_with("whpk_") {
+        "verify_v1a"
+    } else {
+        "verify"
+    };
+    let mut verdicts = Vec::new();
+    for (mut program, ending) in [(python(), "py"), (node(), "mjs")] {
+        let file = format!("fixtures/verify/{verifier}.{ending}");
+        let timestamp = call.header("Webhook-Timestamp");
+        let mut child = program
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(file))
+            .args([call.header("Webhook-Id"), timestamp])
+            .args([call.header("Webhook-Signature"), key, timestamp])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("an interpreter");
+        let mut input = child.stdin.take().expect("piped");
+        input.write_all(&call.body).await.expect("written");
+        drop(input);
+        let ended = within("the verifier", child.wait())
+            .await
+            .expect("a status");
+        verdicts.push(ended.success());
+    }
+    assert_eq!(verdicts[0], verdicts[1], "Python and Node.js agree");
+    verdicts[0]
+}
+
+/// Sends JSON, a form and bytes that are not UTF-8. Checks who verifies the calls, in which order they were signed,
+/// and which ids the attempt shows. `signers` are ids with the secret or the public key.
+async fn check_calls(
+    server: &Server,
+    merchant: &mut Merchant,
+    stage: &str,
+    signers: &[(&str, &str)],
+    others: &[&str],
+) {
+    let bytes = STANDARD.encode([0xff, 0x00, 0xfe, b'.']);
+    let bodies = [
+        json!({ "body": { "order": 1, "name": "商户" } }),
+        json!({ "body": "out_trade_no=1&total=8.88", "content_type": "application/x-www-form-urlencoded" }),
+        json!({ "body_base64": bytes, "content_type": "application/octet-stream" }),
+    ];
+    for (number, body) in bodies.into_iter().enumerate() {
+        let id = format!("{stage}-{number}");
+        let mut asked = naming(&id);
+        let members = asked.as_object_mut().expect("an object");
+        members.remove("body");
+        members.extend(body.as_object().expect("an object").clone());
+        server.register(asked).await;
+        let call = merchant.call().await;
+        let signatures: Vec<&str> = call.header("Webhook-Signature").split(' ').collect();
+        assert_eq!(signatures.len(), signers.len(), "{stage}: {signatures:?}");
+        for (position, (_, key)) in signers.iter().enumerate() {
+            let mut alone = call.clone();
+            for (name, value) in &mut alone.headers {
+                if name.eq_ignore_ascii_case("webhook-signature") {
+                    *value = signatures[position].to_string();
+                }
+            }
+            assert!(is_verified(&alone, key).await, "{stage}: {position} alone");
+            if number == 0 {
+                assert!(is_verified(&call, key).await, "{stage}: among all");
+                let mut forged = call.clone();
+                forged.body.push(b' ');
+                assert!(!is_verified(&forged, key).await, "{stage}: forged");
+            }
+        }
+        for key in others.iter().filter(|_| number == 0) {
+            assert!(!is_verified(&call, key).await, "{stage}: signs no more");
+        }
+        let view = server.until_state(&id, "delivered").await;
+        let ids: Vec<&str> = signers.iter().map(|(id, _)| *id).collect();
+        assert_eq!(view["attempts"][0]["key_ids"], json!(ids), "{stage}");
+    }
+}
+
+async fn a_rotation_signs_with_both_keys_until_the_overlap_ends(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = start(stores).await;
+    let default = secret().expose().to_string();
+    put(&server, &merchant, None).await;
+    let old = [("default", default.as_str())];
+    check_calls(&server, &mut merchant, "default", &old, &[GIVEN]).await;
+
+    let (status, added) = add(&server, json!({ "secret": GIVEN, "overlap": "1h" })).await;
+    assert_eq!(status, 201, "{added}");
+    assert_eq!(added["kind"], "symmetric");
+    assert!(added.get("secret").is_none(), "a given one is not shown");
+    let first = added["id"].as_str().expect("an id").to_string();
+    let both = [(first.as_str(), GIVEN), ("default", &default)];
+    check_calls(&server, &mut merchant, "both", &both, &[]).await;
+
+    server.clock().advance(3_600_000);
+    let (status, added) = add(&server, json!({ "kind": "ed25519", "overlap": "2h" })).await;
+    assert_eq!(status, 201, "{added}");
+    assert!(
+        added["secret"]
+            .as_str()
+            .expect("made here")
+            .starts_with("whsk_")
+    );
+    let public = added["public_key"]
+        .as_str()
+        .expect("a public key")
+        .to_string();
+    let second = added["id"].as_str().expect("an id").to_string();
+    let both = [(second.as_str(), public.as_str()), (&first, GIVEN)];
+    check_calls(&server, &mut merchant, "kinds", &both, &[&default]).await;
+    // What was decided survives a restart.
+    let server = server.restart().await;
+    server.clock().advance(7_200_000);
+    let view = shown(&server).await;
+    assert_eq!(view["keys"][0]["signs_until"], Value::Null);
+    assert_eq!(view["keys"][1]["signs_until"], "2026-11-20T11:30:00.000Z");
+    assert_eq!(view["keys"][0]["public_key"], public);
+    assert!(view["keys"][0].get("secret").is_none());
+    let new = [(second.as_str(), public.as_str())];
+    check_calls(&server, &mut merchant, "new", &new, &[GIVEN, &default]).await;
+    let path = format!("{KEYS}/{second}");
+    let (status, problem) = server.call(Method::DELETE, &path, None).await;
+    assert_eq!(status, 409, "{problem}");
+    assert_eq!(problem["type"], "urn:ringback:problem:signing-key");
+    let (_, attempt) = server
+        .call(Method::POST, "/v1/endpoints/shop-1/test", None)
+        .await;
+    assert_eq!(attempt["key_ids"], json!([second]), "{attempt}");
+    server.stop().await;
+}
+
+async fn keys_can_be_replaced_and_requests_repeated(stores: Stores) {
+    let merchant = Merchant::start().await;
+    let server = start(stores).await;
+    let (status, _) = add(&server, json!({})).await;
+    assert_eq!(status, 404, "there is no endpoint");
+    let given = Some(json!([{ "secret": GIVEN }]));
+    let (status, made) = put(&server, &merchant, given.clone()).await;
+    assert_eq!((status, &made["version"]), (201, &json!(1)), "{made}");
+    assert!(!made.to_string().contains("C2FV"), "{made}");
+    let (_, same) = put(&server, &merchant, given).await;
+    assert_eq!(
+        (&same["version"], &same["keys"]),
+        (&json!(1), &made["keys"])
+    );
+    let (_, same) = put(&server, &merchant, None).await;
+    assert_eq!(same, made, "left out: the keys stay");
+    // The same secret again is no other key.
+    let (status, same) = add(&server, json!({ "secret": GIVEN })).await;
+    assert_eq!((status, &same["id"]), (200, &made["keys"][0]["id"]));
+    let (status, added) = add(&server, json!({ "overlap": "1h" })).await;
+    assert_eq!(status, 201);
+    let (status, problem) = add(&server, json!({ "secret": GIVEN })).await;
+    assert_eq!(status, 409, "it only signs along: {problem}");
+    assert!(!problem.to_string().contains("C2FV"), "{problem}");
+    let id = added["id"].as_str().expect("an id");
+    let path = format!("{KEYS}/{id}");
+    let (status, alone) = server.call(Method::GET, &path, None).await;
+    assert_eq!((status, &alone["id"]), (200, &added["id"]));
+    assert!(alone.get("secret").is_none(), "{alone}");
+    let first = made["keys"][0]["id"].as_str().expect("an id");
+    for (id, expected) in [(id, 409), ("key_0", 404), (first, 204), (first, 404)] {
+        let path = format!("{KEYS}/{id}");
+        let (status, problem) = server.call(Method::DELETE, &path, None).await;
+        assert_eq!(status, expected, "{problem}");
+    }
+    let (status, problem) = add(&server, json!({ "secret": "whsec_x", "overlap": "31d" })).await;
+    assert_eq!(status, 422);
+    assert_eq!(
+        problem["errors"].as_array().map(Vec::len),
+        Some(2),
+        "{problem}"
+    );
+    for number in 1..10 {
+        let (status, added) = add(&server, json!({})).await;
+        assert_eq!(status, 201, "{number}: {added}");
+    }
+    let (status, problem) = add(&server, json!({})).await;
+    assert_eq!(status, 409, "{problem}");
+    let (_, list) = server.call(Method::GET, "/v1/endpoints", None).await;
+    let listed = &list["items"][0]["keys"];
+    assert_eq!(listed.as_array().map(Vec::len), Some(10));
+    let patch = Some(json!({ "keys": null }));
+    let path = "/v1/endpoints/shop-1";
+    let (_, patched) = server.call(Method::PATCH, path, patch).await;
+    assert_eq!(patched["keys"], json!([]), "{patched}");
+    server.stop().await;
+}
+
+/// A server beside another one, with a directory of its own.
+async fn beside(first: &Server, change: impl FnOnce(&mut ServeConfig)) -> (Server, TempDir) {
+    let mut config = first.config().clone();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    config.data_dir = dir.path().to_path_buf();
+    change(&mut config);
+    (Server::open(config, None, None).await, dir)
+}
+
+/// Waits until a server knows so many keys from its own reading.
+async fn until_known(server: &Server, count: usize) {
+    let known = async {
+        loop {
+            let (_, page) = server.call(Method::GET, "/v1/endpoints", None).await;
+            if page["items"][0]["keys"].as_array().map(Vec::len) == Some(count) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the other server to know the keys", known).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rotation_on_one_server_holds_on_the_other() {
+    let mut merchant = Merchant::start().await;
+    let (config, dir) = with_master_key(Stores::Postgres);
+    let first = Server::open(config, None, Some(dir)).await;
+    let (second, _dir) = beside(&first, |_| {}).await;
+    put(&first, &merchant, Some(json!([{ "secret": GIVEN }]))).await;
+    until_known(&second, 1).await;
+    let (_, added) = add(&first, json!({ "kind": "ed25519" })).await;
+    until_known(&second, 2).await;
+    first.stop().await;
+    second.register(naming("a")).await;
+    let call = merchant.call().await;
+    let public = added["public_key"].as_str().expect("a public key");
+    assert!(is_verified(&call, public).await);
+    assert!(is_verified(&call, GIVEN).await);
+    second.until_state("a", "delivered").await;
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_master_key_nothing_is_sent_until_a_server_has_it() {
+    let mut merchant = Merchant::start().await;
+    let (config, dir) = with_master_key(Stores::Postgres);
+    let first = Server::open(config, None, Some(dir)).await;
+    let (second, _dir) = beside(&first, |config| config.master_key = None).await;
+    let (third, _other) = beside(&first, |config| config.master_key = master_key(8)).await;
+    put(&first, &merchant, None).await;
+    let (status, problem) = add(&second, json!({})).await;
+    assert_eq!(status, 409, "{problem}");
+    let detail = problem["detail"].as_str().expect("a text");
+    assert!(detail.contains("--master-key"), "{detail}");
+    let (status, _) = add(&first, json!({ "secret": GIVEN, "overlap": "0s" })).await;
+    assert_eq!(status, 201);
+    let (status, problem) = add(&third, json!({})).await;
+    assert_eq!(status, 409, "it has another one: {problem}");
+    third.stop().await;
+    until_known(&second, 1).await;
+    let with_key = first.config().clone();
+    first.stop().await;
+    second.register(naming("a")).await;
+    assert!(merchant.arrived().is_none(), "nothing is sent unsigned");
+    let (_, attempt) = second
+        .call(Method::POST, "/v1/endpoints/shop-1/test", None)
+        .await;
+    assert_eq!(attempt["outcome"], "blocked", "{attempt}");
+    // It would not start again, and says why in one line.
+    let own = second.config().clone();
+    let error = App::start(own).await.err().expect("no master key");
+    let error = format!("{error:#}");
+    assert!(
+        error.contains("no master key") && !error.contains('\n'),
+        "{error}"
+    );
+    let able = Server::open(with_key, None, None).await;
+    let call = merchant.call().await;
+    assert!(is_verified(&call, GIVEN).await);
+    let view = able.until_state("a", "delivered").await;
+    assert_eq!(view["attempts_made"], 1, "no attempt was spent: {view}");
+    second.stop().await;
+    able.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_lost_its_master_key_does_not_start() {
+    let merchant = Merchant::start().await;
+    let (config, dir) = with_master_key(Stores::Embedded);
+    let server = Server::open(config.clone(), None, None).await;
+    let file = dir.path().join(MASTER_KEY_FILE);
+    put(&server, &merchant, None).await;
+    assert!(!file.exists(), "it is made when it is needed");
+    let (status, _) = add(&server, json!({})).await;
+    assert_eq!(status, 201);
+    let mode = std::fs::metadata(&file).expect("made").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    server.stop().await;
+    let refused = async |config: ServeConfig, expected: &str| {
+        let error = App::start(config).await.err().expect(expected);
+        let error = format!("{error:#}");
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    };
+    let mut other = config.clone();
+    other.master_key = master_key(9);
+    refused(other, "fingerprint").await;
+    let kept = std::fs::read(&file).expect("there");
+    std::fs::remove_file(&file).expect("removed");
+    refused(config.clone(), "there is no file").await;
+    assert!(!file.exists(), "no other one is made");
+    std::fs::write(&file, kept).expect("written");
+    Server::open(config, None, None).await.stop().await;
+}
+
+/// The texts of which nothing may be found: the secrets as they are written, and their bytes.
+fn traces_of(secret: &str) -> Vec<Vec<u8>> {
+    let (_, encoded) = secret.split_once('_').expect("a prefix");
+    let bytes = STANDARD.decode(encoded).expect("base64");
+    let half = &encoded.as_bytes()[..20];
+    vec![half.to_vec(), bytes[..16].to_vec()]
+}
+
+fn assert_none(secrets: &[String], place: &str, bytes: &[u8]) {
+    for trace in secrets.iter().flat_map(|secret| traces_of(secret)) {
+        let found = bytes.windows(trace.len()).any(|window| window == trace);
+        assert!(!found, "a secret is in {place}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_secret_is_stored_or_logged_in_the_clear() {
+    let mut merchant = Merchant::scripted(vec![Reaction::fail()], Reaction::success()).await;
+    let database = fresh_database();
+    for journal in [None, Some(&database)] {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let master = MasterKey::from_random(Zeroizing::new([5; 32])).expose();
+        let file = dir.path().join("given-master-key");
+        std::fs::write(&file, &*master).expect("written");
+        let file = file.to_str().expect("UTF-8").to_string();
+        let mut arguments = vec!["--log", "trace", "--master-key-file", &file];
+        if let Some(database) = journal {
+            arguments.extend(["--journal", database]);
+        }
+        let mut server = Process::start(dir.path(), &arguments).await;
+        let log = Arc::new(Mutex::new(String::new()));
+        let lines = log.clone();
+        server.take_log(move |line| lines.lock().expect("unharmed").push_str(line));
+        let api = server.api().clone();
+        let endpoint = json!({ "url": merchant.url("/n"), "keys": [{ "secret": GIVEN }],
+            "ladder": { "intervals": ["20ms"] } });
+        let path = "/v1/endpoints/shop-1";
+        let (status, _) = api.call(Method::PUT, path, Some(endpoint)).await;
+        assert_eq!(status, 201);
+        let mut secrets = vec![GIVEN.to_string(), master.to_string()];
+        for kind in ["symmetric", "ed25519"] {
+            let body = Some(json!({ "kind": kind }));
+            let (status, added) = api.call(Method::POST, KEYS, body).await;
+            assert_eq!(status, 201, "{added}");
+            secrets.push(added["secret"].as_str().expect("made").to_string());
+        }
+        api.register(naming("a")).await;
+        api.until_state("a", "delivered").await;
+        let signatures = merchant
+            .call()
+            .await
+            .header("Webhook-Signature")
+            .to_string();
+        server.signal("TERM").await;
+        assert!(server.ended().await.success());
+        let logged = log.lock().expect("unharmed").clone();
+        assert!(
+            logged.contains("a signing key was added to an endpoint"),
+            "{logged}"
+        );
+        assert_none(&secrets, "the log", logged.as_bytes());
+        for signature in signatures.split([' ', ',']).filter(|text| text.len() > 3) {
+            assert!(!logged.contains(signature), "a signature is in the log");
+        }
+        for entry in std::fs::read_dir(dir.path()).expect("readable") {
+            let path = entry.expect("readable").path();
+            if path.is_file() && !path.ends_with("given-master-key") {
+                let bytes = std::fs::read(&path).expect("readable");
+                assert_none(&secrets, &path.display().to_string(), &bytes);
+            }
+        }
+        if journal.is_some() {
+            assert_none(&secrets, "the database", dump(&database).await.as_bytes());
+        }
+        while merchant.arrived().is_some() {}
+    }
+}
+
+/// Every row of every table of a PostgreSQL database, as a text.
+async fn dump(database: &str) -> String {
+    let mut connection = connect(database).await;
+    let tables = sqlx::query("SELECT tablename FROM pg_tables WHERE schemaname = 'public'");
+    let tables = tables.fetch_all(&mut connection).await.expect("readable");
+    let mut text = String::new();
+    for table in tables {
+        let table: String = table.get(0);
+        let query = format!("SELECT t::TEXT FROM \"{table}\" t");
+        let rows = sqlx::query(sqlx::AssertSqlSafe(query));
+        for row in rows.fetch_all(&mut connection).await.expect("readable") {
+            text.push_str(&row.get::<String, _>(0));
+        }
+    }
+    assert!(text.contains("shop-1"), "the endpoint is in the dump");
+    text
+}
