@@ -194,21 +194,28 @@ local function visit_lane(lane, class, tail, health)
   place_lane(lane, tail, 'served', health, lease_count + given, expires)
 end
 
--- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn one microsecond
--- after the last of them.
-local function visit_lanes()
+-- The last turn of all lanes that are due, in microseconds; now if none is.
+local function last_turn()
   local tail = NOW_US
   for class = IDLE, PROBING do
     local from, to = range_of(class, NEXT_US)
     local last = call('ZREVRANGEBYSCORE', LANES, to, from, 'WITHSCORES', 'LIMIT', 0, 1)
     if last[2] then tail = math.max(tail, (turn_of(tonumber(last[2])))) end
   end
+  return tail
+end
+
+-- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn one microsecond
+-- after the last of them.
+local function visit_lanes()
+  local tail
   local visits = 0
   for class = IDLE, PROBING do
     local from, to = range_of(class, NEXT_US)
     while for_visit(class) > 0 and bytes_left > 0 and visits < 4 * most_old do
       local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', 0, math.min(most, 64))
       if not lanes[1] then break end
+      tail = tail or last_turn()
       local fields = health_fields(lanes)
       for n, lane in ipairs(lanes) do
         if for_visit(class) == 0 or bytes_left <= 0 then break end

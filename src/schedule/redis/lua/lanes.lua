@@ -35,11 +35,12 @@ local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8', 52
 local function health_from(field)
   if not field or #field ~= HEALTH_BYTES then
     return { allowed = START, failures = 0, proven = 0, answer = 0, wait = 0, at = 0, since = 0, used = 0,
-      arrival = 0 }
+      arrival = 0, cap = CAP, held = false, interval = false, tolerance = 0, is_changed = false }
   end
   local allowed, failures, proven, answer, wait, at, since, used, arrival = struct.unpack(HEALTH_FORMAT, field)
   return { allowed = allowed, failures = failures, proven = proven, answer = answer, wait = wait, at = at,
-    since = since, used = used, arrival = arrival }
+    since = since, used = used, arrival = arrival, cap = CAP, held = false, interval = false, tolerance = 0,
+    is_changed = false }
 end
 
 local function health_field(health)
@@ -87,7 +88,6 @@ end
 -- The state of a lane from its field in `health`, with its settings. Settings that cannot be read hold it.
 local function state_of(lane, field)
   local health = health_from(field)
-  health.cap, health.held = CAP, false
   local text = settings_of(lane)
   if text then
     local cap, rate, held = string.match(text, '^(%d*) (%d*) ([01])')
@@ -122,20 +122,27 @@ local function class_of(health, lease_count)
   return lease_count > 0 and BUSY or IDLE
 end
 
--- Takes in the report (as settle.lua gets it) of a lease that was given at `leased_ms`.
+-- Takes in the report (as settle.lua gets it) of a lease that was given at `leased_ms`. `is_changed` says
+-- whether the state is to be written.
 local function observe(health, report, leased_ms)
   if report == 'now' then
-    if health.wait > 0 then health.at = NOW end
+    if health.wait > 0 then health.at, health.is_changed = NOW, true end
     return
   end
   local took = tonumber(report)
   if took then
-    if took < QUICK then took = 0 end
+    if took < QUICK then
+      took = 0
+      local is_steady = health.answer == 0 and health.proven == 1 and health.failures == 0 and health.wait == 0
+      if is_steady and health.allowed == health.cap then return end
+    end
+    health.is_changed = true
     health.allowed = health.wait > 0 and START or math.min(health.allowed + 1, health.cap)
     health.answer = health.proven == 1 and math.floor((3 * health.answer + took) / 4) or took
     health.proven, health.failures, health.since, health.wait, health.at = 1, 0, 0, 0, 0
     return
   end
+  health.is_changed = true
   if health.failures == 0 then health.since = NOW end
   health.failures = math.min(health.failures + 1, 65535)
   health.proven = 0
@@ -167,10 +174,13 @@ local function turn_of(score)
   return score - class * CLASS_US, class
 end
 
+-- The start of the scores of each class.
+local CLASS_FROM = {}
+for class = IDLE, PROBING do CLASS_FROM[class] = text_of(class * CLASS_US) end
+
 -- The range of the scores of a class up to an instant.
 local function range_of(class, until_us)
-  local base = class * CLASS_US
-  return text_of(base), '(' .. text_of(base + until_us)
+  return CLASS_FROM[class], '(' .. text_of(class * CLASS_US + until_us)
 end
 
 -- The turn of the first lane of a class, in microseconds, or nil if none has one.
@@ -179,6 +189,9 @@ local function first_turn(class)
   local first = call('ZRANGEBYSCORE', LANES, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
   return first[2] and turn_of(tonumber(first[2]))
 end
+
+-- The earliest turn that this script gave a lane, in microseconds, or nil.
+local placed_us
 
 -- Gives a lane its score in `lanes` after its entries, leases or state changed. A lane whose turn has come
 -- keeps its score, unless it was served or has another class now. Any other gets its earliest due time, but
@@ -218,6 +231,7 @@ local function place_lane(lane, floor, how, health, lease_count, expires)
     if expires and not (at and at <= expires) then at = expires end
   end
   if at then
+    if not (placed_us and placed_us <= at) then placed_us = at end
     call('ZADD', LANES, text_of(base + at), lane)
   else
     call('ZREM', LANES, lane)
@@ -254,23 +268,28 @@ local function return_lease(key, expiry, lease_ms)
 end
 
 -- When the turn of the first lane comes, in ms, or nil. Lanes of the classes in `used_up` that are due now do
--- not count.
+-- not count. Asks only for classes that have lanes.
 local function earliest(used_up)
   local at
-  for class = IDLE, PROBING do
-    local first = first_turn(class)
-    if first and first < NEXT_US and used_up and used_up[class] then first = nil end
-    if first and not (at and at <= first) then at = first end
+  local from = CLASS_FROM[IDLE]
+  while from do
+    local first = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    from = nil
+    if first[2] then
+      local turn, class = turn_of(tonumber(first[2]))
+      local skipped = turn == NEVER_US or turn < NEXT_US and used_up and used_up[class]
+      if not skipped and not (at and at <= turn) then at = turn end
+      if class < PROBING then from = CLASS_FROM[class + 1] end
+    end
   end
   return at and ms_of(at)
 end
 
--- Wakes the other instances if the first turn is now earlier than `before`.
+-- Wakes the other instances if the first turn is now earlier than `before`. Then a lane of this script has it.
 local function publish_if_earlier(before, channel)
-  local after = earliest()
-  if after and (not before or after < before) then
-    call('PUBLISH', channel, after)
-  end
+  if not placed_us or placed_us == NEVER_US then return end
+  local placed = ms_of(placed_us)
+  if not before or placed < before then call('PUBLISH', channel, placed) end
 end
 
 -- When there is next something to claim, in ms: a lane's turn, or a lease that expires. -1 for never. Lanes of

@@ -50,8 +50,9 @@ for n, key in ipairs(keys) do
     reply[#reply + 1] = 0
   end
 end
-for lane in pairs(touched) do
-  place_lane(lane, 0)
-end
+local lanes = {}
+for lane in pairs(touched) do lanes[#lanes + 1] = lane end
+local fields = lanes[1] and health_fields(lanes)
+for n, lane in ipairs(lanes) do place_lane(lane, 0, nil, state_of(lane, fields[n])) end
 publish_if_earlier(before, ARGV[6])
 return reply

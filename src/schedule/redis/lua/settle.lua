@@ -98,7 +98,7 @@ for n = 1, #asked do
         settled_by_lane[lane] = keys
         if ARGV[i + 6] ~= '' then
           local of_lane = reports[lane] or {}
-          of_lane[#of_lane + 1] = { text = ARGV[i + 6], leased_ms = ms_of(expiry) - lease_ms }
+          of_lane[#of_lane + 1] = i
           reports[lane] = of_lane
         end
       end
@@ -123,8 +123,10 @@ local changed = {}
 for n, lane in ipairs(lanes) do
   local health = state_of(lane, fields[n])
   if reports[lane] then
-    for _, report in ipairs(reports[lane]) do observe(health, report.text, report.leased_ms) end
-    if health.used + USED_STEP <= NOW or health_field(health) ~= fields[n] then
+    for _, i in ipairs(reports[lane]) do
+      observe(health, ARGV[i + 6], ms_of(tonumber(ARGV[i + 2])) - lease_ms)
+    end
+    if health.is_changed or health.used + USED_STEP <= NOW then
       health.used = NOW
       changed[#changed + 1] = lane
       changed[#changed + 1] = health_field(health)
