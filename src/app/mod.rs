@@ -21,6 +21,7 @@ use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
 use crate::endpoints::Endpoints;
+use crate::endpoints::store::EndpointStore;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::maintenance::Maintenance;
@@ -93,7 +94,8 @@ impl App {
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
         let metrics = Metrics::new();
-        let endpoints = Endpoints::open(journal)
+        let endpoint_store = EndpointStore::of(journal, stores.schedule.clone());
+        let endpoints = Endpoints::open(endpoint_store)
             .await
             .context("the endpoints cannot be read")?;
         let endpoints = Arc::new(endpoints);

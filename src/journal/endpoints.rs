@@ -128,7 +128,10 @@ pub(super) fn limits_of(stored: Option<&StoredEndpoint>) -> LaneLimits {
 
 /// What setting an endpoint means if the journal has this one of that name, and so many in all. The result is
 /// `Created` or `Changed` if it has to be written.
-pub(super) fn effect(
+///
+/// A schedule that keeps endpoints decides by this too.
+#[must_use]
+pub fn effect(
     before: Option<StoredEndpoint>,
     total: i64,
     setting: &SettingEndpoint,

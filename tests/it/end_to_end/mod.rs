@@ -9,6 +9,7 @@ mod away_postgres;
 mod clocks;
 mod commands;
 mod endpoints;
+mod endpoints_in_redis;
 mod eviction;
 mod failures;
 mod fair_shares;

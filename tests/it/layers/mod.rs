@@ -40,7 +40,7 @@ const ROOMS: &[Room] = &[
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
-    Room("endpoints", "domain journal", "tokio tokio_util tracing std::time"),
+    Room("endpoints", "domain schedule journal", "tokio tokio_util tracing std::time"),
     Room("settings_sync", "domain schedule journal", ""),
 
     Room("service", "domain clock batch health schedule journal endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),
