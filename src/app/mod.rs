@@ -22,6 +22,7 @@ use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
 use crate::endpoints::Endpoints;
+use crate::endpoints::store::EndpointStore;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
 use crate::keyring::Keyring;
@@ -96,7 +97,8 @@ impl App {
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
         let metrics = Metrics::new();
-        let endpoints = Endpoints::open(journal)
+        let endpoint_store = EndpointStore::of(journal, stores.schedule.clone());
+        let endpoints = Endpoints::open(endpoint_store)
             .await
             .context("the endpoints cannot be read")?;
         let endpoints = Arc::new(endpoints.with_keyring(keyring));

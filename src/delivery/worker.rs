@@ -293,20 +293,24 @@ impl Worker {
     /// The endpoint that a leased notification names, as it is now; `None` inside if it names none. Returns `None` if
     /// the endpoint could not be read before the latest start: then nothing is sent, and the lease is released.
     ///
-    /// A journal that was restored from a backup may not know the endpoint. Then the notification waits until it is
-    /// set again.
+    /// A journal that was restored from a backup may not know the endpoint, and Redis may have lost it. Then the
+    /// notification waits until it is set again.
     async fn find_endpoint(&self, lease: Lease) -> Option<(Lease, Option<Arc<Endpoint>>)> {
         let Some(name) = lease.entry.notification.lane.endpoint() else {
             return Some((lease, None));
         };
-        let mut backoff = Backoff::new(&self.health, Store::Journal);
+        let store = match self.recorder {
+            Some(_) => Store::Journal,
+            None => Store::Schedule,
+        };
+        let mut backoff = Backoff::new(&self.health, store);
         loop {
             match self.endpoints.of_pending(&name).await {
                 Ok(Some(endpoint)) => return Some((lease, Some(endpoint))),
                 Ok(None) if self.endpoints.report_missing(&name) => tracing::error!(
                     endpoint = %name,
-                    "the journal does not know an endpoint that pending notifications name; they wait; set the \
-                     endpoint again"
+                    "there is no endpoint of this name, which pending notifications name; they wait; set the endpoint \
+                     again"
                 ),
                 Ok(None) => {}
                 Err(error) => tracing::debug!(

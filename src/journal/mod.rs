@@ -65,7 +65,7 @@ pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
 pub use endpoints::{
     EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY, RemovingEndpoint,
-    SealedKeys, SettingEndpoint, StoredEndpoint,
+    SealedKeys, SettingEndpoint, StoredEndpoint, effect as effect_of_setting,
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};

@@ -1,10 +1,11 @@
 //! A schedule around another one: it sees every call and its reply, and passes on what it does not change.
 //!
-//! Calls of [`Recoverable`] go past it, to the store itself.
+//! Calls of [`Recoverable`] and [`ScheduleEndpoints`] go past it, to the store itself.
 //!
 //! The list of calls is here once. A type that watches, times or delays them implements
 //! [`ScheduleDecorator`].
 
+use super::endpoints::ScheduleEndpoints;
 use super::lane_status::{LanePage, LaneSelection, LaneStatus};
 use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
@@ -228,5 +229,9 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {
         self.inner().recoverable()
+    }
+
+    fn endpoints(&self) -> Option<&dyn ScheduleEndpoints> {
+        self.inner().endpoints()
     }
 }

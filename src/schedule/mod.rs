@@ -25,6 +25,7 @@
 
 pub mod claim;
 pub mod decorator;
+pub mod endpoints;
 pub mod entry;
 pub mod envelope;
 pub mod error;
@@ -49,6 +50,7 @@ use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use async_trait::async_trait;
+use endpoints::ScheduleEndpoints;
 use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
@@ -271,6 +273,11 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
     /// How a loss of its data is detected and repaired; `None` if the schedule is in this process's memory
     /// alone.
     fn recoverable(&self) -> Option<&dyn Recoverable>;
+
+    /// The endpoints, if it can keep them; used only where there is no journal.
+    fn endpoints(&self) -> Option<&dyn ScheduleEndpoints> {
+        None
+    }
 }
 
 /// A whole schedule. See the module's documentation for the contract.

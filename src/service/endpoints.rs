@@ -1,23 +1,25 @@
 //! Endpoints: setting, changing, removing and reading them.
 
-use super::timeouts::{with_long_timeout, with_timeout};
+use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::lane::Lane;
 use crate::domain::signing_key::SigningKey;
 use crate::domain::state::State;
+use crate::endpoints::store::{EndpointRemoved, EndpointStore, EndpointStoreError};
 use crate::journal::{
     Actor, EndpointSet, ExpectedVersion, Filter, Journal, JournalError, Order, RemovingEndpoint,
     SealedKeys, SettingEndpoint,
 };
+use crate::schedule::ScheduleError;
 use crate::settings_sync::bring_settings;
 use async_trait::async_trait;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::MutexGuard;
 
-/// The error of a server without a journal.
+/// The error of a server with no store for endpoints: without a journal, if the schedule is in memory.
 const NO_ENDPOINTS: ServiceError = ServiceError::NoJournal("keep endpoints");
 /// Longest wait for another change of an endpoint on this server.
 const LONGEST_CHANGE_WAIT: Duration = Duration::from_secs(3);
@@ -58,12 +60,27 @@ pub struct EndpointPage {
     pub next: Option<EndpointName>,
 }
 
+impl From<EndpointStoreError> for ServiceError {
+    fn from(error: EndpointStoreError) -> Self {
+        match error {
+            EndpointStoreError::Journal(error) => Self::Journal(error),
+            EndpointStoreError::Schedule(error) => Self::Schedule(error),
+        }
+    }
+}
+
+impl TooLate for EndpointStoreError {
+    fn too_late() -> Self {
+        Self::Schedule(ScheduleError::too_late())
+    }
+}
+
 impl Service {
     /// Makes an endpoint or replaces it.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without a journal; if the keys cannot be encrypted; if the journal fails. It can
-    /// be repeated.
+    /// [`ServiceError::NoJournal`] if there is no store for endpoints; if the keys cannot be encrypted; if the store
+    /// fails. It can be repeated.
     pub async fn set_endpoint(
         &self,
         name: &EndpointName,
@@ -73,8 +90,7 @@ impl Service {
         let _change = self.change_of_endpoints().await?;
         let keys = match keys {
             Some(given) => {
-                let journal = self.journal().ok_or(NO_ENDPOINTS)?;
-                let before = with_timeout(journal.endpoint(name)).await?;
+                let before = with_timeout(self.endpoint_store()?.find(name)).await?;
                 let before = before.filter(|stored| !stored.is_removed);
                 let before = before.map(|stored| stored.endpoint.keys);
                 Some(self.seal_all(name, &given, before.unwrap_or_default())?)
@@ -115,7 +131,7 @@ impl Service {
     /// Removes an endpoint that no pending notification names.
     ///
     /// A registration that is being made in the same moment may still name it. Its attempts then use the last
-    /// settings, which the journal keeps.
+    /// settings, which the store keeps.
     ///
     /// # Errors
     /// [`ServiceError::EndpointInUse`], [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
@@ -124,10 +140,13 @@ impl Service {
         name: &EndpointName,
         actor: Actor,
     ) -> Result<(), ServiceError> {
-        let journal = self.journal().ok_or(NO_ENDPOINTS)?;
+        let store = self.endpoint_store()?;
         let _change = self.change_of_endpoints().await?;
         self.stored_endpoint(name).await?;
-        if with_long_timeout(is_in_use(journal, name)).await? {
+        // Without a journal, the schedule finds that out when it removes the endpoint.
+        if let EndpointStore::Journal(journal) = store
+            && with_long_timeout(is_in_use(journal.as_ref(), name)).await?
+        {
             return Err(ServiceError::EndpointInUse);
         }
         let removing = RemovingEndpoint {
@@ -135,23 +154,25 @@ impl Service {
             actor: actor.clone(),
             at_ms: self.clock.now_ms(),
         };
-        let is_removed = with_timeout(journal.remove_endpoint(&removing)).await?;
+        let removed = with_timeout(store.remove(&removing)).await?;
+        if removed == EndpointRemoved::InUse {
+            return Err(ServiceError::EndpointInUse);
+        }
         self.endpoints.forget(name);
-        self.bring_limits(journal).await;
-        if !is_removed {
+        self.bring_limits(store).await;
+        if removed == EndpointRemoved::Missing {
             return Err(ServiceError::MissingEndpoint);
         }
         tracing::info!(endpoint = %name, actor = %actor.0, "an endpoint was removed");
         Ok(())
     }
 
-    /// One endpoint, as the journal has it now.
+    /// One endpoint, as the store has it now.
     ///
     /// # Errors
     /// [`ServiceError::MissingEndpoint`]; as [`Service::set_endpoint`].
     pub async fn stored_endpoint(&self, name: &EndpointName) -> Result<Endpoint, ServiceError> {
-        let journal = self.journal().ok_or(NO_ENDPOINTS)?;
-        let stored = with_timeout(journal.endpoint(name)).await?;
+        let stored = with_timeout(self.endpoint_store()?.find(name)).await?;
         let live = stored.filter(|stored| !stored.is_removed);
         live.map(|stored| stored.endpoint)
             .ok_or(ServiceError::MissingEndpoint)
@@ -176,13 +197,13 @@ impl Service {
     /// A page of the endpoints, in the order of their names. A change on another server is seen within a second.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`] without a journal.
+    /// [`ServiceError::NoJournal`] if there is no store for endpoints.
     pub fn list_endpoints(
         &self,
         after: Option<&EndpointName>,
         limit: usize,
     ) -> Result<EndpointPage, ServiceError> {
-        self.journal().ok_or(NO_ENDPOINTS)?;
+        self.endpoint_store()?;
         let mut items = self.endpoints.page(after, limit + 1);
         let has_more = items.len() > limit;
         items.truncate(limit);
@@ -198,7 +219,7 @@ impl Service {
         &self,
         name: &EndpointName,
     ) -> Result<Option<Arc<Endpoint>>, ServiceError> {
-        self.journal().ok_or(NO_ENDPOINTS)?;
+        self.endpoint_store()?;
         Ok(with_timeout(self.endpoints.find(name)).await?)
     }
 
@@ -210,7 +231,7 @@ impl Service {
         expected: ExpectedVersion,
         actor: &Actor,
     ) -> Result<Option<EndpointReply>, ServiceError> {
-        let journal = self.journal().ok_or(NO_ENDPOINTS)?;
+        let store = self.endpoint_store()?;
         let setting = SettingEndpoint {
             name: name.clone(),
             settings,
@@ -219,7 +240,7 @@ impl Service {
             actor: actor.clone(),
             at_ms: self.clock.now_ms(),
         };
-        let set = with_timeout(journal.set_endpoint(&setting)).await?;
+        let set = with_timeout(store.set(&setting)).await?;
         let is_unchanged = matches!(set, EndpointSet::Unchanged(_));
         let reply = match set {
             EndpointSet::Conflict => return Ok(None),
@@ -232,7 +253,7 @@ impl Service {
         };
         let (EndpointReply::Created(endpoint) | EndpointReply::Existing(endpoint)) = &reply;
         self.endpoints.learn(endpoint);
-        self.bring_limits(journal).await;
+        self.bring_limits(store).await;
         if is_unchanged {
             return Ok(Some(reply));
         }
@@ -244,12 +265,19 @@ impl Service {
     }
 
     /// Brings the limits of the endpoint's lane into the schedule. If this fails, every server brings them within a
-    /// second.
-    async fn bring_limits(&self, journal: &dyn Journal) {
-        let _ = with_timeout(bring_settings(journal, self.schedule.as_ref())).await;
+    /// second. A schedule that keeps the endpoint changes them in the same step.
+    async fn bring_limits(&self, store: &EndpointStore) {
+        if let EndpointStore::Journal(journal) = store {
+            let bringing = bring_settings(journal.as_ref(), self.schedule.as_ref());
+            let _ = with_timeout(bringing).await;
+        }
     }
 
-    /// Waits until no other change of an endpoint is being made by this server. Changes wait for each other in the
+    fn endpoint_store(&self) -> Result<&EndpointStore, ServiceError> {
+        self.endpoints.store().ok_or(NO_ENDPOINTS)
+    }
+
+    /// Waits until no other change of an endpoint is being made by this server. Changes wait for each other in a
     /// database too; without this wait, many of them would hold all connections meanwhile.
     async fn change_of_endpoints(&self) -> Result<MutexGuard<'_, ()>, ServiceError> {
         tokio::time::timeout(LONGEST_CHANGE_WAIT, self.endpoint_changes.lock())

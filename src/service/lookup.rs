@@ -68,7 +68,11 @@ impl Service {
     pub async fn look_up(&self, key: &Key) -> Result<Option<(Snapshot, Flights)>, ServiceError> {
         let Some(journal) = self.journal() else {
             let found = with_timeout(self.schedule.find(key)).await?;
-            return Ok(found.map(|found| (snapshot_of(found), Flights::Known)));
+            let Some(mut snapshot) = found.map(snapshot_of) else {
+                return Ok(None);
+            };
+            self.endpoints.fill_in_url(&mut snapshot);
+            return Ok(Some((snapshot, Flights::Known)));
         };
         let Some(mut snapshot) = with_timeout(journal.find(key)).await? else {
             return Ok(None);

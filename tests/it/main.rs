@@ -5,6 +5,7 @@ mod by_hand;
 mod cli;
 mod documents;
 mod end_to_end;
+mod endpoint_contract;
 mod interleaving;
 mod journal_contract;
 mod ladder_tables;

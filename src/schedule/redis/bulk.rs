@@ -8,6 +8,7 @@ use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
+use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
 use crate::schedule::{Entry, Holding, Restored, Scanned, ScheduleError, ScheduleMaintenance};
@@ -43,6 +44,10 @@ impl ScheduleMaintenance for RedisSchedule {
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {
+        Some(self)
+    }
+
+    fn endpoints(&self) -> Option<&dyn ScheduleEndpoints> {
         Some(self)
     }
 }

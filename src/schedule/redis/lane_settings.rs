@@ -109,7 +109,8 @@ fn texts(setting: &LaneSetting) -> (String, String) {
     }
 }
 
-fn limits_text(limits: &LaneLimits) -> String {
+/// The limits as the scripts get and keep them.
+pub fn limits_text(limits: &LaneLimits) -> String {
     let concurrency = limits.concurrency.map(|most| most.to_string());
     let rate = limits.rate.map(|rate| rate.to_stored().to_string());
     let (concurrency, rate) = (concurrency.unwrap_or_default(), rate.unwrap_or_default());

@@ -19,6 +19,8 @@
 //!                    owner, in case `epoch` is lost (all fields: recovery/inspect.lua)
 //!   health    HASH   lane -> how its destination is doing
 //!   settings  HASH   lane -> its settings, and up to which change of the journal they are here
+//!   endpoints HASH   name -> an endpoint, with the limits of its lane   (only without a journal)
+//!   endpoint_changes ZSET  name -> the number of its last change    (only without a journal)
 //!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
 //!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
@@ -38,6 +40,7 @@ mod context;
 mod dead;
 mod directory;
 mod durability;
+mod endpoints;
 mod lane_pages;
 mod lane_settings;
 mod leases;
@@ -111,6 +114,7 @@ pub struct RedisSchedule {
     ownership_taken: AtomicBool,
     run: Arc<ServerRun>,
     scripts: recovery::Scripts,
+    endpoint_scripts: endpoints::EndpointScripts,
     loss: Arc<Loss>,
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
@@ -177,6 +181,7 @@ impl RedisSchedule {
             ownership_taken: AtomicBool::new(false),
             run,
             scripts: recovery::Scripts::default(),
+            endpoint_scripts: endpoints::EndpointScripts::default(),
             loss,
             recalled: Mutex::default(),
             turn: AtomicUsize::new(0),

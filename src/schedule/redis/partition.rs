@@ -106,7 +106,10 @@ impl Partition {
             restore: Script::with_common(include_str!("lua/restore.lua")),
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
             lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
-            configure: Script::with_common(include_str!("lua/configure_lanes.lua")),
+            configure: Script::with_common(concat!(
+                include_str!("lua/settings.lua"),
+                include_str!("lua/configure_lanes.lua")
+            )),
             registrations: registrations(
                 context.clone(),
                 connector.connect(COMMAND_TIMEOUT),

@@ -10,6 +10,7 @@ mod clocks;
 mod commands;
 mod endpoint_keys;
 mod endpoints;
+mod endpoints_in_redis;
 mod eviction;
 mod failures;
 mod fair_shares;

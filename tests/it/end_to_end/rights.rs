@@ -60,6 +60,13 @@ async fn check(stores: Stores) {
     later("retried").await;
     ask(Method::POST, "/v1/notifications/t/retried/retry").await;
     server.until_state("retried", "delivered").await;
+    let endpoint = json!({ "url": merchant.url("/n"), "rate": 5 });
+    let (status, made) = (server.call(Method::PUT, "/v1/endpoints/shop", Some(endpoint))).await;
+    assert_eq!(status, 201, "{made}");
+    ask(Method::GET, "/v1/endpoints/shop").await;
+    ask(Method::GET, "/v1/endpoints").await;
+    let removed = server.call(Method::DELETE, "/v1/endpoints/shop", None);
+    assert_eq!(removed.await.0, 204);
     ask(Method::GET, "/readyz").await;
     ask(Method::GET, "/metrics").await;
     let beside = Server::open(server.config().clone(), None, None).await;

@@ -41,7 +41,7 @@ const ROOMS: &[Room] = &[
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
     Room("keyring", "domain", "getrandom"),
-    Room("endpoints", "domain journal keyring", "tokio tokio_util tracing std::time"),
+    Room("endpoints", "domain schedule journal keyring", "tokio tokio_util tracing std::time"),
     Room("settings_sync", "domain schedule journal", ""),
 
     Room("service", "domain clock batch health schedule journal keyring endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),

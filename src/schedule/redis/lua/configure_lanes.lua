@@ -23,14 +23,7 @@ local changed = {}
 for i = 10, #ARGV, 4 do
   local lane, limits, hold = ARGV[i], ARGV[i + 2], ARGV[i + 3]
   if not after or tonumber(ARGV[i + 1]) > reached then
-    local before = call('HGET', SETTINGS, lane) or '  0'
-    if limits == '' then limits = string.match(before, '^(%d* %d*) ') or ' ' end
-    if hold == '' then hold = string.match(before, '^%d* %d* (.*)$') or '0' end
-    if limits == ' ' and hold == '0' then
-      call('HDEL', SETTINGS, lane)
-    else
-      call('HSET', SETTINGS, lane, limits .. ' ' .. hold)
-    end
+    change_settings(lane, limits, hold)
     changed[#changed + 1] = lane
   end
 end
@@ -38,17 +31,7 @@ local until_now = text_of(math.max(reached, last))
 if after and not is_complete and ARGV[9] ~= '1' then until_now = until_now .. ' loading' end
 call('HSET', SETTINGS, 'number', until_now)
 
-local fields = changed[1] and health_fields(changed)
-for n, lane in ipairs(changed) do
-  local health = state_of(lane, fields[n])
-  -- A slower rate of before may have moved it far ahead.
-  local furthest = health.interval and NOW_US + health.tolerance + health.interval
-  if furthest and health.arrival > furthest then
-    health.arrival = furthest
-    call('HSET', HEALTH, lane, health_field(health))
-  end
-  place_lane(lane, 0, 'configured', health)
-end
+place_changed(changed)
 -- Lanes that were due are no earlier than before, and may be claimed only now.
 if changed[1] or not is_complete then call('PUBLISH', ARGV[6], NOW_TEXT) end
 return { NOW, WRITES, 1 }

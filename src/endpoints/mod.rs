@@ -1,35 +1,39 @@
 //! The endpoints as this server knows them: all of them in memory, read again as soon as one has changed.
 //!
-//! Every attempt needs its endpoint, so the journal is not asked for each. Every server asks it twice a second what
-//! has changed ([`Endpoints::run`]), so a change on one server holds on all of them within a second. The server that
-//! makes a change knows it at once. While the journal is unavailable, the last settings that were read stay in use.
+//! They are kept in the journal, or without one in the schedule ([`store`]). Every attempt needs its endpoint, so the
+//! store is not asked for each. Every server asks it twice a second what has changed ([`Endpoints::run`]), so a change
+//! on one server holds on all of them within a second. The server that makes a change knows it at once. While the
+//! store is unavailable, the last settings that were read stay in use. A schedule that has lost endpoints says so to
+//! the next who asks; then every server forgets them.
 //!
 //! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
 //! stay encrypted in memory; they are opened for each call.
 
+mod in_schedule;
+pub mod store;
+
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{EndpointRow, Journal, JournalError};
+use crate::journal::EndpointRow;
 use crate::keyring::{Keyring, UnusableKey};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
+use store::{ChangesReached, EndpointReading, EndpointStore, EndpointStoreError};
 use tokio_util::sync::CancellationToken;
 
-/// How often the journal is asked what has changed.
+/// How often the store is asked what has changed.
 const ASK_EVERY: Duration = Duration::from_millis(500);
-/// Endpoints read in one call.
-const PAGE: usize = 1_000;
 /// How often everything is read again. After a database was restored from a backup, an endpoint may have older
 /// settings and an older number than this server has read.
 const READ_ALL_EVERY: Duration = Duration::from_secs(300);
 
-/// The endpoints of one journal. The default has no journal and no endpoints.
+/// The endpoints of one store. The default has no store and no endpoints.
 #[derive(Default)]
 pub struct Endpoints {
-    journal: Option<Arc<dyn Journal>>,
+    store: Option<EndpointStore>,
     known: RwLock<KnownEndpoints>,
     keyring: Keyring,
 }
@@ -37,9 +41,9 @@ pub struct Endpoints {
 #[derive(Default)]
 struct KnownEndpoints {
     by_name: BTreeMap<EndpointName, Arc<Endpoint>>,
-    /// The number of the last change that was read.
-    number: i64,
-    /// Names that rows have which cannot be read, or that are missing in the journal. Each was logged once.
+    /// How far the changes were read.
+    reached: ChangesReached,
+    /// Names that rows have which cannot be read, or that are missing in the store. Each was logged once.
     reported: BTreeSet<String>,
 }
 
@@ -47,7 +51,6 @@ impl KnownEndpoints {
     /// Takes in a row. A row that cannot be read makes its endpoint unknown: to use its last settings would be to
     /// ignore a change.
     fn take(&mut self, row: EndpointRow) {
-        self.number = self.number.max(row.number);
         match row.read {
             Ok(stored) => {
                 self.reported.remove(&row.name);
@@ -64,23 +67,39 @@ impl KnownEndpoints {
                     tracing::error!(
                         endpoint = row.name,
                         why,
-                        "the journal has an endpoint that this server cannot read; notifications that name it wait; \
+                        "there is an endpoint that this server cannot read; notifications that name it wait; \
                          set it again, or update this server if another version wrote it"
                     );
                 }
             }
         }
     }
+
+    /// Forgets those of `before` that the store does not have any more, not even as removed ones: it has lost them.
+    fn forget_lost(&mut self, before: Vec<EndpointName>, names: &BTreeSet<String>) {
+        let lost: Vec<EndpointName> = (before.into_iter())
+            .filter(|name| !names.contains(name.as_str()))
+            .filter(|name| self.by_name.remove(name).is_some())
+            .collect();
+        if let Some(first) = lost.first() {
+            tracing::error!(
+                lost = lost.len(),
+                endpoint = %first,
+                "Redis has lost endpoints, of which the log names the first; registrations that name them are refused, \
+                 and what is still pending for them waits; set them again"
+            );
+        }
+    }
 }
 
 impl Endpoints {
-    /// Reads all endpoints. Without a journal there are none.
+    /// Reads all endpoints. Without a store there are none.
     ///
     /// # Errors
-    /// If the journal fails.
-    pub async fn open(journal: Option<Arc<dyn Journal>>) -> Result<Self, JournalError> {
+    /// If the store fails.
+    pub async fn open(store: Option<EndpointStore>) -> Result<Self, EndpointStoreError> {
         let endpoints = Self {
-            journal,
+            store,
             known: RwLock::default(),
             keyring: Keyring::default(),
         };
@@ -108,23 +127,32 @@ impl Endpoints {
         self.keyring.signers(endpoint, now_ms)
     }
 
+    /// Where they are kept; `None` if they are kept nowhere.
+    #[must_use]
+    pub fn store(&self) -> Option<&EndpointStore> {
+        self.store.as_ref()
+    }
+
     /// The endpoint of this name, as far as this server knows.
     #[must_use]
     pub fn known(&self, name: &EndpointName) -> Option<Arc<Endpoint>> {
         self.read().by_name.get(name).cloned()
     }
 
-    /// The endpoint of this name. If this server knows none, the journal is asked: another server may just have
+    /// The endpoint of this name. If this server knows none, the store is asked: another server may just have
     /// made it.
     ///
     /// # Errors
-    /// If the journal fails.
-    pub async fn find(&self, name: &EndpointName) -> Result<Option<Arc<Endpoint>>, JournalError> {
+    /// If the store fails.
+    pub async fn find(
+        &self,
+        name: &EndpointName,
+    ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
         if let Some(known) = self.known(name) {
             return Ok(Some(known));
         }
-        let stored = match &self.journal {
-            Some(journal) => journal.endpoint(name).await?,
+        let stored = match &self.store {
+            Some(store) => store.find(name).await?,
             None => None,
         };
         let live = stored.filter(|stored| !stored.is_removed);
@@ -134,18 +162,18 @@ impl Endpoints {
     /// The endpoint that a pending notification names, also if it was removed since.
     ///
     /// # Errors
-    /// If the journal fails.
+    /// If the store fails.
     pub async fn of_pending(
         &self,
         name: &EndpointName,
-    ) -> Result<Option<Arc<Endpoint>>, JournalError> {
+    ) -> Result<Option<Arc<Endpoint>>, EndpointStoreError> {
         if let Some(known) = self.known(name) {
             return Ok(Some(known));
         }
-        let Some(journal) = &self.journal else {
+        let Some(store) = &self.store else {
             return Ok(None);
         };
-        let stored = journal.endpoint(name).await?;
+        let stored = store.find(name).await?;
         Ok(stored.map(|stored| Arc::new(stored.endpoint)))
     }
 
@@ -194,59 +222,56 @@ impl Endpoints {
         self.write().reported.insert(name.as_str().to_string())
     }
 
-    /// Reads what has changed since the last reading.
+    /// Reads what has changed since the last reading. There is one reading at a time: the first, then those of
+    /// [`Endpoints::run`].
     ///
     /// # Errors
-    /// If the journal fails. What was read until then is used.
-    pub async fn refresh(&self) -> Result<(), JournalError> {
-        let Some(journal) = &self.journal else {
+    /// If the store fails. What was read until then is used.
+    async fn refresh(&self) -> Result<(), EndpointStoreError> {
+        let Some(store) = &self.store else {
             return Ok(());
         };
         loop {
-            let number = self.read().number;
-            let changed = journal.endpoints_after(number, PAGE).await?;
-            let is_last = changed.len() < PAGE;
+            let reached = self.read().reached.clone();
+            let Some(changed) = store.changes(&reached).await? else {
+                return self.read_all(store).await;
+            };
             let mut known = self.write();
-            for row in changed {
-                // Another reading may have come further meanwhile.
-                if row.number > known.number {
-                    known.take(row);
-                }
+            for row in changed.rows {
+                known.take(row);
             }
-            if is_last {
+            known.reached = changed.reached;
+            if !changed.has_more {
                 return Ok(());
             }
         }
     }
 
-    /// Reads everything again. What the journal has lost, because it was restored from a backup, stays in use.
-    async fn read_all(&self) -> Result<(), JournalError> {
-        let Some(journal) = &self.journal else {
-            return Ok(());
-        };
-        let mut number = 0;
-        loop {
-            let page = journal.endpoints_after(number, PAGE).await?;
-            let is_last = page.len() < PAGE;
+    /// Reads everything again. This may undo a change that this server makes while it reads. The next reading, half a
+    /// second later, brings it again, because it is behind what was reached here.
+    async fn read_all(&self, store: &EndpointStore) -> Result<(), EndpointStoreError> {
+        let before: Vec<EndpointName> = self.read().by_name.keys().cloned().collect();
+        let (mut reading, mut names) = (EndpointReading::default(), BTreeSet::new());
+        while let Some(page) = store.read_more(&mut reading).await? {
             let mut known = self.write();
             for row in page {
-                number = row.number;
-                // This may undo a change that this server has made since the page was read. The next reading, half
-                // a second later, brings it again, because its number is above those that were read here.
+                names.insert(row.name.clone());
                 known.take(row);
             }
-            if is_last {
-                known.number = number;
-                return Ok(());
-            }
         }
+        let mut known = self.write();
+        known.reached = reading.reached();
+        if store.forgets() {
+            known.forget_lost(before, &names);
+        }
+        Ok(())
     }
 
     /// Keeps the endpoints up to date until stopped.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
-        if self.journal.is_none() {
+        let Some(store) = &self.store else {
             return;
-        }
+        };
         let (mut read_all, mut logged) = (Instant::now(), false);
         while stop
             .run_until_cancelled(tokio::time::sleep(ASK_EVERY))
@@ -257,14 +282,14 @@ impl Endpoints {
                 if read_all.elapsed() < READ_ALL_EVERY {
                     return self.refresh().await;
                 }
-                self.read_all().await?;
+                self.read_all(store).await?;
                 read_all = Instant::now();
                 Ok(())
             };
             match stop.run_until_cancelled(reading).await {
                 None | Some(Ok(())) => logged = false,
-                // `health` logs that the journal is unavailable.
-                Some(Err(error)) if logged || matches!(error, JournalError::Unavailable(_)) => {
+                // `health` logs that the store is unavailable.
+                Some(Err(error)) if logged || error.may_pass() => {
                     tracing::debug!(
                         %error,
                         "the changes of the endpoints cannot be read now; the last settings stay in use"

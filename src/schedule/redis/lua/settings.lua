@@ -1,0 +1,30 @@
+-- Changing the settings of lanes. Put behind lanes.lua in front of the scripts that do.
+
+-- Changes the settings of a lane: its limits and its hold, as configure_lanes.lua gets them. An empty text changes
+-- nothing.
+local function change_settings(lane, limits, hold)
+  any_settings = nil
+  local before = call('HGET', SETTINGS, lane) or '  0'
+  if limits == '' then limits = string.match(before, '^(%d* %d*) ') or ' ' end
+  if hold == '' then hold = string.match(before, '^%d* %d* (.*)$') or '0' end
+  if limits == ' ' and hold == '0' then
+    call('HDEL', SETTINGS, lane)
+  else
+    call('HSET', SETTINGS, lane, limits .. ' ' .. hold)
+  end
+end
+
+-- Gives lanes whose settings have changed their turn.
+local function place_changed(lanes)
+  local fields = lanes[1] and health_fields(lanes)
+  for n, lane in ipairs(lanes) do
+    local health = state_of(lane, fields[n])
+    -- A slower rate of before may have moved it far ahead.
+    local furthest = health.interval and NOW_US + health.tolerance + health.interval
+    if furthest and health.arrival > furthest then
+      health.arrival = furthest
+      call('HSET', HEALTH, lane, health_field(health))
+    end
+    place_lane(lane, 0, 'configured', health)
+  end
+end
