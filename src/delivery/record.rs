@@ -19,7 +19,7 @@ use crate::journal::recorder::Recorder;
 use crate::journal::{Actor, JournalError, Recorded, Recording, Registering, SettingAside};
 use crate::schedule::{Lease, Settlement};
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 /// How long before its expiry a lease is renewed if the outcome is not recorded yet. A lease lasts longer
@@ -56,7 +56,7 @@ impl Worker {
             at_ms: self.clock.now_ms(),
         };
         let notification = lease.entry.notification.clone();
-        let keeping = self.keep(recorder, notification, recording, applied);
+        let keeping = pin!(self.keep(recorder, notification, recording, applied));
         self.hold(lease, keeping).await
     }
 
@@ -72,7 +72,7 @@ impl Worker {
             progress: lease.entry.progress,
             actor: Actor::maintenance(),
         };
-        let writing = self.register_again(recorder, registering);
+        let writing = pin!(self.register_again(recorder, registering));
         self.hold(lease, writing).await
     }
 
@@ -124,8 +124,11 @@ impl Worker {
     }
 
     /// Does a piece of work, and renews the lease until the work is done.
-    pub(super) async fn hold<T>(&self, lease: &mut Lease, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
+    pub(super) async fn hold<T>(
+        &self,
+        lease: &mut Lease,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> T {
         let mut renew_at_ms = lease.expires_ms() - RENEW_BEFORE_MS;
         let mut backoff = Backoff::new(&self.health, Store::Schedule);
         loop {
@@ -174,13 +177,13 @@ impl Worker {
                         progress: recording.before,
                         actor: Actor::maintenance(),
                     };
-                    if !self.register_again(recorder, registering).await? {
+                    if !Box::pin(self.register_again(recorder, registering)).await? {
                         return Some(applied);
                     }
                 }
                 Err(error @ (JournalError::Corrupt(_) | JournalError::Refused(_))) => {
                     let why = unrecorded(&recording.attempt, &error);
-                    self.set_aside(recorder, &recording.key, why).await?;
+                    Box::pin(self.set_aside(recorder, &recording.key, why)).await?;
                     return Some(Settlement::forget(recording.before, self.clock.now_ms()));
                 }
                 Err(error @ JournalError::Unavailable(_)) => {
@@ -257,7 +260,7 @@ impl Worker {
             return;
         };
         let setting = self.set_aside(recorder, &key, why);
-        if self.hold(&mut lease, setting).await.is_some() {
+        if self.hold(&mut lease, pin!(setting)).await.is_some() {
             let settlement = Settlement::forget(lease.entry.progress, self.clock.now_ms());
             self.settle(lease, settlement).await;
         }

@@ -33,10 +33,12 @@ impl Worker {
                 .await
             {
                 Ok(Settled::Done) => return,
-                Ok(Settled::Lost) => match self.after_lost_lease(&lease, settlement).await {
-                    Some((newest, instead)) => (lease, settlement) = (newest, instead),
-                    None => return,
-                },
+                Ok(Settled::Lost) => {
+                    match Box::pin(self.after_lost_lease(&lease, settlement)).await {
+                        Some((newest, instead)) => (lease, settlement) = (newest, instead),
+                        None => return,
+                    }
+                }
                 Err(error @ (ScheduleError::Unavailable(_) | ScheduleError::Rebuilding)) => {
                     tracing::debug!(
                         notification = %key,

@@ -37,6 +37,7 @@ use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule, Settlement};
 use crate::telemetry::metrics::Metrics;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -92,27 +93,37 @@ impl Worker {
         }
     }
 
+    // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. It was
+    // 25 KB, a tenth of all work was moving it. So its large parts are in boxes, each only while it runs.
     async fn attempt(&self, lease: Lease) {
-        let Some(lease) = self.confirm(lease).await else {
-            return;
+        let lease = match lease.entry.verify {
+            true => match Box::pin(self.confirm(lease)).await {
+                Some(lease) => lease,
+                None => return,
+            },
+            false => lease,
         };
         let latest_start_ms = self.latest_start_ms(&lease);
         let body = match self.bodies.find(&lease, latest_start_ms).await {
             FoundBody::AtHand(body) => body,
             FoundBody::NoMemory => {
-                self.release(lease).await;
+                Box::pin(self.release(lease)).await;
                 return;
             }
             FoundBody::Unreadable(why) => {
-                self.set_aside_unsent(lease, why).await;
+                Box::pin(self.set_aside_unsent(lease, why)).await;
                 return;
             }
         };
         // Last, so that a change of the endpoint holds for this attempt too.
-        let Some((lease, endpoint)) = self.find_endpoint(lease).await else {
+        let found = match lease.entry.notification.lane.is_of_endpoint() {
+            true => Box::pin(self.find_endpoint(lease)).await,
+            false => Some((lease, None)),
+        };
+        let Some((lease, endpoint)) = found else {
             return;
         };
-        let found = self.find_signers(lease, endpoint.as_deref()).await;
+        let found = Box::pin(self.find_signers(lease, endpoint.as_deref())).await;
         let Some((lease, signers)) = found else {
             return;
         };
@@ -123,25 +134,25 @@ impl Worker {
         let started_ms = self.clock.now_ms().max(leased_ms);
         if started_ms > latest_start_ms || self.interrupt.is_cancelled() {
             // A call that began now might end after its lease, and overlap with the next attempt.
-            self.release(lease).await;
+            Box::pin(self.release(lease)).await;
             return;
         }
         let recorder = CallRecorder::default();
         let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref(), &signers)
         else {
-            self.release(lease).await;
+            Box::pin(self.release(lease)).await;
             return;
         };
         let followed = target.followed(&lease.entry.notification.ladder);
         let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
-        let Some(answer) = call.await else {
+        let Some(answer) = Box::pin(call).await else {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
                 notification = %lease.entry.notification.key,
                 "a notification was not sent, because its lease expired before the request began; after that, any \
                  server can claim it again"
             );
-            self.release(lease).await;
+            Box::pin(self.release(lease)).await;
             return;
         };
         let mut trace = recorder.into_trace();
@@ -156,7 +167,7 @@ impl Worker {
             trace,
             followed,
         };
-        self.conclude(lease, made).await;
+        Box::pin(self.conclude(lease, made)).await;
     }
 
     /// Makes the call. Returns `None` if the lease expired before the first byte was sent. The body is
@@ -178,11 +189,13 @@ impl Worker {
         let notification = &lease.entry.notification;
         let bytes = &body.bytes;
         let signed = (number, signed_ms);
-        let calling = self
-            .client
-            .deliver(notification, target, bytes, signed, until, recorder);
+        let mut calling =
+            pin!(
+                self.client
+                    .deliver(notification, target, bytes, signed, until, recorder)
+            );
         tokio::select! {
-            answer = calling => answer,
+            answer = &mut calling => answer,
             () = self.interrupt.cancelled() => Some(without_answer(
                 Outcome::Interrupted,
                 "the server was stopped before an answer came".to_string(),
