@@ -149,7 +149,7 @@ pub(super) fn limits_of(stored: Option<&StoredEndpoint>) -> LaneLimits {
 /// What setting an endpoint means if the journal has this one of that name, and so many in all. The result is
 /// `Created` or `Changed` if it has to be written.
 ///
-/// Besides, the caller compares the fingerprint of the master key: see [`new_master_key`]. A schedule that keeps
+/// Besides, the caller compares the fingerprint of the master key: see `new_master_key`. A schedule that keeps
 /// endpoints decides by this too.
 #[must_use]
 pub fn effect(
