@@ -93,8 +93,8 @@ impl Worker {
         }
     }
 
-    // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. It was
-    // 25 KB, a tenth of all work was moving it. So its large parts are in boxes, each only while it runs.
+    // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. With
+    // everything in it, it was 25 KB, and moving it was a tenth of all work. So its large parts are in boxes, each only while it runs.
     async fn attempt(&self, lease: Lease) {
         let lease = match lease.entry.verify {
             true => match Box::pin(self.confirm(lease)).await {

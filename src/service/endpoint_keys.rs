@@ -59,6 +59,7 @@ impl Service {
             Some(given) => given,
             None => keyring.generate(kind).map_err(sealing)?,
         };
+        let _change = self.change_of_endpoints().await?;
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
             if let Some(known) = self.same_key(&before.name, &before.keys, &signing) {
@@ -91,7 +92,7 @@ impl Service {
                 });
             }
         }
-        Err(ServiceError::Unsettled)
+        Err(ServiceError::EndpointUnsettled)
     }
 
     /// Removes a signing key from an endpoint. It signs no attempt that begins from now on; other servers know that
@@ -105,6 +106,7 @@ impl Service {
         id: &str,
         actor: &Actor,
     ) -> Result<(), ServiceError> {
+        let _change = self.change_of_endpoints().await?;
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
             let keys = SealedKeys {
@@ -119,7 +121,7 @@ impl Service {
                 return Ok(());
             }
         }
-        Err(ServiceError::Unsettled)
+        Err(ServiceError::EndpointUnsettled)
     }
 
     /// Encrypts all keys of a request. A key that the endpoint has already stays as it is, but signs for good, so

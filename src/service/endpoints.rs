@@ -279,7 +279,7 @@ impl Service {
 
     /// Waits until no other change of an endpoint is being made by this server. Changes wait for each other in a
     /// database too; without this wait, many of them would hold all connections meanwhile.
-    async fn change_of_endpoints(&self) -> Result<MutexGuard<'_, ()>, ServiceError> {
+    pub(super) async fn change_of_endpoints(&self) -> Result<MutexGuard<'_, ()>, ServiceError> {
         tokio::time::timeout(LONGEST_CHANGE_WAIT, self.endpoint_changes.lock())
             .await
             .map_err(|_| ServiceError::EndpointUnsettled)
