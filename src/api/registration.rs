@@ -16,6 +16,7 @@ use crate::domain::key::{Key, check_id, check_topic};
 use crate::domain::notification::{
     LONGEST_CONTENT_TYPE, LONGEST_DELAY_MS, Registration, Start, Target,
 };
+use crate::domain::priority::Priority;
 use crate::domain::timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 13] = [
     "topic",
     "id",
     "endpoint",
@@ -36,6 +37,7 @@ const FIELDS: [&str; 12] = [
     "deliver_at",
     "ladder",
     "ack",
+    "priority",
 ];
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -78,6 +80,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
         deliver_at,
         ladder,
         ack,
+        priority,
     ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     // All fields are read before an error is returned, so that the list contains all errors.
     let read = (
@@ -94,6 +97,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
         read_start(delay, deliver_at, measure.now_ms, &mut errors),
         read_ladder(ladder, &mut errors),
         read_ack(ack, &mut errors),
+        optional(priority, "/priority", &mut errors, read_priority),
     );
     match read {
         (
@@ -105,6 +109,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             Ok(start),
             Ok(ladder),
             Ok(ack),
+            Ok(priority),
         ) if errors.is_empty() => Ok(Registration {
             key,
             target,
@@ -114,6 +119,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             start: start.unwrap_or(Start::After(0)),
             ladder,
             ack,
+            priority: priority.unwrap_or_default(),
         }),
         _ => Err(InvalidRequest::Fields(errors)),
     }
@@ -201,6 +207,10 @@ fn check_content_type(text: &str) -> Result<String, String> {
         ));
     }
     Ok(text.to_string())
+}
+
+fn read_priority(name: &str) -> Result<Priority, &'static str> {
+    Priority::from_name(name).ok_or("a priority is `high`, `normal` or `low`")
 }
 
 /// Reads when the first attempt is due; `None` if neither field is given.

@@ -36,6 +36,7 @@ pub struct NotificationView<'a> {
     deadline_at: String,
     ended_at: Option<String>,
     cause: Option<&'static str>,
+    priority: &'static str,
     attempts: Vec<AttemptView<'a>>,
 }
 
@@ -142,6 +143,7 @@ impl<'a> NotificationView<'a> {
             deadline_at: display_ms(progress.deadline_ms),
             ended_at: snapshot.ended_ms.map(display_ms),
             cause: snapshot.cause.map(|cause| cause.as_str()),
+            priority: snapshot.priority.as_str(),
             attempts: snapshot.attempts.iter().map(AttemptView::of).collect(),
         }
     }
@@ -299,6 +301,7 @@ mod tests {
     use crate::domain::key::Key;
     use crate::domain::ladder::{CustomLadder, Ladder};
     use crate::domain::notification::{Registration, Start, Target};
+    use crate::domain::priority::Priority;
     use crate::domain::state::Cause;
     use crate::domain::webhook_id::WebhookId;
     use bytes::Bytes;
@@ -313,6 +316,7 @@ mod tests {
             start: Start::After(1_800_000),
             ladder: Some(ladder),
             ack: Some(AckRule::standard()),
+            priority: Priority::Normal,
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000, None);
@@ -352,7 +356,7 @@ mod tests {
                 r#""registered_at":"2026-11-20T08:30:00.000Z","#,
                 r#""next_attempt_at":"2026-11-20T09:00:00.000Z","#,
                 r#""deadline_at":"2026-11-21T09:22:00.000Z","#,
-                r#""ended_at":null,"cause":null,"attempts":[]}"#
+                r#""ended_at":null,"cause":null,"priority":"normal","attempts":[]}"#
             )
         );
     }

@@ -9,6 +9,7 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::notification::{Notification, Registration, Start, Target};
+use crate::domain::priority::Priority;
 use crate::domain::signers::Signers;
 use crate::domain::webhook_id::WebhookId;
 use crate::endpoints::Endpoints;
@@ -64,6 +65,7 @@ impl TestCaller for TestCalls {
             start: Start::After(0),
             ladder: None,
             ack: None,
+            priority: Priority::Normal,
         };
         let (measured, started_ms) = (Instant::now(), self.clock.now_ms());
         let settings = Some(&endpoint.settings);

@@ -55,6 +55,9 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     line("url", one.url.as_deref().map_or(String::new(), clean));
     line("lane", clean(&one.lane));
     line("ladder", ladder(&one.ladder));
+    if one.priority != "normal" {
+        line("priority", clean(&one.priority));
+    }
     line("webhook id", clean(&one.webhook_id));
     line("registered", at(&one.registered_at));
     let happened = timeline(one, colours, now_ms, all);

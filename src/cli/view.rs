@@ -25,6 +25,7 @@ pub struct NotificationDetails {
     pub deadline_at: Option<String>,
     pub ended_at: Option<String>,
     pub cause: Option<String>,
+    pub priority: String,
     pub set_aside: Option<SetAsideDetails>,
     pub ladder: Value,
     pub attempts: Vec<AttemptDetails>,

@@ -85,6 +85,7 @@ mod tests {
     use crate::domain::ladder::Ladder;
     use crate::domain::lease::Expiry;
     use crate::domain::notification::{Registration, Start, Target};
+    use crate::domain::priority::Priority;
     use crate::domain::webhook_id::WebhookId;
     use crate::schedule::Entry;
     use bytes::Bytes;
@@ -100,6 +101,7 @@ mod tests {
             start: Start::After(0),
             ladder: Some(Ladder::standard()),
             ack: Some(AckRule::standard()),
+            priority: Priority::Normal,
         };
         let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0, None);
         let expiry = Expiry {

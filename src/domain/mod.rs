@@ -40,6 +40,7 @@ pub mod lane_settings;
 pub mod lease;
 pub mod master_key;
 pub mod notification;
+pub mod priority;
 pub mod progress;
 pub mod receiver_requests;
 pub mod retry_after;

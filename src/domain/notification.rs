@@ -8,6 +8,7 @@ use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
@@ -59,6 +60,8 @@ pub struct Registration {
     pub ladder: Option<Ladder>,
     /// The rule that says which answers acknowledge the notification, if the caller chose one.
     pub ack: Option<AckRule>,
+    /// Its priority within its lane.
+    pub priority: Priority,
 }
 
 /// What a registration says is to be called.
@@ -125,6 +128,8 @@ pub struct Notification {
     /// The rule that says which answers acknowledge the notification; `None` if it is that of the endpoint at
     /// the moment of each attempt.
     pub ack: Option<AckRule>,
+    /// Its priority within its lane.
+    pub priority: Priority,
     /// When the notification was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
     /// The fingerprint of the registration. If a key is registered again, it tells whether the second
@@ -173,6 +178,7 @@ impl Registration {
             headers: self.headers,
             ladder,
             ack,
+            priority: self.priority,
             registered_ms: now_ms,
             fingerprint,
         };
@@ -216,6 +222,11 @@ impl Registration {
         if let Some(endpoint) = self.target.endpoint() {
             part(endpoint.as_str().as_bytes());
         }
+        // Only what differs from the default, so that the fingerprints of earlier versions stay the same.
+        if let Some(priority) = self.priority.to_stored() {
+            part(b"priority");
+            part(priority.as_bytes());
+        }
         let full = digest.finalize();
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&full[..16]);
@@ -237,6 +248,7 @@ mod tests {
             start: Start::After(0),
             ladder: None,
             ack: None,
+            priority: Priority::Normal,
         }
     }
 
@@ -353,6 +365,14 @@ mod tests {
             },
             Registration {
                 target: endpoint("shop-2"),
+                ..registration()
+            },
+            Registration {
+                priority: Priority::High,
+                ..registration()
+            },
+            Registration {
+                priority: Priority::Low,
                 ..registration()
             },
         ];

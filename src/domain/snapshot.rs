@@ -6,6 +6,7 @@ use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::notification::{Fingerprint, Notification};
+use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use crate::domain::timetable::Timetable;
@@ -34,6 +35,8 @@ pub struct Snapshot {
     pub destination: Option<Destination>,
     /// The retry schedule.
     pub ladder: Ladder,
+    /// Its priority within its lane.
+    pub priority: Priority,
     /// The fingerprint of the registration.
     pub fingerprint: Fingerprint,
     /// The stored state. Every pending notification is `Scheduled`. While the field `in_flight` is true, the
@@ -79,6 +82,7 @@ impl Snapshot {
             lane: notification.lane.clone(),
             destination: notification.destination.clone(),
             ladder: notification.ladder.clone(),
+            priority: notification.priority,
             fingerprint: notification.fingerprint,
             state: State::Scheduled,
             in_flight: false,

@@ -12,6 +12,7 @@ use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::priority::Priority;
 use crate::domain::receiver_requests::FollowedRequests;
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
@@ -46,6 +47,7 @@ impl CheckSample {
             start: Start::After(FAR_MS),
             ladder: None,
             ack: None,
+            priority: Priority::Normal,
         }
         .accept(WebhookId::new(id), 0, None);
         let notification = Arc::new(notification);

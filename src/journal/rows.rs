@@ -19,6 +19,7 @@ use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
+use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::{Cause, State};
@@ -113,18 +114,19 @@ where
 
     /// Reads the columns of a notification: `row_id, topic, id, webhook_id, lane, url, ladder,
     /// fingerprint, registered_ms, state, cause, series, step, attempts, first_due_ms, deadline_ms,
-    /// due_ms, retry_at_ms, clamped, ended_ms, fence`.
+    /// due_ms, retry_at_ms, clamped, ended_ms, fence, priority`.
     pub(super) fn stored(
         &mut self,
         ladders: &mut Ladders,
     ) -> Result<StoredNotification, JournalError> {
         let row_id = self.take()?;
-        let snapshot = Snapshot {
+        let mut snapshot = Snapshot {
             key: self.key()?,
             webhook_id: WebhookId::from_bytes(self.bytes()?),
             lane: Lane::from_name(self.take()?),
             destination: Destination::own_from_stored(self.take()?),
             ladder: ladders.read(self.take()?)?,
+            priority: Priority::Normal,
             fingerprint: self.bytes()?,
             registered_ms: self.take()?,
             state: self.read("state", State::from_name)?,
@@ -148,6 +150,9 @@ where
             set_aside: None,
             attempts: Vec::new(),
         };
+        let priority: Option<&str> = self.take()?;
+        snapshot.priority = Priority::from_stored(priority)
+            .ok_or_else(|| corrupt("priority", &priority.unwrap_or_default()))?;
         Ok(StoredNotification { row_id, snapshot })
     }
 
@@ -210,6 +215,7 @@ where
             headers,
             ladder: snapshot.ladder,
             ack,
+            priority: snapshot.priority,
             registered_ms: snapshot.registered_ms,
             fingerprint: snapshot.fingerprint,
         };

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!  offset  size
-//!       0     1  format version, 1
+//!       0     1  format version: 1, or 2 if the priority is not the usual one. A server that knows only
+//!                version 1 leaves the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
 //!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked
-//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence
+//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 64 high priority, 128 low priority
 //!       4     4  series
 //!       8     4  step
 //!      12     4  attempts
@@ -29,6 +30,7 @@ use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
 use crate::domain::notification::{Fingerprint, Notification};
+use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
@@ -40,11 +42,16 @@ use thiserror::Error;
 /// Bytes of the part that scripts replace.
 pub const HEADER_BYTES: usize = 56;
 
+/// By how much priorities move the scores in the set of a lane. Must equal PRIORITY_MS in common.lua.
+const PRIORITY_MS: i64 = 1 << 50;
 const VERSION: u8 = 1;
+const VERSION_WITH_PRECEDENCE: u8 = 2;
 const VERIFY: u8 = 1;
 const CLAMPED: u8 = 2;
 const INTERRUPTED: u8 = 4;
 const FENCE: u8 = 8;
+const HIGH: u8 = 64;
+const LOW: u8 = 128;
 
 /// The fields that never change. Fields may only be added at the end, with a new format version.
 #[derive(Serialize, Deserialize)]
@@ -131,13 +138,18 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
     let progress = &entry.progress;
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     let mut header = [0; HEADER_BYTES];
-    header[0] = VERSION;
+    let precedence = precedence_flags(&entry.notification);
+    header[0] = match precedence {
+        0 => VERSION,
+        _ => VERSION_WITH_PRECEDENCE,
+    };
     header[1] = state_code(entry.state);
     header[2] = cause_code(entry.cause);
     header[3] = flag(entry.verify, VERIFY)
         | flag(progress.clamped, CLAMPED)
         | flag(entry.interrupted_ms.is_some(), INTERRUPTED)
-        | flag(entry.raise_fence, FENCE);
+        | flag(entry.raise_fence, FENCE)
+        | precedence;
     header[4..8].copy_from_slice(&progress.series.to_be_bytes());
     header[8..12].copy_from_slice(&progress.step.to_be_bytes());
     header[12..16].copy_from_slice(&progress.attempts.to_be_bytes());
@@ -191,6 +203,12 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         ),
         ladder: Ladder::from_text(fixed.ladder).map_err(|_| "its ladder")?,
         ack: AckRule::own_from_stored(fixed.ack).map_err(|_| "its ack rule")?,
+        priority: match flags & (HIGH | LOW) {
+            0 => Priority::Normal,
+            HIGH => Priority::High,
+            LOW => Priority::Low,
+            _ => return Err("its priority"),
+        },
         registered_ms: fixed.registered_ms,
         fingerprint: fixed.fingerprint,
     };
@@ -221,7 +239,7 @@ pub fn decode_header(key: &str, bytes: &[u8]) -> Result<(State, Progress), BadEn
 }
 
 fn decode_header_parts(header: &[u8; HEADER_BYTES]) -> Result<(State, Progress), &'static str> {
-    if header[0] != VERSION {
+    if !matches!(header[0], VERSION | VERSION_WITH_PRECEDENCE) {
         return Err("written in another format version");
     }
     let state = decode_state(header[1]).ok_or("its state")?;
@@ -236,6 +254,26 @@ fn decode_header_parts(header: &[u8; HEADER_BYTES]) -> Result<(State, Progress),
         clamped: header[3] & CLAMPED != 0,
     };
     Ok((state, progress))
+}
+
+/// The flags that say before which others an entry is sent. They never change.
+fn precedence_flags(notification: &Notification) -> u8 {
+    match notification.priority {
+        Priority::High => HIGH,
+        Priority::Normal => 0,
+        Priority::Low => LOW,
+    }
+}
+
+/// The place of an entry in the set of its lane: when it is due, in milliseconds since 1970, moved by its priority as
+/// `common.lua` says.
+#[must_use]
+pub fn lane_score(notification: &Notification, due_ms: i64) -> i64 {
+    match notification.priority {
+        Priority::High => due_ms - PRIORITY_MS,
+        Priority::Normal => due_ms,
+        Priority::Low => due_ms + PRIORITY_MS,
+    }
 }
 
 fn number(bytes: &[u8]) -> u32 {
@@ -299,6 +337,7 @@ mod tests {
             start: Start::After(0),
             ladder: None,
             ack: None,
+            priority: Priority::Normal,
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123, None);
@@ -343,6 +382,16 @@ mod tests {
             notification: Arc::new(of_endpoint),
             ..entry()
         });
+        for priority in Priority::ALL {
+            variants.push(Entry {
+                notification: Arc::new(Notification {
+                    priority: *priority,
+                    ..(*entry().notification).clone()
+                }),
+                verify: true,
+                ..entry()
+            });
+        }
         for entry in variants {
             let bytes = Bytes::from(encode(&entry, true));
             assert_eq!(decode("payment.succeeded/order/1", &bytes), Ok(entry));

@@ -4,6 +4,7 @@ use crate::domain::ack::AckRule;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
+use crate::domain::priority::Priority;
 
 /// 2026-11-20T08:30:00Z.
 const NOW_MS: i64 = 1_795_163_400_000;
@@ -55,6 +56,7 @@ fn the_smallest_registration_gets_the_defaults() {
             start: Start::After(0),
             ladder: None,
             ack: None,
+            priority: Priority::Normal,
         }
     );
 }

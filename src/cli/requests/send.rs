@@ -54,6 +54,9 @@ pub struct SendArguments {
     /// The rule that says which answers acknowledge the notification: a name, or a custom rule as JSON
     #[arg(long, value_name = "NAME|JSON")]
     ack: Option<String>,
+    /// Which of the notifications of its lane that are due is sent first: high, normal or low [default: normal]
+    #[arg(long, value_name = "PRIORITY")]
+    priority: Option<String>,
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -111,6 +114,9 @@ impl SendArguments {
         }
         if let Some(ack) = &self.ack {
             put("ack", name_or_json("--ack", ack)?);
+        }
+        if let Some(priority) = &self.priority {
+            put("priority", json!(priority));
         }
         Ok(Value::Object(members))
     }

@@ -3,6 +3,7 @@ use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::notification::{Registration, Target};
+use crate::domain::priority::Priority;
 use crate::domain::snapshot::SetAside;
 use crate::domain::webhook_id::WebhookId;
 use bytes::Bytes;
@@ -20,6 +21,7 @@ fn one_in(state: State) -> Snapshot {
         start: Start::After(100),
         ladder: None,
         ack: None,
+        priority: Priority::Normal,
     };
     let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0, None);
     Snapshot {

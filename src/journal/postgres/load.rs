@@ -20,7 +20,8 @@ macro_rules! stored_columns {
     () => {
         "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, s.state, s.cause, s.series, s.step, s.attempts, s.first_due_ms, \
-         s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence"
+         s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence, \
+         n.priority"
     };
 }
 /// The columns that [`Fields::pending`] reads in addition. `$payload` is the name of the table with the

@@ -41,11 +41,11 @@ const REGISTER: &str = "
         FROM unnest(
             $1::TEXT[], $2::TEXT[], $3::BYTEA[], $4::TEXT[], $5::TEXT[], $6::TEXT[], $7::TEXT[],
             $8::TEXT[], $9::BYTEA[], $10::BIGINT[], $11::TEXT[], $12::BIGINT[], $13::BIGINT[],
-            $14::TEXT[], $15::BYTEA[], $16::INTEGER[]
+            $14::TEXT[], $15::BYTEA[], $16::INTEGER[], $18::TEXT[]
         ) AS g (
             topic, id, webhook_id, lane, url, ladder, ack,
             content_type, fingerprint, registered_ms, actor, first_due_ms, deadline_ms,
-            headers, body, place
+            headers, body, place, priority
         )
         WHERE (
             SELECT TRUE FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
@@ -53,11 +53,11 @@ const REGISTER: &str = "
     ), notification AS (
         INSERT INTO notifications (
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
-            registered_ms, actor, instance
+            registered_ms, actor, instance, priority
         )
         SELECT
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
-            registered_ms, actor, $17
+            registered_ms, actor, $17, priority
         FROM fresh ORDER BY topic COLLATE \"C\", id COLLATE \"C\"
     ), status AS (
         INSERT INTO statuses (
@@ -172,6 +172,7 @@ impl RegisterNotifications<'_> {
             .bind(each!(new, one => body_of(&one.notification).as_ref()))
             .bind(each!(indexes, index => i32::try_from(*index).unwrap_or(i32::MAX)))
             .bind(&**self.instance)
+            .bind(each!(new, one => one.notification.priority.to_stored()))
             .fetch_one(connection)
             .await?;
         Ok(indexes_from(created.unwrap_or_default()).collect())

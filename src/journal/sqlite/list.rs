@@ -178,6 +178,7 @@ mod tests {
     use crate::domain::key::Key;
     use crate::domain::ladder::Ladder;
     use crate::domain::notification::{Registration, Start, Target};
+    use crate::domain::priority::Priority;
     use crate::domain::state::State;
     use crate::domain::webhook_id::WebhookId;
     use crate::journal::sqlite::SqliteJournal;
@@ -261,6 +262,7 @@ mod tests {
                 start: Start::After(0),
                 ladder: Some(Ladder::standard()),
                 ack: Some(AckRule::standard()),
+                priority: Priority::Normal,
             };
             let (notification, progress) =
                 registration.accept(WebhookId::from_bytes([0; 16]), 1_000 + number / 7, None);

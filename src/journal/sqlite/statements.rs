@@ -19,8 +19,8 @@ static INSERT_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
         "INSERT INTO notifications
            (row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint, state,
             cause, series, step, attempts, first_due_ms, deadline_ms, due_ms, retry_at_ms, clamped,
-            registered_ms, ended_ms)",
-        22,
+            registered_ms, ended_ms, priority)",
+        23,
         "",
     )
 });
@@ -153,6 +153,7 @@ fn bind_notification(
     bind_status(statement, snapshot)
         .bind(snapshot.registered_ms)
         .bind(snapshot.ended_ms)
+        .bind(snapshot.priority.to_stored())
 }
 
 fn bind_payload(

@@ -11,10 +11,11 @@ mod status;
 
 use super::resting::RestingLanes;
 use super::timed::Timed;
-use crate::domain::key::Key;
+use super::waiting::WaitingEntries;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
+use crate::domain::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -29,7 +30,7 @@ struct LaneTurn {
 #[derive(Debug)]
 struct Queue {
     lane: Arc<Lane>,
-    waiting: BTreeSet<Timed>,
+    waiting: WaitingEntries,
     leases: usize,
     health: LaneHealth,
     limits: LaneLimits,
@@ -87,7 +88,7 @@ impl Queue {
 
     /// When its first entry may be given; `None` if it has none that may.
     fn ready_ms(&self, cap: usize) -> Option<i64> {
-        let head_ms = self.waiting.first()?.at_ms;
+        let head_ms = self.waiting.first_due_ms()?;
         if self.is_held || self.leases >= self.limit(cap) {
             return None;
         }
@@ -129,14 +130,20 @@ impl Lanes {
     }
 
     /// Adds an entry that waits in its lane until it is due.
-    pub(super) fn add_waiting(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
+    pub(super) fn add_waiting(
+        &mut self,
+        lane: &Lane,
+        priority: Priority,
+        entry: Timed,
+        now_ms: i64,
+    ) {
         if !self.lanes.contains_key(lane) {
             let health = self.resting.wake(lane, now_ms);
             let settings = self.settings.get(lane);
             let lane = Arc::new(lane.clone());
             let mut queue = Queue {
                 lane: lane.clone(),
-                waiting: BTreeSet::new(),
+                waiting: WaitingEntries::default(),
                 leases: 0,
                 health: health.unwrap_or(LaneHealth::unknown(self.start)),
                 limits: LaneLimits::default(),
@@ -149,22 +156,32 @@ impl Lanes {
             self.names.insert(lane.clone());
             self.lanes.insert(lane, queue);
         }
-        let at_ms = due_ms;
-        self.queue(lane).waiting.insert(Timed { at_ms, key });
+        self.queue(lane).waiting.insert(priority, entry);
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Removes a waiting entry from its lane, due or not.
-    pub(super) fn remove_waiting(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
-        let at_ms = due_ms;
-        self.queue(lane).waiting.remove(&Timed { at_ms, key });
+    pub(super) fn remove_waiting(
+        &mut self,
+        lane: &Lane,
+        priority: Priority,
+        entry: &Timed,
+        now_ms: i64,
+    ) {
+        self.queue(lane).waiting.remove(priority, entry);
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
     /// Removes a waiting entry from its lane for a lease, even if it is not due or the lane is full.
-    pub(super) fn start_lease(&mut self, lane: &Lane, key: Key, due_ms: i64, now_ms: i64) {
+    pub(super) fn start_lease(
+        &mut self,
+        lane: &Lane,
+        priority: Priority,
+        entry: &Timed,
+        now_ms: i64,
+    ) {
         self.queue(lane).leases += 1;
-        self.remove_waiting(lane, key, due_ms, now_ms);
+        self.remove_waiting(lane, priority, entry, now_ms);
     }
 
     /// Ends a lease of this lane.
@@ -223,15 +240,7 @@ impl Lanes {
         let queue = self.queue(&lane);
         let free = queue.limit(cap).saturating_sub(queue.leases).min(most);
         let free = free.min(queue.calls_allowed(now_ms));
-        let mut taken = Vec::with_capacity(free);
-        while taken.len() < free
-            && queue
-                .waiting
-                .first()
-                .is_some_and(|head| head.at_ms <= now_ms)
-        {
-            taken.extend(queue.waiting.pop_first());
-        }
+        let taken = queue.waiting.take_due(free, now_ms);
         queue.begin_calls(taken.len(), now_ms);
         self.reorder(&lane, now_ms, LaneEvent::Served);
         Some(taken)
@@ -304,18 +313,23 @@ fn keeps_turn(turn: LaneTurn, ready_ms: i64, now_ms: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::key::Key;
 
-    fn named(id: &str) -> Key {
-        Key::new("t", id).expect("a key")
+    fn entry(id: &str, at_ms: i64) -> Timed {
+        Timed {
+            at_ms,
+            key: Key::new("t", id).expect("a key"),
+        }
     }
 
     #[test]
     fn nothing_is_left_of_a_lane_that_is_done_with() {
         let shop = Lane::from_name("https://shop.example");
         let mut lanes = Lanes::new(1, 1);
-        lanes.add_waiting(&shop, named("1"), 5, 0);
-        lanes.add_waiting(&shop, named("2"), 9, 0);
-        lanes.remove_waiting(&shop, named("2"), 9, 0);
+        let priority = Priority::Normal;
+        lanes.add_waiting(&shop, priority, entry("1", 5), 0);
+        lanes.add_waiting(&shop, priority, entry("2", 9), 0);
+        lanes.remove_waiting(&shop, priority, &entry("2", 9), 0);
         let class = LaneClass::Doubtful;
         assert_eq!(lanes.visit(class, 9, 4), None);
         assert_eq!(lanes.visit(class, 9, 5).map(|taken| taken.len()), Some(1));

@@ -19,6 +19,7 @@ mod state;
 mod tests;
 mod timed;
 mod unknown_changes;
+mod waiting;
 
 use crate::clock::Clock;
 use crate::domain::key::Key;

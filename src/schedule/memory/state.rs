@@ -40,6 +40,8 @@ struct Job {
     entry: Entry,
     /// The lease in force.
     lease: Option<LeaseInForce>,
+    /// When it is due if that was put off ([`Settlement::Defer`]), in milliseconds since 1970.
+    deferred_ms: Option<i64>,
     /// Its slot in `scan_slots`.
     scan_slot: usize,
 }
@@ -146,6 +148,7 @@ impl MemoryState {
         let job = Job {
             entry,
             lease,
+            deferred_ms: None,
             scan_slot: self.scan_slots.insert(key.clone()),
         };
         self.jobs.insert(key.clone(), job);
@@ -165,7 +168,8 @@ impl MemoryState {
                         && job.entry.state == State::Scheduled
                         && job.entry.progress != entry.progress =>
                 {
-                    let due_ms = job.entry.progress.next_due_ms();
+                    let waiting = waiting(job);
+                    job.deferred_ms = None;
                     let mut entry = entry.clone();
                     self.bodies.leave_to_journal(&mut entry.notification);
                     self.budget.remove(&job.entry.notification);
@@ -174,9 +178,8 @@ impl MemoryState {
                     job.entry.verify |= before.verify;
                     job.entry.raise_fence |= before.raise_fence;
                     job.entry.interrupted_ms = before.interrupted_ms;
-                    let lane = &entry.notification.lane;
-                    let key = entry.notification.key.clone();
-                    self.lanes.remove_waiting(lane, key, due_ms, now_ms);
+                    let Notification { lane, priority, .. } = &*entry.notification;
+                    self.lanes.remove_waiting(lane, *priority, &waiting, now_ms);
                     self.add_to_lane(&entry, now_ms);
                     restored.moved += 1;
                 }
@@ -270,8 +273,10 @@ impl MemoryState {
                 self.return_entry(&entry, now_ms);
             }
             Settlement::Defer(at_ms) if job.entry.state == State::Scheduled => {
-                let Notification { lane, key, .. } = &*notification;
-                self.lanes.add_waiting(lane, key.clone(), at_ms, now_ms);
+                job.deferred_ms = Some(at_ms);
+                let entry = waiting(job);
+                let Notification { lane, priority, .. } = &*notification;
+                self.lanes.add_waiting(lane, *priority, entry, now_ms);
             }
             Settlement::Defer(_) => {
                 let entry = job.entry.clone();
@@ -348,17 +353,12 @@ impl MemoryState {
     }
 
     fn add_to_lane(&mut self, entry: &Entry, now_ms: i64) {
-        let Entry {
-            notification,
-            progress,
-            ..
-        } = entry;
-        self.lanes.add_waiting(
-            &notification.lane,
-            notification.key.clone(),
-            progress.next_due_ms(),
-            now_ms,
-        );
+        let Notification { lane, priority, .. } = &*entry.notification;
+        let waiting = Timed {
+            at_ms: entry.progress.next_due_ms(),
+            key: entry.notification.key.clone(),
+        };
+        self.lanes.add_waiting(lane, *priority, waiting, now_ms);
     }
 
     /// A new expiry. It differs from the others of the same millisecond, unless there are a thousand.
@@ -375,6 +375,7 @@ impl MemoryState {
             .get_mut(&key)
             .expect("invariant: what waits in a lane has its entry here");
         job.lease = Some(in_force);
+        job.deferred_ms = None;
         let lease = Lease::granted(job.entry.clone(), in_force.expiry);
         let at_ms = in_force.expiry.at_ms;
         self.leases.insert(Timed { at_ms, key });
@@ -477,6 +478,14 @@ impl MemoryState {
         let key = notification.key.clone();
         self.scan_slots[job.scan_slot] = key.clone();
         self.jobs.insert(key, job);
+    }
+}
+
+/// How an entry that is not leased waits in its lane.
+fn waiting(job: &Job) -> Timed {
+    Timed {
+        at_ms: (job.deferred_ms).unwrap_or_else(|| job.entry.progress.next_due_ms()),
+        key: job.entry.notification.key.clone(),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::destination::Destination;
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
 use crate::domain::notification::{Registration, Start, Target};
+use crate::domain::priority::Priority;
 use crate::domain::state::State;
 use crate::domain::webhook_id::WebhookId;
 use crate::schedule::{ClaimQuota, KnownToJournal, SettingsSource};
@@ -44,6 +45,7 @@ fn with_body(id: &str, start_ms: i64, body: &'static [u8]) -> Entry {
         start: Start::After(start_ms),
         ladder: Some(Ladder::standard()),
         ack: Some(AckRule::standard()),
+        priority: Priority::Normal,
     };
     let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0, None);
     Entry::scheduled(Arc::new(notification), progress)

@@ -207,7 +207,7 @@ impl Context {
     }
 }
 
-/// Adds the arguments for each entry: key, lane, due, when it was accepted, envelope. Returns the earliest
+/// Adds the arguments for each entry: key, lane, its score in the lane, when it was accepted, envelope. Returns the earliest
 /// due time.
 pub fn add_entries<'entry>(
     command: &mut Cmd,
@@ -220,7 +220,7 @@ pub fn add_entries<'entry>(
         command
             .arg(entry.notification.key.as_str())
             .arg(entry.notification.lane.as_str())
-            .arg(due_ms)
+            .arg(envelope::lane_score(&entry.notification, due_ms))
             .arg(entry.notification.registered_ms)
             .arg(envelope::encode(entry, true));
     }

@@ -260,7 +260,8 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);
-            command.arg("again").arg(progress.next_due_ms());
+            let score = envelope::lane_score(&before.notification, progress.next_due_ms());
+            command.arg("again").arg(score);
             command.arg(&envelope::encode_header(&again)[..]);
         }
         Settlement::End { .. } if !remembers => {

@@ -24,6 +24,7 @@ mod losing;
 mod lost_keys;
 mod memory_bound;
 mod metrics;
+mod order;
 mod outages;
 mod power_cut;
 mod process;

@@ -17,6 +17,7 @@ use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
 use ringback::domain::notification::{Registration, Start, Target};
+use ringback::domain::priority::Priority;
 use ringback::health::Health;
 use ringback::journal::Journal;
 use ringback::journal::postgres::PostgresJournal;
@@ -198,6 +199,7 @@ impl World {
             start: Start::After(delay_ms),
             ladder: Some(Ladder::from_text(ladder).expect("a ladder")),
             ack: Some(AckRule::standard()),
+            priority: Priority::Normal,
         }
     }
 

@@ -13,6 +13,7 @@ use ringback::domain::ladder::Ladder;
 use ringback::domain::lane::KeyInLane;
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start, Target};
+use ringback::domain::priority::Priority;
 use ringback::domain::progress::Progress;
 use ringback::domain::receiver_requests::FollowedRequests;
 use ringback::domain::snapshot::Snapshot;
@@ -40,6 +41,7 @@ pub fn registration(key: Key) -> Registration {
         start: Start::After(0),
         ladder: Some(Ladder::standard()),
         ack: Some(AckRule::standard()),
+        priority: Priority::Normal,
     }
 }
 

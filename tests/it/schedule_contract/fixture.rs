@@ -10,6 +10,7 @@ use ringback::domain::ladder::Ladder;
 use ringback::domain::lane::{KeyInLane, Lane};
 use ringback::domain::lease::{Expiry, LeaseToken};
 use ringback::domain::notification::{Notification, Registration, Start, Target};
+use ringback::domain::priority::Priority;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
 use ringback::domain::webhook_id::WebhookId;
@@ -323,6 +324,18 @@ pub fn accepted_at(entry: Entry, registered_ms: i64) -> Entry {
     }
 }
 
+/// The same entry with another priority.
+pub fn of_priority(entry: Entry, priority: Priority) -> Entry {
+    let notification = Notification {
+        priority,
+        ..Notification::clone(&entry.notification)
+    };
+    Entry {
+        notification: Arc::new(notification),
+        ..entry
+    }
+}
+
 /// The same entry, of which the journal has to be asked.
 pub fn to_verify(entry: Entry) -> Entry {
     Entry {
@@ -356,6 +369,7 @@ pub fn notification(lane: &str, id: &str) -> Notification {
         start: Start::After(0),
         ladder: Some(Ladder::by_name("wechat").expect("a ladder")),
         ack: Some(AckRule::by_name("exact").expect("known")),
+        priority: Priority::Normal,
     };
     let mut webhook_id = [0; 16];
     for (byte, letter) in webhook_id.iter_mut().zip(id.bytes().rev()) {

@@ -23,6 +23,7 @@ mod missing;
 mod model;
 mod owning;
 mod partitions;
+mod priorities;
 mod redis;
 mod registering;
 mod reserving;
@@ -198,6 +199,12 @@ macro_rules! each_entry {
                 nothing_is_given_until_the_settings_are_here,
                 changes_are_taken_once_and_in_order,
                 any_number_of_lanes_is_configured,
+            }
+            priorities {
+                higher_priorities_come_first_and_then_what_is_due_longest,
+                each_priority_is_claimed_when_it_is_due,
+                a_priority_stays_whatever_is_done,
+                what_is_put_back_keeps_its_priority,
             }
             lane_status {
                 a_lane_shows_what_is_in_it,

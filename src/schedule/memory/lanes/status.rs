@@ -1,6 +1,6 @@
 //! Reading lanes, without a change.
 
-use super::{Lanes, Queue};
+use super::Lanes;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneHealth;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
@@ -16,10 +16,10 @@ impl Lanes {
             let health = resting.unwrap_or(LaneHealth::unknown(self.start));
             return LaneStatus::of(lane.clone(), &health, self.cap, settings);
         };
-        let first_ms = queue.waiting.first().map(|head| head.at_ms);
+        let first_ms = queue.waiting.first_due_ms();
         LaneStatus {
             waiting: count(queue.waiting.len()),
-            due: count(due(queue, now_ms)),
+            due: count(queue.waiting.due(now_ms)),
             in_flight: count(queue.leases),
             oldest_due_ms: first_ms.filter(|first_ms| *first_ms <= now_ms),
             ..LaneStatus::of(lane.clone(), &queue.health, self.cap, settings)
@@ -54,23 +54,6 @@ impl Lanes {
         LanePage {
             lanes,
             next: last.filter(|_| has_more),
-        }
-    }
-}
-
-/// The number of entries that are due. Counts from both ends, so it takes at most half as many steps as there are
-/// entries.
-fn due(queue: &Queue, now_ms: i64) -> usize {
-    let (mut front, mut back) = (queue.waiting.iter(), queue.waiting.iter().rev());
-    let mut counted = 0;
-    loop {
-        match front.next() {
-            Some(entry) if entry.at_ms <= now_ms => {}
-            Some(_) | None => return counted,
-        }
-        match back.next() {
-            Some(entry) if entry.at_ms > now_ms => counted += 1,
-            Some(_) | None => return queue.waiting.len() - counted,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Leases for changes by hand and for repairs: on an entry, due or not, or on a key that has no entry.
 
-use super::{Holder, Job, LeaseInForce, MemoryState};
+use super::{Holder, Job, LeaseInForce, MemoryState, waiting};
 use crate::domain::lease::LeaseToken;
+use crate::domain::notification::Notification;
 use crate::domain::state::State;
 use crate::schedule::memory::timed::Timed;
 use crate::schedule::{
@@ -19,7 +20,7 @@ impl MemoryState {
         let Some(job) = self.jobs.get(key) else {
             return self.reserve(request, now_ms);
         };
-        let entry = job.entry.clone();
+        let (entry, waiting) = (job.entry.clone(), waiting(job));
         let is_pending = entry.state == State::Scheduled;
         let key = entry.notification.key.clone();
         match job.lease {
@@ -32,10 +33,10 @@ impl MemoryState {
                 self.leases.remove(&Timed { at_ms, key });
                 if is_pending && !in_force.counted {
                     self.add_to_lane(&entry, now_ms);
-                    self.remove_for_lease(&entry, now_ms);
+                    self.remove_for_lease(&entry, &waiting, now_ms);
                 }
             }
-            None => self.remove_for_lease(&entry, now_ms),
+            None => self.remove_for_lease(&entry, &waiting, now_ms),
         }
         let in_force = LeaseInForce {
             expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
@@ -46,14 +47,12 @@ impl MemoryState {
     }
 
     /// Removes an entry from where it waits or is remembered, for a lease.
-    fn remove_for_lease(&mut self, entry: &Entry, now_ms: i64) {
+    fn remove_for_lease(&mut self, entry: &Entry, waiting: &Timed, now_ms: i64) {
         let notification = &entry.notification;
         match (entry.state, entry.ended_ms) {
             (State::Scheduled, _) => {
-                let due_ms = entry.progress.next_due_ms();
-                let key = notification.key.clone();
-                self.lanes
-                    .start_lease(&notification.lane, key, due_ms, now_ms);
+                let Notification { lane, priority, .. } = &**notification;
+                self.lanes.start_lease(lane, *priority, waiting, now_ms);
             }
             (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {

@@ -160,6 +160,21 @@ local function give(lane, class, keys)
   return #leased / 2
 end
 
+-- The keys of some due entries of a lane: the higher priorities first, and those of one priority by due time.
+local function due_keys(lane, wanted)
+  if not is_ranked() then
+    return call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, wanted)
+  end
+  local keys = {}
+  for _, range in ipairs(priority_ranges()) do
+    if #keys < wanted then
+      local some = call_on_lane('ZRANGEBYSCORE', LANE .. lane, range[1], range[3], 'LIMIT', 0, wanted - #keys)
+      for _, key in ipairs(some) do keys[#keys + 1] = key end
+    end
+  end
+  return keys
+end
+
 -- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
@@ -174,7 +189,7 @@ local function visit_lane(lane, class, tail, health)
   if health.at > NOW or health.held then free_leases = 0 end
   local keys = {}
   if free_leases > 0 then
-    keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, free_leases)
+    keys = due_keys(lane, free_leases)
   end
   if not keys[1] and lease_count > 0 and not checked then lease_count = end_expired(lane, lease_count) end
   local given = 0

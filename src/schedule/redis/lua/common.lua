@@ -22,7 +22,7 @@
 -- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order within the millisecond. Redis handles whole
 -- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
 -- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
---       lane:NAME    key -> due: the entries that wait
+--       lane:NAME    key -> due: the entries that wait; moved by their priority (`lane_score`)
 --       leased:NAME  key -> lease expiry: the entries that are leased. The number of leases of a lane is
 --                    counted here. So a lease that `leases` has lost counts until it expires.
 --
@@ -74,6 +74,13 @@ local NOW_TEXT, BY_NOW = text_of(NOW), '(' .. text_of(NEXT_US)
 local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
+-- An entry with neither of these flags has the usual priority.
+local HIGH, LOW = 64, 128
+
+-- By how much a priority moves the scores in `lane:NAME`, so that each priority has a range of its own. Must equal
+-- PRIORITY_MS in envelope.rs. HALF_MS is the border between two ranges.
+local PRIORITY_MS = 1125899906842624 -- 2^50
+local HALF_MS = PRIORITY_MS / 2
 
 -- Must equal UNKNOWN_CHANGE_MS in schedule/mod.rs.
 local UNKNOWN_CHANGE_MS = 3600000
@@ -149,11 +156,50 @@ local function is_claimable(key, lane)
   return call_on_lane('ZSCORE', LANE .. lane, key) and call('ZSCORE', LANES, lane)
 end
 
+-- Whether any entry here may have another than the usual priority: then `meta` has the field `ranked`, which is never
+-- removed. nil if this script has not looked yet.
+local ranked
+
+local function is_ranked()
+  if ranked == nil then ranked = call('HGET', META, 'ranked') end
+  return ranked
+end
+
+local function note_ranked()
+  if not is_ranked() then
+    call('HSET', META, 'ranked', 1)
+    ranked = '1'
+  end
+end
+
+-- The score in `lane:NAME` of an entry that is due at an instant.
+local function lane_score(envelope, due)
+  local flags = string.byte(envelope, FLAGS)
+  if flags < HIGH then return due end
+  note_ranked()
+  return due + (flags < LOW and -PRIORITY_MS or PRIORITY_MS)
+end
+
+-- When an entry with this score in `lane:NAME` is due.
+local function due_of(score)
+  if score < -HALF_MS then return score + PRIORITY_MS end
+  return score < HALF_MS and score or score - PRIORITY_MS
+end
+
+-- The ranges of scores in `lane:NAME`, in the order in which entries are served: from, to, and the end of what is due.
+local function priority_ranges()
+  return {
+    { '-inf', '(' .. text_of(-HALF_MS), text_of(NOW - PRIORITY_MS) },
+    { text_of(-HALF_MS), '(' .. text_of(HALF_MS), NOW_TEXT },
+    { text_of(HALF_MS), '+inf', text_of(NOW + PRIORITY_MS) },
+  }
+end
+
 -- Adds an entry to the set for its state: its lane, `dead` or `ended`. The caller calls `place_lane`.
 local function return_entry(key, envelope)
   local state = string.byte(envelope, STATE)
   if state == 0 then
-    call_on_lane('ZADD', LANE .. lane_of(envelope), next_due(envelope), key)
+    call_on_lane('ZADD', LANE .. lane_of(envelope), lane_score(envelope, next_due(envelope)), key)
   else
     local ended_at = struct.unpack('>i8', envelope, ENDED_AT)
     call('ZADD', state == 2 and DEAD or ENDED, ended_at, key)

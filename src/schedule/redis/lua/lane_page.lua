@@ -36,12 +36,15 @@ for n, lane in ipairs(names) do
     reply[3] = 1
     break
   end
-  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  local due = 0
+  for _, range in ipairs(priority_ranges()) do
+    due = due + call_on_lane('ZCOUNT', LANE .. lane, range[1], range[3])
+  end
   reply[#reply + 1] = lane
   reply[#reply + 1] = call_on_lane('ZCARD', LANE .. lane)
-  reply[#reply + 1] = call_on_lane('ZCOUNT', LANE .. lane, '-inf', NOW_TEXT)
+  reply[#reply + 1] = due
   reply[#reply + 1] = call_on_lane('ZCARD', LEASED .. lane)
-  reply[#reply + 1] = tonumber(head[2] or nil) or -1
+  reply[#reply + 1] = first_due(lane) or -1
   reply[#reply + 1] = health_fields({ lane })[1] or ''
   reply[#reply + 1] = settings_of(lane) or ''
 end

@@ -190,6 +190,20 @@ local function first_turn(class)
   return first[2] and turn_of(tonumber(first[2]))
 end
 
+-- When the first entry of a lane is due, whatever its priority; nil if none waits.
+local function first_due(lane)
+  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  local score = tonumber(head[2] or nil)
+  if not score or score >= -HALF_MS and score < HALF_MS and not is_ranked() then return score end
+  local due
+  for _, range in ipairs(priority_ranges()) do
+    local first = call('ZRANGEBYSCORE', LANE .. lane, range[1], range[2], 'WITHSCORES', 'LIMIT', 0, 1)
+    local at = first[2] and due_of(tonumber(first[2]))
+    if at and not (due and due <= at) then due = at end
+  end
+  return due, score
+end
+
 -- The earliest turn that this script gave a lane, in microseconds, or nil.
 local placed_us
 
@@ -202,13 +216,14 @@ local placed_us
 -- known.
 local function place_lane(lane, floor, how, health, lease_count, expires)
   health = health or state_of(lane, health_fields({ lane })[1])
-  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  local due, moved = first_due(lane)
+  if moved and (moved < -HALF_MS or moved >= HALF_MS) then note_ranked() end
   lease_count = lease_count or call_on_lane('ZCARD', LEASED .. lane)
   local full = lease_count > 0 and lease_count >= limit_of(health)
   local base = class_of(health, lease_count) * CLASS_US
   local at
-  if head[1] and not full then
-    at = math.max(tonumber(head[2]), health.at) * 1000
+  if due and not full then
+    at = math.max(due, health.at) * 1000
     if health.interval then
       at = math.max(at, math.ceil((health.arrival - health.tolerance) / 1000) * 1000)
     end

@@ -6,7 +6,7 @@
 --          forgotten it, or changed it by hand
 --        8 how long after it was accepted an entry may still be added, ms; '' for any time. The directory
 --          reserves its key for that long (directory.rs)
---        then for each entry: key, lane, due, when it was accepted, envelope
+--        then for each entry: key, lane, its score in the lane, when it was accepted, envelope
 -- Reply  now, writes, then for each entry: 0 if it was added, -1 if it came too late, else the envelope
 --        that is here and whether it is leased (1 or 0)
 -- Keeps  an entry whose key is leased waits for the end of that lease.
@@ -23,7 +23,7 @@ local changing = call('HMGET', CHANGING, unpack(keys))
 
 for n, key in ipairs(keys) do
   local i = 9 + (n - 1) * 5
-  local lane, due, accepted, envelope = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
+  local lane, score, accepted, envelope = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
   if prompt == 0 or NOW > accepted + prompt then envelope = with_flags(envelope, VERIFY) end
   local lease = leases[n]
   if changing[n] and not lease and not readable(call('HGET', JOBS, key)) then
@@ -39,7 +39,8 @@ for n, key in ipairs(keys) do
       call('HSET', JOBS, key, envelope)
       note_damage()
     end
-    call_on_lane('ZADD', LANE .. lane, due, key)
+    if string.byte(envelope, FLAGS) >= HIGH then note_ranked() end
+    call_on_lane('ZADD', LANE .. lane, score, key)
     touched[lane] = true
     reply[#reply + 1] = 0
   elseif readable(here) then

@@ -1,7 +1,7 @@
 -- restore: puts entries back that are pending in the journal.
 --
 -- ARGV   6 channel that wakes the other instances
---        then for each entry: key, lane, due, when it was accepted, envelope; no key twice
+--        then for each entry: key, lane, its score in the lane, when it was accepted, envelope; no key twice
 -- Reply  now, writes, how many were missing (or waited where no claim finds them), how many had other
 --        progress
 -- Keeps  a leased entry is not changed. In a running schedule, callers set VERIFY in the envelopes, so the
@@ -23,15 +23,16 @@ local before = earliest()
 local missing, moved, touched, new_jobs, added, soonest = 0, 0, {}, {}, {}, {}
 for n, key in ipairs(keys) do
   local held, i = found[n], 5 * n + 2
-  local lane, due, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
+  local lane, score, envelope = ARGV[i + 1], ARGV[i + 2], ARGV[i + 4]
+  if string.byte(envelope, FLAGS) >= HIGH then note_ranked() end
   if not readable(held) then
     missing = missing + 1
     envelope = with_required_checks(key, envelope, changing[n] and not leases[n])
     if leases[n] then envelope = with_flags(envelope, VERIFY) end
     new_jobs[#new_jobs + 1], new_jobs[#new_jobs + 2] = key, envelope
     if not leases[n] then
-      local list, at = added[lane] or {}, tonumber(due)
-      list[#list + 1], list[#list + 2] = due, key
+      local list, at = added[lane] or {}, due_of(tonumber(score))
+      list[#list + 1], list[#list + 2] = score, key
       added[lane] = list
       if not soonest[lane] or at < soonest[lane] then soonest[lane] = at end
     end
@@ -42,7 +43,7 @@ for n, key in ipairs(keys) do
       if not unclaimable or not lease_of(key, lane) then
         if unclaimable then missing = missing + 1 else moved = moved + 1 end
         call('HSET', JOBS, key, with_required_checks(key, envelope, changing[n], held))
-        call_on_lane('ZADD', LANE .. lane, due, key)
+        call_on_lane('ZADD', LANE .. lane, score, key)
         touched[lane] = true
       end
     end

@@ -6,8 +6,8 @@
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
 --        instant, bytes, what is reported about the lane: how long an answer took in ms | 'none': a call brought
 --        no answer | 'now': a call is asked for now | '': nothing
--- Verbs  again     back to its lane, due at the instant, with the bytes as its header
---        put       into its lane, due at the instant; the bytes are its envelope
+-- Verbs  again     back to its lane; the instant is its score there, the bytes are its header
+--        put       into its lane; the bytes are its envelope, which says when it is due
 --        release   back to where it was before it was leased
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
@@ -79,7 +79,7 @@ for n = 1, #asked do
         if lane == '' then lane = lane_of(envelope) end
       elseif verb == 'defer' and is_pending(envelope) then
         lane = lane_of(envelope)
-        call_on_lane('ZADD', LANE .. lane, at, key)
+        call_on_lane('ZADD', LANE .. lane, lane_score(envelope, tonumber(at)), key)
       else
         call('HSET', JOBS, key, bytes .. string.sub(envelope, HEADER_BYTES + 1))
         if verb == 'park' then

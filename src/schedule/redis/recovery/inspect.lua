@@ -13,6 +13,7 @@
 --                     run          the run of the server in which the data was compared
 --                     signing      a fingerprint of the secret that the instances sign with
 --                     number       the number of the last lease
+--                     ranked       set if any entry may have another than the usual priority (common.lua)
 --                   The name of an instance has 32 characters.
 --        3 rebuild  STRING  the instance that compares and loads it; expires, so that another replaces a
 --                           dead instance

@@ -9,6 +9,7 @@ use ringback::domain::key::Key;
 use ringback::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use ringback::domain::lane_settings::{LaneSetting, LaneSettings};
 use ringback::domain::lease::{Expiry, LeaseToken};
+use ringback::domain::priority::Priority;
 use ringback::domain::state::State;
 use ringback::schedule::wake::NEVER_MS;
 use ringback::schedule::{
@@ -134,7 +135,12 @@ impl Predicted {
     /// An entry of this key that is due in so many milliseconds.
     pub fn entry(&self, number: usize, in_ms: i64) -> Entry {
         let due_ms = self.now_ms - START_MS + in_ms;
-        entry(LANES[lane(number)], &name(number), due_ms)
+        let priority = match number % 5 {
+            0 => Priority::High,
+            1 => Priority::Low,
+            _ => Priority::Normal,
+        };
+        of_priority(entry(LANES[lane(number)], &name(number), due_ms), priority)
     }
 
     pub fn found(&self, number: usize) -> Option<FoundEntry> {
@@ -409,7 +415,11 @@ impl Predicted {
     pub fn head(&self, lane: usize) -> Option<usize> {
         self.of_lane(lane)
             .filter(|kept| kept.waits())
-            .min_by_key(|kept| (kept.due_ms(), kept.key()))
+            .min_by_key(|kept| {
+                let is_late = kept.due_ms() > self.now_ms;
+                let priority = kept.entry.notification.priority;
+                (is_late, priority, kept.due_ms(), kept.key())
+            })
             .map(|kept| number_of(kept.key()))
     }
 
