@@ -1,9 +1,10 @@
-//! The keyring of a server: its master key, with which signing keys of endpoints are sealed before the journal keeps
-//! them and opened for a call.
+//! The keyring of a server: its master key, with which signing keys of endpoints, and the keys of their client
+//! certificates, are sealed before the journal keeps them and opened for a call.
 //!
 //! A server may have no master key: then it seals nothing and opens nothing. A key that cannot be opened is an
 //! error, and nothing else signs in its place. Opened keys are dropped, and so overwritten, after the call.
 
+use crate::domain::client_key::ClientKey;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::endpoint_keys::EndpointKey;
 use crate::domain::master_key::{MasterKey, NotOpened};
@@ -53,6 +54,20 @@ pub struct UnusableKey {
 pub struct Sealed {
     /// The key, which signs for good.
     pub key: EndpointKey,
+    /// The fingerprint.
+    pub master_key: String,
+}
+
+/// A private key of a client certificate that cannot be opened.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("the key of the client certificate cannot be opened: {0}")]
+pub struct UnusableClientKey(String);
+
+/// A private key that was sealed, and the fingerprint of the master key.
+#[derive(Debug)]
+pub struct SealedClientKey {
+    /// The encrypted key.
+    pub sealed: String,
     /// The fingerprint.
     pub master_key: String,
 }
@@ -154,6 +169,40 @@ impl Keyring {
         })
     }
 
+    /// Encrypts the key of the client certificate of an endpoint.
+    ///
+    /// # Errors
+    /// [`SealFailure`].
+    pub fn seal_client_key(
+        &self,
+        endpoint: &str,
+        key: &ClientKey,
+    ) -> Result<SealedClientKey, SealFailure> {
+        let master = self.master()?;
+        let nonce = *random()?;
+        Ok(SealedClientKey {
+            sealed: master.seal_client_key(nonce, endpoint, &key.expose()),
+            master_key: master.fingerprint(),
+        })
+    }
+
+    /// Decrypts the key of the client certificate of an endpoint.
+    ///
+    /// # Errors
+    /// [`UnusableClientKey`].
+    pub fn open_client_key(
+        &self,
+        endpoint: &str,
+        sealed: &str,
+    ) -> Result<ClientKey, UnusableClientKey> {
+        let master = self.master.get().ok_or(SealFailure::NoMasterKey);
+        let master = master.map_err(|none| UnusableClientKey(none.to_string()))?;
+        let text = master
+            .open_client_key(endpoint, sealed)
+            .map_err(|error| UnusableClientKey(error.to_string()))?;
+        ClientKey::parse(&text).map_err(|bad| UnusableClientKey(bad.to_string()))
+    }
+
     fn master(&self) -> Result<&MasterKey, SealFailure> {
         if let Some(master) = self.master.get() {
             return Ok(master);
@@ -234,5 +283,22 @@ mod tests {
         let failing = Keyring::making(Box::new(|| Err("no space".to_string())));
         let failed = failing.seal("shop-1", &key, 0).err();
         assert_eq!(failed, Some(SealFailure::Making("no space".to_string())));
+    }
+
+    #[test]
+    fn a_client_key_is_opened_with_the_same_master_key_alone() {
+        let pem = rcgen::KeyPair::generate().expect("a key").serialize_pem();
+        let key = ClientKey::parse(&pem).expect("a key");
+        let SealedClientKey { sealed, master_key } =
+            keyring(1).seal_client_key("shop-1", &key).expect("sealed");
+        assert_eq!(Some(master_key), keyring(1).fingerprint());
+        let opened = keyring(1).open_client_key("shop-1", &sealed);
+        assert!(opened.expect("opened").is_same(&key));
+        assert!(keyring(1).open_client_key("shop-2", &sealed).is_err());
+        assert!(keyring(2).open_client_key("shop-1", &sealed).is_err());
+        let none = Keyring::default();
+        assert!(none.open_client_key("shop-1", &sealed).is_err());
+        let failed = none.seal_client_key("shop-1", &key).err();
+        assert_eq!(failed, Some(SealFailure::NoMasterKey));
     }
 }

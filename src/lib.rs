@@ -25,6 +25,7 @@
 //! | [`cli`] | the commands |
 //! | [`telemetry`] | the log and the metrics |
 //! | [`tls_roots`] | the certificate authorities that TLS trusts |
+//! | [`tls_profile`] | the TLS configuration of an endpoint with own authorities or a client certificate |
 //! | [`app`] | starts and stops the parts of a server, in order |
 //!
 //! The modules form layers: `domain`, `health` <- `schedule`, `journal`, `keyring` <- `endpoints`, `settings_sync` <-
@@ -57,4 +58,5 @@ pub mod schedule;
 pub mod service;
 pub mod settings_sync;
 pub mod telemetry;
+pub mod tls_profile;
 pub mod tls_roots;

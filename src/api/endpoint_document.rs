@@ -6,21 +6,26 @@ use crate::api::endpoint_fields::{
     read_signature_headers,
 };
 use crate::api::endpoint_view::SettingsView;
-use crate::api::field_errors::FieldErrors;
-use crate::api::fields::{self, UnreadableJson, optional, required};
+use crate::api::field_errors::{FieldErrors, Noted};
+use crate::api::fields::{self, UnreadableJson, given, optional, required};
 use crate::api::headers_field::read_headers;
 use crate::api::key_document::read_keys;
 use crate::api::ladder::read_ladder;
 use crate::api::registration::InvalidRequest;
+use crate::domain::certificates::Certificates;
+use crate::domain::client_key::ClientKey;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::{EndpointSettings, SignatureHeaders};
+use crate::domain::endpoint_tls::{ClientKeyRequest, EndpointTls, TlsRequest};
 use crate::domain::headers::Headers;
 use crate::domain::lane_settings::LaneLimits;
 use crate::service::EndpointRequest;
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::time::Duration;
+use zeroize::Zeroize as _;
 
-const FIELDS: [&str; 12] = [
+const FIELDS: [&str; 15] = [
     "url",
     "ladder",
     "ack",
@@ -31,7 +36,10 @@ const FIELDS: [&str; 12] = [
     "headers",
     "user_agent",
     "signature_headers",
+    "ca",
+    "client_certificate",
     "metadata",
+    "client_key",
     "keys",
 ];
 
@@ -52,7 +60,10 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         headers,
         user_agent,
         signature_headers,
+        ca,
+        client_certificate,
         metadata,
+        client_key,
         keys,
     ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     let read = (
@@ -70,6 +81,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         read_signature_headers(signature_headers, &mut errors),
         read_metadata(metadata, &mut errors),
         read_keys(keys, &mut errors),
+        read_tls(ca, client_certificate, client_key, &mut errors),
     );
     let (
         Ok(url),
@@ -84,6 +96,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         Ok(signature_headers),
         Ok(metadata),
         Ok(keys),
+        Ok(tls),
     ) = read
     else {
         return Err(InvalidRequest::Fields(errors));
@@ -102,14 +115,19 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         headers,
         user_agent,
         signature_headers,
+        tls: None,
         metadata,
     };
-    Ok(EndpointRequest { settings, keys })
+    Ok(EndpointRequest {
+        settings,
+        keys,
+        tls,
+    })
 }
 
 /// Applies a merge patch (RFC 7396) to an endpoint: a member replaces the one there, `null` removes it, and
 /// objects are merged. What the patch does not name stays as it is. The keys are replaced as a whole; `null` removes
-/// all of them.
+/// all of them. To remove the client certificate removes its key too.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field of the patch, or of the endpoint that would result.
@@ -122,13 +140,18 @@ pub fn patched(
     let mut errors = FieldErrors::default();
     let fields =
         fields::read(patch, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
-    let [.., keys] = fields;
+    let [.., client_key, keys] = fields;
     let removes_keys = keys.is_some_and(|keys| keys.get() == "null");
-    if !errors.is_empty() {
+    let client_key = read_client_key(client_key, &mut errors);
+    let (Ok(client_key), true) = (client_key, errors.is_empty()) else {
         return Err(InvalidRequest::Fields(errors));
-    }
+    };
     let syntax = |error| InvalidRequest::Unreadable(UnreadableJson::Syntax(error));
-    let patch: Value = serde_json::from_str(patch).map_err(syntax)?;
+    let mut patch: Value = serde_json::from_str(patch).map_err(syntax)?;
+    if let Some(Value::String(secret)) = patch.get_mut("client_key") {
+        // It was read above. Here, copies of it would be made that nobody overwrites.
+        secret.zeroize();
+    }
     let mut document = serde_json::to_value(SettingsView::of(before)).map_err(syntax)?;
     let named: Vec<&str> = FIELDS
         .into_iter()
@@ -139,9 +162,13 @@ pub fn patched(
         members.retain(|name, _| name == "url" || named.contains(&name.as_str()));
     }
     merge(&mut document, patch);
+    if let Value::Object(members) = &mut document {
+        members.remove("client_key");
+    }
     let EndpointRequest {
         settings: read,
         keys,
+        tls,
     } = parse(&document.to_string(), longest_timeout)?;
     let is_named = |name| named.contains(&name);
     let settings = EndpointSettings {
@@ -193,6 +220,7 @@ pub fn patched(
         } else {
             before.signature_headers.clone()
         },
+        tls: None,
         metadata: if is_named("metadata") {
             read.metadata
         } else {
@@ -204,7 +232,55 @@ pub fn patched(
         return Err(InvalidRequest::Fields(errors));
     }
     let keys = if removes_keys { Some(Vec::new()) } else { keys };
-    Ok(EndpointRequest { settings, keys })
+    let tls_before = before.tls.as_ref();
+    let certificate_before = tls_before.and_then(EndpointTls::identity);
+    let tls = TlsRequest {
+        ca: if is_named("ca") {
+            tls.ca
+        } else {
+            tls_before.and_then(EndpointTls::ca).cloned()
+        },
+        certificate: if is_named("client_certificate") {
+            tls.certificate
+        } else {
+            certificate_before.map(|identity| identity.certificate.clone())
+        },
+        key: client_key,
+    };
+    Ok(EndpointRequest {
+        settings,
+        keys,
+        tls,
+    })
+}
+
+fn read_tls(
+    ca: Option<&RawValue>,
+    certificate: Option<&RawValue>,
+    key: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<TlsRequest, Noted> {
+    let ca = optional(ca, "/ca", errors, Certificates::parse);
+    let pointer = "/client_certificate";
+    let certificate = optional(certificate, pointer, errors, Certificates::parse);
+    // In a whole document, `null` means what a missing field means.
+    let key = read_client_key(given(key), errors);
+    Ok(TlsRequest {
+        ca: ca?,
+        certificate: certificate?,
+        key: key?,
+    })
+}
+
+fn read_client_key(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<ClientKeyRequest, Noted> {
+    let Some(field) = field else {
+        return Ok(ClientKeyRequest::Keep);
+    };
+    let key = optional(Some(field), "/client_key", errors, ClientKey::parse)?;
+    Ok(key.map_or(ClientKeyRequest::Remove, ClientKeyRequest::Set))
 }
 
 /// Checks that no header of the endpoint has the name of a header of the signature.
@@ -266,11 +342,11 @@ mod tests {
         }
         check(
             PLAIN,
-            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":null}"#,
+            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":null}"#,
         );
         check(
             FULL,
-            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"metadata":{"a":[1]}}"#,
+            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":{"a":[1]}}"#,
         );
     }
 

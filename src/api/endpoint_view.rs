@@ -1,8 +1,10 @@
 //! How the API shows an endpoint.
 
 use crate::api::key_document::KeyView;
+use crate::domain::certificates::Certificates;
 use crate::domain::duration;
 use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
+use crate::domain::endpoint_tls::EndpointTls;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::timestamp::display_ms;
 use serde::Serialize;
@@ -19,6 +21,10 @@ pub struct EndpointView<'a> {
     settings: SettingsView<'a>,
     /// The newest first.
     keys: Vec<KeyView<'a>>,
+    /// When the first certificate of `client_certificate` expires.
+    client_certificate_expires_at: Option<String>,
+    /// When the last of `ca` expires.
+    ca_expires_at: Option<String>,
     /// Until when the default secret of the server signs along with the keys.
     default_secret_until: Option<String>,
     created_at: String,
@@ -38,6 +44,8 @@ pub struct SettingsView<'a> {
     headers: Map<String, Value>,
     user_agent: Option<&'a str>,
     signature_headers: &'a SignatureHeaders,
+    ca: Option<&'a str>,
+    client_certificate: Option<&'a str>,
     metadata: Option<Box<RawValue>>,
 }
 
@@ -45,11 +53,19 @@ impl<'a> EndpointView<'a> {
     /// The view of an endpoint.
     #[must_use]
     pub fn of(endpoint: &'a Endpoint) -> Self {
+        let tls = endpoint.settings.tls.as_ref();
+        let ca = tls.and_then(EndpointTls::ca);
+        let identity = tls.and_then(EndpointTls::identity);
+        let certificate = identity.map(|identity| &identity.certificate);
         Self {
             name: endpoint.name.as_str(),
             version: endpoint.version,
             settings: SettingsView::of(&endpoint.settings),
             keys: endpoint.keys.list().iter().map(KeyView::of).collect(),
+            client_certificate_expires_at: certificate
+                .and_then(Certificates::first_expires_ms)
+                .map(display_ms),
+            ca_expires_at: ca.and_then(Certificates::last_expires_ms).map(display_ms),
             default_secret_until: endpoint.keys.default_until_ms().map(display_ms),
             created_at: display_ms(endpoint.created_ms),
             changed_at: display_ms(endpoint.changed_ms),
@@ -62,6 +78,8 @@ impl<'a> SettingsView<'a> {
     #[must_use]
     pub fn of(settings: &'a EndpointSettings) -> Self {
         let headers = settings.headers.pairs().iter();
+        let tls = settings.tls.as_ref();
+        let identity = tls.and_then(EndpointTls::identity);
         Self {
             url: settings.url.as_str(),
             ladder: (settings.ladder.as_ref()).map(|ladder| name_or_object(&ladder.to_text())),
@@ -78,6 +96,8 @@ impl<'a> SettingsView<'a> {
                 .collect(),
             user_agent: settings.user_agent.as_deref(),
             signature_headers: &settings.signature_headers,
+            ca: tls.and_then(EndpointTls::ca).map(Certificates::as_str),
+            client_certificate: identity.map(|identity| identity.certificate.as_str()),
             metadata: settings
                 .metadata
                 .clone()

@@ -130,6 +130,10 @@ impl Problem {
                 FieldLocation::Pointer("/endpoint".to_string()),
                 detail,
             )),
+            ServiceError::Tls(bad) => Self::fields(FieldErrors::one(
+                FieldLocation::Pointer(format!("/{}", bad.field)),
+                detail,
+            )),
             ServiceError::MissingEndpoint => Self::new(ProblemKind::MissingEndpoint, detail),
             ServiceError::TooManyEndpoints => Self::new(ProblemKind::TooManyEndpoints, detail),
             ServiceError::EndpointUnsettled | ServiceError::TooManyTestCalls => {

@@ -4,6 +4,7 @@ use crate::clock::{Clock, millis};
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::call_target::CallTarget;
 use crate::delivery::http_client::HttpClient;
+use crate::delivery::tls_profiles::TlsProfile;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
@@ -72,15 +73,18 @@ impl TestCaller for TestCalls {
         let (notification, _) = registration.accept(WebhookId::new(id), started_ms, settings);
         let recorder = CallRecorder::default();
         let signers = self.endpoints.signers(&endpoint, started_ms);
-        let answer = match &signers {
-            Ok(signers) => {
-                let call = self.send(&notification, (&endpoint, signers), started_ms, &recorder);
+        let profile = self.client.profiles().of(&endpoint, &self.endpoints).await;
+        let answer = match (&signers, &profile) {
+            (Ok(signers), Ok(profile)) => {
+                let with = (signers, profile.as_deref());
+                let call = self.send(&notification, (&endpoint, with), started_ms, &recorder);
                 call.await.unwrap_or_else(|| {
                     let reason = "the time ran out before the request was sent";
                     not_sent(Outcome::Timeout, reason.to_string())
                 })
             }
-            Err(unusable) => not_sent(Outcome::Blocked, unusable.to_string()),
+            (Err(unusable), _) => not_sent(Outcome::Blocked, unusable.to_string()),
+            (_, Err(unusable)) => not_sent(Outcome::Blocked, unusable.to_string()),
         };
         let mut trace = recorder.into_trace();
         trace.endpoint_version = Some(endpoint.version);
@@ -102,11 +106,11 @@ impl TestCalls {
     async fn send(
         &self,
         notification: &Notification,
-        (endpoint, signers): (&Arc<Endpoint>, &Signers),
+        (endpoint, with): (&Arc<Endpoint>, (&Signers, Option<&TlsProfile>)),
         started_ms: i64,
         recorder: &CallRecorder,
     ) -> Option<Answer> {
-        let target = CallTarget::of(notification, Some(endpoint), signers)?;
+        let target = CallTarget::of(notification, Some(endpoint), with)?;
         let body = notification.body.here()?;
         let until = Instant::now() + self.client.timeout();
         let signed = (1, started_ms);

@@ -59,6 +59,8 @@ pub struct EndpointDetails {
     pub metadata: Value,
     pub keys: Vec<KeyDetails>,
     pub default_secret_until: Option<String>,
+    pub ca_expires_at: Option<String>,
+    pub client_certificate_expires_at: Option<String>,
     pub created_at: String,
     pub changed_at: String,
 }

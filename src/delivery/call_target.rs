@@ -1,5 +1,6 @@
 //! What a call needs beside the notification: the URL, the ack rule, and what its endpoint says at this moment.
 
+use super::tls_profiles::TlsProfile;
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::Endpoint;
@@ -24,15 +25,17 @@ pub struct CallTarget<'call> {
     pub endpoint: Option<&'call Endpoint>,
     /// What signs the request.
     pub signers: &'call Signers,
+    /// The TLS configuration of the endpoint, if it has one of its own.
+    pub tls: Option<&'call TlsProfile>,
 }
 
 impl<'call> CallTarget<'call> {
-    /// The target of a notification, whose call these sign. `None` if it names an endpoint that is not given.
+    /// The target of a notification, whose call these sign, with this TLS configuration. `None` if it names an endpoint that is not given.
     #[must_use]
     pub fn of(
         notification: &'call Notification,
         endpoint: Option<&'call Arc<Endpoint>>,
-        signers: &'call Signers,
+        (signers, tls): (&'call Signers, Option<&'call TlsProfile>),
     ) -> Option<Self> {
         let endpoint = endpoint.map(AsRef::as_ref);
         if notification.lane.is_of_endpoint() && endpoint.is_none() {
@@ -48,6 +51,7 @@ impl<'call> CallTarget<'call> {
                 .unwrap_or(&STANDARD),
             endpoint,
             signers,
+            tls,
         })
     }
 

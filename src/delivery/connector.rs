@@ -7,6 +7,7 @@ use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
 use super::resolver::{FilteringResolver, Resolved};
 use super::socket::Socket;
 use super::tls_failure::HandshakeError;
+use super::tls_profiles::TlsProfile;
 use crate::domain::call_trace::{Phase, TlsVersion};
 use bytes::Bytes;
 use http::Uri;
@@ -42,7 +43,7 @@ const UNCONFIRMED: Duration = Duration::from_secs(30);
 pub struct ReceiverConnector {
     scheme: Scheme,
     resolver: FilteringResolver,
-    tls: TlsConnector,
+    tls: Arc<ClientConfig>,
     http: http1::Builder,
 }
 
@@ -51,8 +52,7 @@ pub type ConnectError = Box<dyn Error + Send + Sync>;
 
 impl ReceiverConnector {
     /// Creates a connector that connects only to addresses that the filter allows.
-    pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, mut tls: ClientConfig) -> Self {
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, tls: ClientConfig) -> Self {
         let mut http = http1::Builder::new();
         http.title_case_headers(true)
             .max_buf_size(MOST_HEAD_BYTES)
@@ -60,19 +60,20 @@ impl ReceiverConnector {
         Self {
             scheme,
             resolver: FilteringResolver { filter, scheme },
-            tls: TlsConnector::from(Arc::new(tls)),
+            tls: Arc::new(tls),
             http,
         }
     }
 
-    /// Opens a connection to the host of a URL.
+    /// Opens a connection to the host of a URL, with the TLS configuration of an endpoint if it has one. The pool gets to
+    /// know its end under `origin`.
     ///
     /// # Errors
     /// The error of the step that failed; `delivery::failure` tells the kinds apart.
     pub async fn open(
         &self,
         url: &Url,
-        origin: &str,
+        (origin, profile): (&str, Option<&TlsProfile>),
         pool: &Pool,
         recorder: &CallRecorder,
     ) -> Result<ReceiverConnection, ConnectError> {
@@ -99,8 +100,11 @@ impl ReceiverConnector {
             Scheme::Https => {
                 recorder.begin(Phase::Tls);
                 let name = server_name(&url)?;
-                let stream = self.tls.connect(name, socket).await;
-                let stream = stream.map_err(HandshakeError::from)?;
+                let config = profile.map_or(&self.tls, TlsProfile::config);
+                let has_own_ca = profile.is_some_and(TlsProfile::has_own_ca);
+                let connector = TlsConnector::from(config.clone());
+                let stream = connector.connect(name, socket).await;
+                let stream = stream.map_err(|error| HandshakeError { error, has_own_ca })?;
                 let tls = tls_version(stream.get_ref().1.protocol_version());
                 (self.speak(TokioIo::new(stream), watcher).await?, tls)
             }

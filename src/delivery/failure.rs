@@ -109,7 +109,12 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
         });
     }
     if let Some(error) = cause.downcast_ref::<HandshakeError>() {
-        let known = causes(error).skip(1).find_map(recognise_tls);
+        let tls = |cause: &(dyn Error + 'static)| {
+            let known = cause.downcast_ref::<rustls::Error>();
+            known.map(|known| (Outcome::Tls, error.tls_in_words(known)))
+        };
+        let mut inner = causes(error).skip(1);
+        let known = inner.find_map(|cause| tls(cause).or_else(|| recognise_tls(cause)));
         return known.or_else(|| Some((Outcome::Tls, error.in_words())));
     }
     if let Some(known) = recognise_tls(cause) {

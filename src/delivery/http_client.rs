@@ -12,6 +12,7 @@ use super::connector::ReceiverConnector;
 use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
+use super::tls_profiles::TlsProfiles;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
 use crate::domain::headers::Headers;
@@ -24,6 +25,7 @@ use http::header::{
     ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
 };
 use http_body_util::Full;
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -64,6 +66,7 @@ pub struct HttpClient {
     http: ReceiverConnector,
     pool: Pool,
     filter: Arc<AddressFilter>,
+    profiles: TlsProfiles,
     secret: SigningSecret,
     timeout: Duration,
     user_agent: HeaderValue,
@@ -74,13 +77,15 @@ impl HttpClient {
     #[must_use]
     pub fn new(settings: HttpClientSettings) -> Self {
         let filter = Arc::new(settings.filter);
-        let tls = tls_roots::client_config();
+        let mut tls = tls_roots::client_config();
+        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let connector = |scheme| ReceiverConnector::new(filter.clone(), scheme, tls.clone());
         Self {
             https: connector(Scheme::Https),
             http: connector(Scheme::Http),
             pool: Pool::default(),
             filter,
+            profiles: TlsProfiles::new(tls.clone()),
             secret: settings.secret,
             timeout: settings.timeout,
             user_agent: HeaderValue::try_from(settings.user_agent)
@@ -92,6 +97,12 @@ impl HttpClient {
     #[must_use]
     pub fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// The TLS configurations of endpoints.
+    #[must_use]
+    pub fn profiles(&self) -> &TlsProfiles {
+        &self.profiles
     }
 
     /// Makes one delivery attempt to this target with this body. `number` is the number of the attempt, and `now_ms` the
@@ -165,7 +176,12 @@ impl HttpClient {
         {
             return Some(blocked(&error));
         }
-        let origin = &url[..Position::BeforePath];
+        let profile = signed.target.tls;
+        let origin = profile.map_or(Cow::Borrowed(&url[..Position::BeforePath]), |profile| {
+            // A connection with the certificate of one endpoint is never used for another.
+            Cow::Owned(format!("{} {}", &url[..Position::BeforePath], profile.id()))
+        });
+        let origin = &*origin;
         let request = || {
             let request = self.request(&url, notification, body, signed);
             request.map_err(|error| {
@@ -190,10 +206,13 @@ impl HttpClient {
         loop {
             let connection = match kept.take() {
                 Some(kept) => kept,
-                None => match connector.open(&url, origin, &self.pool, recorder).await {
-                    Ok(fresh) => fresh,
-                    Err(error) => return Some(not_connected(error.as_ref())),
-                },
+                None => {
+                    let to = (origin, profile);
+                    match connector.open(&url, to, &self.pool, recorder).await {
+                        Ok(fresh) => fresh,
+                        Err(error) => return Some(not_connected(error.as_ref())),
+                    }
+                }
             };
             match sent(connection).await {
                 Ok(ExchangeResult::Answered(answer)) | Err(answer) => return Some(answer),

@@ -26,5 +26,6 @@ mod settle;
 mod signing;
 mod socket;
 mod tls_failure;
+pub mod tls_profiles;
 mod unusable_keys;
 pub mod worker;

@@ -18,12 +18,18 @@ const LONGEST_NAME: usize = 100;
 /// The TLS handshake failed, or the connection broke during it.
 #[derive(Debug, Error)]
 #[error("the TLS handshake failed")]
-pub struct HandshakeError(#[from] io::Error);
+pub struct HandshakeError {
+    /// Why.
+    #[source]
+    pub error: io::Error,
+    /// Whether only the authorities of an endpoint were trusted.
+    pub has_own_ca: bool,
+}
 
 impl HandshakeError {
     /// Why the handshake failed, if neither side has reported an error of TLS.
     pub fn in_words(&self) -> String {
-        match self.0.kind() {
+        match self.error.kind() {
             io::ErrorKind::UnexpectedEof => {
                 "the receiver closed the connection during the TLS handshake".to_string()
             }
@@ -32,8 +38,22 @@ impl HandshakeError {
             | io::ErrorKind::BrokenPipe => {
                 "the receiver reset the connection during the TLS handshake".to_string()
             }
-            _ => format!("the connection broke during the TLS handshake: {}", self.0),
+            _ => format!(
+                "the connection broke during the TLS handshake: {}",
+                self.error
+            ),
         }
+    }
+
+    /// Why the handshake failed with this error of TLS.
+    pub fn tls_in_words(&self, error: &rustls::Error) -> String {
+        let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
+        if self.has_own_ca && *error == unknown {
+            return "the certificate is not signed by an authority in `ca` of the endpoint, which are the only ones that \
+                    it trusts, or it is sent without its intermediate certificates"
+                .to_string();
+        }
+        in_words(error)
     }
 }
 
@@ -121,6 +141,20 @@ fn alert_received(alert: AlertDescription) -> String {
         }
         AlertDescription::CertificateRequired => {
             "the receiver asks for a client certificate".to_string()
+        }
+        AlertDescription::UnknownCA => {
+            "the receiver does not trust the authority of the client certificate (alert UnknownCA)".to_string()
+        }
+        AlertDescription::CertificateExpired => {
+            "the receiver says that the client certificate has expired (alert CertificateExpired)".to_string()
+        }
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::CertificateRevoked
+        | AlertDescription::UnsupportedCertificate
+        | AlertDescription::AccessDenied
+        | AlertDescription::DecryptError => {
+            format!("the receiver does not accept the client certificate, or needs one (alert {alert:?})")
         }
         _ => format!("the receiver broke off TLS with the alert {alert:?}"),
     }

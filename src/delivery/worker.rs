@@ -124,7 +124,7 @@ impl Worker {
             return;
         };
         let found = Box::pin(self.find_signers(lease, endpoint.as_deref())).await;
-        let Some((lease, signers)) = found else {
+        let Some((lease, signers, tls)) = found else {
             return;
         };
         // The start is never before the claim, even if our reading of the schedule's clock is a little behind.
@@ -138,7 +138,8 @@ impl Worker {
             return;
         }
         let recorder = CallRecorder::default();
-        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref(), &signers)
+        let with = (&signers, tls.as_deref());
+        let Some(target) = CallTarget::of(&lease.entry.notification, endpoint.as_ref(), with)
         else {
             Box::pin(self.release(lease)).await;
             return;

@@ -5,9 +5,11 @@
 //! holds for notifications that are pending.
 
 use crate::domain::ack::AckRule;
+use crate::domain::certificates::Certificates;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint_keys::EndpointKeys;
 pub use crate::domain::endpoint_name::{BadEndpointName, EndpointName};
+use crate::domain::endpoint_tls::{ClientIdentity, EndpointTls};
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane_settings::{CallRate, LaneLimits};
@@ -90,6 +92,8 @@ pub struct EndpointSettings {
     pub user_agent: Option<String>,
     /// The names of the headers that carry the signature.
     pub signature_headers: SignatureHeaders,
+    /// Whom TLS trusts, and what it shows. `None`: as the server.
+    pub tls: Option<EndpointTls>,
     /// A JSON object of the caller's own, as a text. It is returned and not used.
     pub metadata: Option<String>,
 }
@@ -136,6 +140,13 @@ struct StoredSettings<'text> {
     #[serde(default)]
     signature_headers: SignatureHeaders,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    ca: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_certificate: Option<String>,
+    /// Encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    client_key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<String>,
 }
 
@@ -146,6 +157,9 @@ impl EndpointSettings {
     /// Never: strings and numbers can be written as JSON.
     #[must_use]
     pub fn to_text(&self) -> String {
+        let tls = self.tls.as_ref();
+        let identity = tls.and_then(EndpointTls::identity);
+        let pem = |certificates: &Certificates| certificates.as_str().to_string();
         let stored = StoredSettings {
             url: Cow::Borrowed(self.url.as_str()),
             ladder: self.ladder.as_ref().map(Ladder::to_text),
@@ -157,6 +171,9 @@ impl EndpointSettings {
             headers: self.headers.pairs().to_vec(),
             user_agent: self.user_agent.clone(),
             signature_headers: self.signature_headers.clone(),
+            ca: tls.and_then(EndpointTls::ca).map(pem),
+            client_certificate: identity.map(|identity| pem(&identity.certificate)),
+            client_key: identity.map(|identity| identity.sealed_key.clone()),
             metadata: self.metadata.clone(),
         };
         serde_json::to_string(&stored).expect("invariant: strings and numbers serialise")
@@ -169,6 +186,15 @@ impl EndpointSettings {
     pub fn from_text(text: &str) -> Result<Self, String> {
         let stored: StoredSettings<'_> =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let certificates = |text: String| Certificates::from_stored(&text);
+        let identity = match (stored.client_certificate, stored.client_key) {
+            (Some(certificate), Some(sealed_key)) => Some(ClientIdentity {
+                certificate: certificates(certificate),
+                sealed_key,
+            }),
+            (None, None) => None,
+            _ => return Err("a client certificate and its key do not come together".to_string()),
+        };
         Ok(Self {
             url: Destination::from_stored(&stored.url),
             ladder: (stored.ladder.as_deref().map(Ladder::from_text).transpose())
@@ -189,6 +215,7 @@ impl EndpointSettings {
             headers: Headers::from_stored(stored.headers),
             user_agent: stored.user_agent,
             signature_headers: stored.signature_headers,
+            tls: EndpointTls::of(stored.ca.map(certificates), identity),
             metadata: stored.metadata,
         })
     }
@@ -212,6 +239,7 @@ mod tests {
             headers: Headers::default(),
             user_agent: None,
             signature_headers: SignatureHeaders::default(),
+            tls: None,
             metadata: None,
         };
         let full = EndpointSettings {
@@ -229,6 +257,13 @@ mod tests {
                 id: "x-id".to_string(),
                 ..SignatureHeaders::default()
             },
+            tls: EndpointTls::of(
+                Some(Certificates::from_stored("-----BEGIN 1\n")),
+                Some(ClientIdentity {
+                    certificate: Certificates::from_stored("-----BEGIN 2\n"),
+                    sealed_key: "sealed".to_string(),
+                }),
+            ),
             metadata: Some(r#"{"owner":"eu"}"#.to_string()),
             ..plain.clone()
         };

@@ -1,4 +1,5 @@
-//! The master key: it encrypts the signing keys of endpoints before a journal keeps them.
+//! The master key: it encrypts the signing keys of endpoints, and the keys of their client certificates, before a
+//! journal keeps them.
 //!
 //! A key is sealed with AES-256-GCM and a random nonce. The associated data are the name of the endpoint and the id
 //! of the key, so a sealed key that was copied to another endpoint or another id cannot be opened. With random
@@ -15,6 +16,9 @@ use zeroize::Zeroizing;
 
 const PREFIX: &str = "rbmk_";
 const KEY_BYTES: usize = 32;
+/// The purposes of encryption, each of which has a key of its own.
+const SIGNING_KEYS: &[u8] = b"sealing signing keys";
+const CLIENT_KEYS: &[u8] = b"sealing client keys";
 
 /// A master key: 32 random bytes. It is written as `rbmk_` and the base64 of the bytes. Its memory is overwritten
 /// when it is dropped.
@@ -81,11 +85,35 @@ impl MasterKey {
         key_id: &str,
         secret: &str,
     ) -> String {
+        let associated = associated(endpoint, key_id);
+        self.seal_as(SIGNING_KEYS, nonce, associated, secret)
+    }
+
+    /// Encrypts the private key of the client certificate of one endpoint, with a key of its own. `nonce` is random
+    /// and is never used twice.
+    #[must_use]
+    pub fn seal_client_key(
+        &self,
+        nonce: [u8; NONCE_LEN],
+        endpoint: &str,
+        client_key: &str,
+    ) -> String {
+        let associated = endpoint.as_bytes().to_vec();
+        self.seal_as(CLIENT_KEYS, nonce, associated, client_key)
+    }
+
+    fn seal_as(
+        &self,
+        purpose: &[u8],
+        nonce: [u8; NONCE_LEN],
+        associated: Vec<u8>,
+        secret: &str,
+    ) -> String {
         // Room for the tag, so that the buffer does not move and leave a copy of the secret behind.
         let mut sealed = Vec::with_capacity(secret.len() + AES_256_GCM.tag_len());
         sealed.extend_from_slice(secret.as_bytes());
-        let aad = Aad::from(associated(endpoint, key_id));
-        self.cipher()
+        let aad = Aad::from(associated);
+        self.cipher(purpose)
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
             .expect("invariant: a secret is far shorter than the limit of the cipher");
         STANDARD.encode([&nonce[..], &sealed].concat())
@@ -101,14 +129,36 @@ impl MasterKey {
         key_id: &str,
         sealed: &str,
     ) -> Result<Zeroizing<String>, NotOpened> {
+        let associated = associated(endpoint, key_id);
+        self.open_as(SIGNING_KEYS, associated, sealed)
+    }
+
+    /// Decrypts what [`MasterKey::seal_client_key`] returned for the same endpoint.
+    ///
+    /// # Errors
+    /// [`NotOpened`].
+    pub fn open_client_key(
+        &self,
+        endpoint: &str,
+        sealed: &str,
+    ) -> Result<Zeroizing<String>, NotOpened> {
+        self.open_as(CLIENT_KEYS, endpoint.as_bytes().to_vec(), sealed)
+    }
+
+    fn open_as(
+        &self,
+        purpose: &[u8],
+        associated: Vec<u8>,
+        sealed: &str,
+    ) -> Result<Zeroizing<String>, NotOpened> {
         let mut sealed = Zeroizing::new(STANDARD.decode(sealed).map_err(|_| NotOpened)?);
         let (nonce, encrypted) = sealed
             .split_first_chunk_mut::<NONCE_LEN>()
             .ok_or(NotOpened)?;
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let aad = Aad::from(associated(endpoint, key_id));
+        let aad = Aad::from(associated);
         let secret = self
-            .cipher()
+            .cipher(purpose)
             .open_in_place(nonce, aad, encrypted)
             .map_err(|_| NotOpened)?;
         let text = std::str::from_utf8(secret).map_err(|_| NotOpened)?;
@@ -116,8 +166,8 @@ impl MasterKey {
     }
 
     /// The cipher is made for each use, because `ring` does not overwrite its memory.
-    fn cipher(&self) -> LessSafeKey {
-        let key = self.derive(b"sealing signing keys");
+    fn cipher(&self, purpose: &[u8]) -> LessSafeKey {
+        let key = self.derive(purpose);
         let key = UnboundKey::new(&AES_256_GCM, &key[..]);
         LessSafeKey::new(key.expect("invariant: the key has the length that the cipher needs"))
     }
@@ -191,5 +241,18 @@ mod tests {
         }
         let other = key(7).seal([2; 12], "shop-1", "key_1", "whsec_hunter2");
         assert_ne!(sealed, other);
+    }
+
+    #[test]
+    fn a_client_key_is_opened_for_its_endpoint_and_is_no_signing_key() {
+        let sealed = key(7).seal_client_key([1; 12], "shop-1", "hunter2");
+        let open = |master: u8, endpoint: &str| {
+            let opened = key(master).open_client_key(endpoint, &sealed);
+            opened.map(|text| text.to_string())
+        };
+        assert_eq!(open(7, "shop-1"), Ok("hunter2".to_string()));
+        assert_eq!(open(8, "shop-1"), Err(NotOpened));
+        assert_eq!(open(7, "shop-2"), Err(NotOpened));
+        assert_eq!(key(7).open("shop-1", "", &sealed).err(), Some(NotOpened));
     }
 }

@@ -46,6 +46,8 @@ pub struct SettingEndpoint {
     pub settings: EndpointSettings,
     /// Its signing keys from now on. `None`: they stay as they are, and a new endpoint has none.
     pub keys: Option<SealedKeys>,
+    /// The fingerprint of the master key, if the settings contain something that was encrypted just now.
+    pub sealed_with: Option<String>,
     /// What the caller has read before.
     pub expected: ExpectedVersion,
     /// Who asks for it.
@@ -197,9 +199,11 @@ pub fn effect(
 }
 
 impl SettingEndpoint {
-    /// The fingerprint of the master key that encrypted the keys of this request.
+    /// The fingerprint of the master key that encrypted what this request contains.
     pub(super) fn master_key(&self) -> Option<&str> {
-        self.keys.as_ref()?.master_key.as_deref()
+        let keys = self.keys.as_ref();
+        let of_keys = keys.and_then(|keys| keys.master_key.as_deref());
+        of_keys.or(self.sealed_with.as_deref())
     }
 }
 

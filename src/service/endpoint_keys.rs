@@ -177,14 +177,14 @@ impl Service {
         actor: &Actor,
     ) -> Result<bool, ServiceError> {
         let expected = ExpectedVersion::Exactly(before.version);
-        let content = (before.settings, Some(keys));
+        let content = (before.settings, Some(keys), None);
         let written: Option<EndpointReply> =
             (self.write_endpoint(&before.name, content, expected, actor)).await?;
         Ok(written.is_some())
     }
 }
 
-fn sealing(failure: SealFailure) -> ServiceError {
+pub(super) fn sealing(failure: SealFailure) -> ServiceError {
     match failure {
         SealFailure::NoMasterKey => ServiceError::NoMasterKey,
         SealFailure::Making(_) | SealFailure::Random(_) => ServiceError::Sealing(failure),

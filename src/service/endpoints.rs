@@ -4,6 +4,7 @@ use super::timeouts::{TooLate, with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::attempt::Attempt;
 use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
+use crate::domain::endpoint_tls::TlsRequest;
 use crate::domain::lane::Lane;
 use crate::domain::signing_key::SigningKey;
 use crate::domain::state::State;
@@ -33,7 +34,13 @@ pub struct EndpointRequest {
     pub settings: EndpointSettings,
     /// Its signing keys, the first of which signs first. `None`: they stay as they are.
     pub keys: Option<Vec<SigningKey>>,
+    /// What it says about TLS. The settings contain nothing of it yet.
+    pub tls: TlsRequest,
 }
+
+/// What is written: the settings, the signing keys if they change, and the fingerprint of the master key if the
+/// settings contain something that was encrypted just now.
+pub(super) type EndpointContent = (EndpointSettings, Option<SealedKeys>, Option<String>);
 
 /// Makes test calls.
 #[async_trait]
@@ -60,6 +67,13 @@ pub struct EndpointPage {
     pub next: Option<EndpointName>,
 }
 
+impl EndpointRequest {
+    /// Whether something of it depends on the endpoint that is there.
+    fn needs_what_is_there(&self) -> bool {
+        self.keys.is_some() || self.tls.certificate.is_some()
+    }
+}
+
 impl From<EndpointStoreError> for ServiceError {
     fn from(error: EndpointStoreError) -> Self {
         match error {
@@ -84,21 +98,39 @@ impl Service {
     pub async fn set_endpoint(
         &self,
         name: &EndpointName,
-        EndpointRequest { settings, keys }: EndpointRequest,
+        request: EndpointRequest,
         actor: Actor,
     ) -> Result<EndpointReply, ServiceError> {
         let _change = self.change_of_endpoints().await?;
-        let keys = match keys {
-            Some(given) => {
-                let before = with_timeout(self.endpoint_store()?.find(name)).await?;
-                let before = before.filter(|stored| !stored.is_removed);
-                let before = before.map(|stored| stored.endpoint.keys);
-                Some(self.seal_all(name, &given, before.unwrap_or_default())?)
-            }
-            None => None,
+        let before = match request.needs_what_is_there() {
+            true => with_timeout(self.endpoint_store()?.find(name)).await?,
+            false => None,
         };
-        let set = self.write_endpoint(name, (settings, keys), ExpectedVersion::Any, &actor);
+        let before = before.filter(|stored| !stored.is_removed);
+        let content = self.seal_request(name, request, before.map(|stored| stored.endpoint))?;
+        let set = self.write_endpoint(name, content, ExpectedVersion::Any, &actor);
         set.await?.ok_or(ServiceError::EndpointUnsettled)
+    }
+
+    /// Encrypts what a request contains that must be.
+    fn seal_request(
+        &self,
+        name: &EndpointName,
+        EndpointRequest {
+            mut settings,
+            keys,
+            tls,
+        }: EndpointRequest,
+        before: Option<Endpoint>,
+    ) -> Result<EndpointContent, ServiceError> {
+        let (keys_before, tls_before) = match before {
+            Some(before) => (before.keys, before.settings.tls),
+            None => Default::default(),
+        };
+        let keys = keys.map(|given| self.seal_all(name, &given, keys_before));
+        let (tls, sealed_with) = self.seal_tls(name, tls, tls_before.as_ref())?;
+        settings.tls = tls;
+        Ok((settings, keys.transpose()?, sealed_with))
     }
 
     /// Changes an endpoint: `change` gets it and returns what it becomes. If another change comes between,
@@ -115,11 +147,9 @@ impl Service {
         let _change = self.change_of_endpoints().await?;
         for _ in 0..MOST_TRIES {
             let before = self.stored_endpoint(name).await?;
-            let EndpointRequest { settings, keys } = change(&before)?;
-            let keys = keys.map(|given| self.seal_all(name, &given, before.keys));
-            let keys = keys.transpose().map_err(Bad::from)?;
+            let request = change(&before)?;
             let expected = ExpectedVersion::Exactly(before.version);
-            let content = (settings, keys);
+            let content = self.seal_request(name, request, Some(before))?;
             let written = self.write_endpoint(name, content, expected, &actor).await;
             if let Some(reply) = written.map_err(Bad::from)? {
                 return Ok(reply);
@@ -227,7 +257,7 @@ impl Service {
     pub(super) async fn write_endpoint(
         &self,
         name: &EndpointName,
-        (settings, keys): (EndpointSettings, Option<SealedKeys>),
+        (settings, keys, sealed_with): EndpointContent,
         expected: ExpectedVersion,
         actor: &Actor,
     ) -> Result<Option<EndpointReply>, ServiceError> {
@@ -236,6 +266,7 @@ impl Service {
             name: name.clone(),
             settings,
             keys,
+            sealed_with,
             expected,
             actor: actor.clone(),
             at_ms: self.clock.now_ms(),

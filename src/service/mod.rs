@@ -9,6 +9,7 @@
 
 mod changes;
 mod endpoint_keys;
+mod endpoint_tls;
 mod endpoints;
 mod held;
 mod lanes;
@@ -28,6 +29,7 @@ use crate::clock::Clock;
 use crate::domain::change::Change;
 use crate::domain::endpoint::{EndpointName, MOST_ENDPOINTS};
 use crate::domain::endpoint_keys::BadKeyChange;
+use crate::domain::endpoint_tls::BadTls;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
@@ -125,6 +127,9 @@ pub enum ServiceError {
     /// The signing keys of the endpoint cannot be changed in this way.
     #[error(transparent)]
     KeyChange(#[from] BadKeyChange),
+    /// The TLS settings of the endpoint cannot be used. Nothing was changed.
+    #[error(transparent)]
+    Tls(#[from] BadTls),
     /// The endpoint has this secret already, but only for some time.
     #[error(
         "the endpoint has this secret already, as the key {0}, which signs only for some time; remove that key first"

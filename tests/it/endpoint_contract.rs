@@ -137,6 +137,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         name: name(of),
         settings: EndpointSettings::from_text(&text.replace("\n", "\\n")).expect("settings"),
         keys: None,
+        sealed_with: None,
         expected: ExpectedVersion::Any,
         actor: Actor("ops".into()),
         at_ms: START_MS,

@@ -83,6 +83,15 @@ pub struct SetArguments {
     /// The name of a header of the signature, such as signature=X-Shop-Signature; id, timestamp or signature
     #[arg(long = "signature-header", value_name = "WHICH=NAME")]
     signature_headers: Vec<String>,
+    /// A PEM file with the authorities that TLS trusts for this endpoint, and no others
+    #[arg(long, value_name = "FILE")]
+    ca: Option<String>,
+    /// A PEM file with the client certificate and its intermediate ones
+    #[arg(long, value_name = "FILE")]
+    client_certificate: Option<String>,
+    /// A PEM file with the private key of the client certificate
+    #[arg(long, value_name = "FILE")]
+    client_key: Option<String>,
     /// A JSON object of your own, which is kept and returned; it is merged into the one that is there
     #[arg(long, value_name = "JSON")]
     metadata: Option<String>,
@@ -159,6 +168,21 @@ impl SetArguments {
         for (name, value) in texts {
             if let Some(value) = value {
                 members.insert(name.to_string(), text_or_null(value));
+            }
+        }
+        let files = [
+            ("ca", "--ca", &self.ca),
+            (
+                "client_certificate",
+                "--client-certificate",
+                &self.client_certificate,
+            ),
+            ("client_key", "--client-key", &self.client_key),
+        ];
+        for (name, flag, path) in files {
+            if let Some(path) = path {
+                let value = text_or_null(&file_text(flag, path)?);
+                members.insert(name.to_string(), value);
             }
         }
         let plain = [
@@ -262,6 +286,19 @@ fn without_nulls(document: &Value) -> Value {
     }
 }
 
+/// The text of a file that a flag names. An empty value stays empty.
+fn file_text(flag: &str, path: &str) -> Result<String, CommandFailure> {
+    if path.is_empty() {
+        return Ok(String::new());
+    }
+    let bad = |why: String| CommandFailure::Usage(format!("{flag}: {path}: {why}"));
+    let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+    match text.trim().is_empty() {
+        true => Err(bad("the file is empty".to_string())),
+        false => Ok(text),
+    }
+}
+
 fn text_or_null(text: &str) -> Value {
     if text.is_empty() {
         Value::Null
@@ -330,6 +367,15 @@ fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> S
             line("signature", format!("{which} in {name}"));
         }
     }
+    let expires = |at: &Option<String>| {
+        let at = at.as_deref();
+        at.map_or(String::new(), |at| {
+            format!("expires {}", instant(at, now_ms))
+        })
+    };
+    line("ca", expires(&endpoint.ca_expires_at));
+    let certificate = &endpoint.client_certificate_expires_at;
+    line("client cert.", expires(certificate));
     for key in &endpoint.keys {
         line("key", key_text(key, now_ms));
     }

@@ -7,6 +7,7 @@ use crate::support::merchant::{Call, Merchant, Reaction};
 use crate::support::postgres::{connect, fresh_database};
 use crate::support::process::Process;
 use crate::support::ringback::{BEGIN_MS, Server, Stores, config, secret};
+use crate::support::tls::Identity;
 use crate::support::within;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -419,12 +420,19 @@ async fn no_secret_is_stored_or_logged_in_the_clear() {
         let lines = log.clone();
         server.take_log(move |line| lines.lock().expect("unharmed").push_str(line));
         let api = server.api().clone();
+        let client = Identity::self_signed(&["client"], |_| {});
         let endpoint = json!({ "url": merchant.url("/n"), "keys": [{ "secret": GIVEN }],
-            "ladder": { "intervals": ["20ms"] } });
+            "ladder": { "intervals": ["20ms"] }, "client_certificate": client.certificate_pem(),
+            "client_key": client.key_pem() });
         let path = "/v1/endpoints/shop-1";
         let (status, _) = api.call(Method::PUT, path, Some(endpoint)).await;
         assert_eq!(status, 201);
         let mut secrets = vec![GIVEN.to_string(), master.to_string()];
+        // The private number of the key begins at byte 36; from byte 33 on, its base64 is a part of that of the whole.
+        secrets.push(format!(
+            "key_{}",
+            STANDARD.encode(&client.key_der()[33..81])
+        ));
         for kind in ["symmetric", "ed25519"] {
             let body = Some(json!({ "kind": kind }));
             let (status, added) = api.call(Method::POST, KEYS, body).await;

@@ -9,6 +9,7 @@ mod away_postgres;
 mod clocks;
 mod commands;
 mod endpoint_keys;
+mod endpoint_tls;
 mod endpoints;
 mod endpoints_in_redis;
 mod eviction;

@@ -23,6 +23,7 @@ fn setting(of: &str, url: &str) -> SettingEndpoint {
         name: name(of),
         settings: EndpointSettings::from_text(&text).expect("settings"),
         keys: None,
+        sealed_with: None,
         expected: ExpectedVersion::Any,
         actor: Actor("ops".into()),
         at_ms: START_MS,

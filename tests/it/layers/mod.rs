@@ -40,12 +40,13 @@ const ROOMS: &[Room] = &[
     Room("schedule/redis", "domain clock batch schedule", "redis tokio tracing std::time Uuid::now_v7"),
     Room("journal", "domain clock batch health", "sqlx tokio tracing std::fs std::time Uuid::now_v7"),
 
+    Room("tls_profile", "domain", ""),
     Room("keyring", "domain", "getrandom"),
     Room("endpoints", "domain schedule journal keyring", "tokio tokio_util tracing std::time"),
     Room("settings_sync", "domain schedule journal", ""),
 
-    Room("service", "domain clock batch health schedule journal keyring endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),
-    Room("delivery", "domain clock batch health schedule journal keyring endpoints telemetry tls_roots",
+    Room("service", "domain clock batch health schedule journal keyring tls_profile endpoints settings_sync telemetry", "tokio std::time tracing Uuid::now_v7"),
+    Room("delivery", "domain clock batch health schedule journal keyring endpoints telemetry tls_profile tls_roots",
         "getrandom hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("maintenance", "domain clock batch health schedule journal settings_sync telemetry",
         "tokio tokio_util tracing std::time"),

@@ -1,18 +1,23 @@
 //! Certificate authorities and TLS servers of merchants, good and bad.
 
 use super::merchant::each_connection;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+use tokio_rustls::server::TlsStream;
 
 /// A certificate authority.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -55,9 +60,23 @@ impl Authority {
         path
     }
 
+    /// Its certificate.
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
     /// A certificate for these names or addresses.
     pub fn issue(&self, names: &[&str]) -> Identity {
         self.issue_as(names, |_| {})
+    }
+
+    /// Likewise, with this key.
+    pub fn issue_for(&self, key: KeyPair, names: &[&str]) -> Identity {
+        let made = params(names, |_| {}).signed_by(&key, &self.0);
+        Identity {
+            chain: vec![made.expect("a certificate").der().clone()],
+            key,
+        }
     }
 
     /// Likewise, with changes.
@@ -90,6 +109,75 @@ impl Identity {
     pub fn with(mut self, intermediate: &Authority) -> Self {
         self.chain.push(intermediate.0.der().clone());
         self
+    }
+
+    /// The certificates that are shown.
+    pub fn certificate_pem(&self) -> String {
+        let block = |der: &CertificateDer<'_>| {
+            let encoded = STANDARD.encode(der);
+            format!("-----BEGIN CERTIFICATE-----\n{encoded}\n-----END CERTIFICATE-----\n")
+        };
+        self.chain.iter().map(block).collect()
+    }
+
+    /// The private key.
+    pub fn key_pem(&self) -> String {
+        self.key.serialize_pem()
+    }
+
+    /// The private key.
+    pub fn key_der(&self) -> Vec<u8> {
+        self.key.serialize_der()
+    }
+
+    /// What a server sees of this client.
+    pub fn leaf(&self) -> Vec<u8> {
+        self.chain[0].to_vec()
+    }
+
+    /// Another certificate of this authority for the same key.
+    pub fn renewed_by(&self, authority: &Authority, names: &[&str]) -> String {
+        let made = params(names, |_| {}).signed_by(&self.key, &authority.0);
+        made.expect("a certificate").pem()
+    }
+
+    /// Starts a server that keeps connections open, answers every call with `success`, and reports it. It demands
+    /// a client certificate of this authority.
+    pub async fn receive_from(self, authority: &Authority) -> SecureMerchant {
+        super::install_tls();
+        let mut roots = RootCertStore::empty();
+        roots.add(authority.0.der().clone()).expect("a root");
+        let verifier = WebPkiClientVerifier::builder(roots.into()).build();
+        let key = PrivatePkcs8KeyDer::from(self.key.serialize_der());
+        let config = ServerConfig::builder()
+            .with_client_cert_verifier(verifier.expect("a verifier"))
+            .with_single_cert(self.chain, key.into());
+        let acceptor = TlsAcceptor::from(Arc::new(config.expect("a certificate and its key")));
+        let (report, calls) = mpsc::unbounded_channel();
+        let connections = Arc::new(AtomicUsize::new(0));
+        let address = each_connection(move |stream| {
+            let (acceptor, report) = (acceptor.clone(), report.clone());
+            let connection = connections.fetch_add(1, Ordering::Relaxed);
+            async move {
+                let mut stream = match acceptor.accept(stream).into_fallible().await {
+                    Ok(stream) => stream,
+                    Err((_, mut stream)) => return drain(&mut stream).await,
+                };
+                let shown = stream.get_ref().1.peer_certificates();
+                let client = shown.map(|chain| chain[0].to_vec()).unwrap_or_default();
+                while read_call(&mut stream).await {
+                    let call = SecureCall {
+                        connection,
+                        client: client.clone(),
+                    };
+                    let _ = report.send(call);
+                    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess";
+                    let _ = stream.write_all(answer).await;
+                }
+            }
+        })
+        .await;
+        SecureMerchant { address, calls }
     }
 
     /// Starts a server that shows this and answers every call with `success`.
@@ -137,6 +225,60 @@ impl Identity {
             }
         })
         .await
+    }
+}
+
+/// A merchant that demands a client certificate.
+pub struct SecureMerchant {
+    /// Where it listens.
+    pub address: SocketAddr,
+    calls: mpsc::UnboundedReceiver<SecureCall>,
+}
+
+/// A call that came over TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecureCall {
+    /// The number of the connection.
+    pub connection: usize,
+    /// The client certificate.
+    pub client: Vec<u8>,
+}
+
+impl SecureMerchant {
+    /// The URL to call.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}/notify", self.address.port())
+    }
+
+    /// The next call.
+    pub async fn call(&mut self) -> SecureCall {
+        let call = super::within("a call over TLS", self.calls.recv()).await;
+        call.expect("the merchant listens")
+    }
+
+    /// A call that has arrived.
+    pub fn arrived(&mut self) -> Option<SecureCall> {
+        self.calls.try_recv().ok()
+    }
+}
+
+/// Reads one call as a whole. `false` at the end of the connection.
+async fn read_call(stream: &mut TlsStream<TcpStream>) -> bool {
+    let mut read = Vec::new();
+    loop {
+        if let Some(end) = read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&read[..end]).to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|line| line.strip_prefix("content-length: "));
+            let length: usize = length.expect("a length").parse().expect("a number");
+            if read.len() >= end + 4 + length {
+                return true;
+            }
+        }
+        if !stream.read_buf(&mut read).await.is_ok_and(|read| read > 0) {
+            return false;
+        }
     }
 }
 
