@@ -49,8 +49,8 @@ impl HandshakeError {
     pub fn tls_in_words(&self, error: &rustls::Error) -> String {
         let unknown = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         if self.has_own_ca && *error == unknown {
-            return "the certificate is not signed by an authority in `ca` of the endpoint, which are the only ones that \
-                    it trusts, or it is sent without its intermediate certificates"
+            return "the certificate is not signed by one of the endpoint's own authorities, the only ones that it \
+                    trusts, or it is sent without its intermediate certificates"
                 .to_string();
         }
         in_words(error)
