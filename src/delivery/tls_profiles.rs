@@ -1,6 +1,6 @@
 //! The TLS configurations of endpoints that have authorities of their own or a client certificate.
 //!
-//! To make one takes up to a millisecond, so they are kept: at most [`MOST_PROFILES`], of which those that were used
+//! To make one takes up to a millisecond, so they are kept: at most `MOST_PROFILES`, of which those that were used
 //! last stay. A configuration belongs to the settings of one version of one endpoint, so a change of them leads to
 //! another one, and the connections of the old one are not used any more (`delivery::pool`). It is made when the
 //! first attempt needs it, off the threads that make calls.
