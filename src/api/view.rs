@@ -48,6 +48,10 @@ pub struct AttemptView<'a> {
     due_at: String,
     started_at: String,
     duration_ms: i64,
+    /// For how long it was deferred because its lane or the servers had reached a limit, and the chief reason; `null` if
+    /// it was not.
+    deferred_ms: Option<i64>,
+    deferred_by: Option<&'static str>,
     outcome: &'static str,
     status: Option<u16>,
     answer: Option<String>,
@@ -160,6 +164,8 @@ impl<'a> AttemptView<'a> {
             due_at: display_ms(attempt.due_ms),
             started_at: display_ms(attempt.started_ms),
             duration_ms: attempt.duration_ms,
+            deferred_ms: trace.deferral.map(|deferral| deferral.ms),
+            deferred_by: trace.deferral.map(|deferral| deferral.by.as_str()),
             outcome: answer.outcome.as_str(),
             status: answer.status,
             // If there is a status, the receiver answered, perhaps with an empty body.
@@ -378,7 +384,7 @@ mod tests {
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
                 Attempt {
                     trace: CallTrace::from_text(
-                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 retry-after=30 keys=key_1,default first=8120 body=0",
+                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 retry-after=30 keys=key_1,default deferred=held:7200000 first=8120 body=0",
                     ),
                     ..attempt(None, b"", Outcome::Connect, "refused")
                 },
@@ -399,8 +405,8 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null,"key_ids":null,"retry_after":null}"#,
-            r#""outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"key_ids":["key_1","default"],"retry_after":"30s"}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"deferred_ms":null,"deferred_by":null,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null,"key_ids":null,"retry_after":null}"#,
+            r#""deferred_ms":7200000,"deferred_by":"held","outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"key_ids":["key_1","default"],"retry_after":"30s"}"#,
             r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,

@@ -170,6 +170,7 @@ impl TimelineRow {
             facts.push(format!("series {}", attempt.series));
         }
         let mut texts = vec![Text::Plain(facts.join(" "))];
+        texts.extend(deferral_of(attempt).map(Text::Plain));
         texts.extend(attempt.answer.clone().map(Text::Answer));
         texts.extend(attempt.reason.clone().map(Text::Plain));
         if attempt.outcome != "acknowledged" {
@@ -204,6 +205,25 @@ pub fn attempt_text(attempt: &AttemptDetails, colours: Colours) -> String {
     let mut text = String::new();
     TimelineRow::of_attempt(attempt).write(&mut text, colours);
     text
+}
+
+/// For how long an attempt was deferred, and why.
+fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
+    let (ms, by) = (attempt.deferred_ms?, attempt.deferred_by.as_deref()?);
+    let why = match by {
+        "held" => "its lane was held",
+        "probing" => "the destination answered no call, and was only probed",
+        "rate" => "the rate of its lane allowed no more calls",
+        "concurrency" => "its lane had as many calls in flight as it may",
+        "busy" => "Ringback made as many calls as it may",
+        "keys" => "a signing key of the endpoint could not be opened",
+        other => other,
+    };
+    let shown_ms = if ms < 1_000 { ms } else { ms / 1_000 * 1_000 };
+    Some(format!(
+        "deferred for {}: {why}",
+        duration::display_ms(shown_ms)
+    ))
 }
 
 /// How the call of an attempt went on the network: address, connection, TLS, and the time of each phase.

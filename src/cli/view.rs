@@ -102,6 +102,8 @@ pub struct AttemptDetails {
     pub due_at: String,
     pub started_at: String,
     pub duration_ms: i64,
+    pub deferred_ms: Option<i64>,
+    pub deferred_by: Option<String>,
     pub outcome: String,
     pub status: Option<u16>,
     pub answer: Option<String>,

@@ -11,6 +11,7 @@ use super::in_flight::InFlight;
 use super::permits::Permits;
 use super::unusable_keys::UnusableKeys;
 use super::worker::Worker;
+use super::working_time::WorkingTime;
 use crate::clock::Clock;
 use crate::endpoints::Endpoints;
 use crate::health::Health;
@@ -67,6 +68,7 @@ pub struct Dispatcher {
     permits: Arc<Permits>,
     tasks: TaskTracker,
     health: Arc<Health>,
+    working: WorkingTime,
 }
 
 impl Dispatcher {
@@ -114,6 +116,7 @@ impl Dispatcher {
             permits: Permits::new(concurrency),
             tasks: TaskTracker::new(),
             health,
+            working: WorkingTime::default(),
         }
     }
 
@@ -201,8 +204,12 @@ impl Dispatcher {
         };
         let stopping = drain.is_cancelled();
         let mut rest = quota;
-        for lease in claimed.leases {
+        self.working.claimed(self.clock.now_ms());
+        for mut lease in claimed.leases {
             rest.take(lease.class, 1);
+            lease.deferral = self
+                .working
+                .deferral(&lease, self.schedule.limits().lease_ms);
             let permit = self.permits.take(lease.class);
             let worker = self.worker.clone();
             self.tasks.spawn(async move {
@@ -215,6 +222,7 @@ impl Dispatcher {
                 drop(permit);
             });
         }
+        self.working.used_up(rest, claimed.is_limited);
         if let Some(next_due_ms) = claimed.next_due_ms {
             wake.bring_forward(next_due_ms);
         }

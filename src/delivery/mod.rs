@@ -29,3 +29,4 @@ mod tls_failure;
 pub mod tls_profiles;
 mod unusable_keys;
 pub mod worker;
+mod working_time;

@@ -157,6 +157,7 @@ impl Worker {
             return;
         };
         let mut trace = recorder.into_trace();
+        trace.deferral = lease.deferral;
         if let Some(endpoint) = endpoint {
             trace.endpoint_version = Some(endpoint.version);
             trace.key_ids = signers.ids();
@@ -225,11 +226,13 @@ impl Worker {
             status: answer.status,
             retry_after: trace.retry_after,
         };
-        let decision = decide(&notification.ladder, followed, &before, &ended, draw());
+        // What is held, probed or limited loses no part of its window.
+        let at_start = before.deferred(&notification.ladder, lease.deferral);
+        let decision = decide(&notification.ladder, followed, &at_start, &ended, draw());
         if let Some(request) = decision.request {
             answer.reason.push_str(&request.in_words());
         }
-        if !before.next_is_by_hand() && is_recovery(&before, started_ms) {
+        if !before.next_is_by_hand() && is_recovery(&at_start, started_ms) {
             mark_recovery(&mut answer);
         }
         let attempt = Attempt {

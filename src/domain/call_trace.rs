@@ -1,8 +1,9 @@
-//! How a call to a receiver went on the network: the address, and the time of each phase.
+//! How a call to a receiver went: how long it had to wait before it began, the address, and the time of each phase.
 //!
-//! Support staff see from it where a call was slow or stuck. A trace contains nothing of the request, and of the
+//! Support staff see from it where a call was late, slow or stuck. A trace contains nothing of the request, and of the
 //! answer only `Retry-After`.
 
+use crate::domain::deferral::Deferral;
 use crate::domain::retry_after::RetryAfter;
 use std::fmt::Write as _;
 
@@ -69,6 +70,8 @@ pub struct CallTrace {
     pub key_ids: Box<[Box<str>]>,
     /// What the receiver asked for with `Retry-After` of a 429 or 503.
     pub retry_after: Option<RetryAfter>,
+    /// For how long the attempt was deferred, and why.
+    pub deferral: Option<Deferral>,
     /// How long each phase took, in microseconds, in the order of [`Phase::ALL`]. The last one that is known may
     /// have been broken off.
     phases_us: [Option<u64>; Phase::ALL.len()],
@@ -146,6 +149,9 @@ impl CallTrace {
         if !self.key_ids.is_empty() {
             word(format_args!("keys={}", self.key_ids.join(",")));
         }
+        if let Some(deferral) = self.deferral {
+            word(format_args!("deferred={}", deferral.to_text()));
+        }
         for phase in Phase::ALL {
             if let Some(took_us) = self.phase_us(phase) {
                 word(format_args!("{}={took_us}", phase.stored_name()));
@@ -163,6 +169,7 @@ impl CallTrace {
                 None => trace.is_kept |= word == "kept",
                 Some(("to", address)) => trace.address = Some(address.into()),
                 Some(("retry-after", asked)) => trace.retry_after = RetryAfter::from_text(asked),
+                Some(("deferred", text)) => trace.deferral = Deferral::from_text(text),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some(("endpoint", version)) => trace.endpoint_version = version.parse().ok(),
                 Some(("keys", ids)) => {
@@ -212,6 +219,8 @@ mod tests {
             let trace = check(&format!("to=192.0.2.1:80 retry-after={asked} first=4"));
             assert!(trace.retry_after.is_some(), "{asked}");
         }
+        let trace = check("deferred=probing:90500 first=4");
+        assert_eq!(trace.deferral.map(|deferral| deferral.ms), Some(90_500));
         let trace = check("to=192.0.2.1:80 endpoint=7 keys=key_1,default");
         assert_eq!(trace.endpoint_version, Some(7));
         assert_eq!(trace.key_ids, ["key_1".into(), "default".into()].into());
@@ -222,7 +231,10 @@ mod tests {
         fn check(text: &str, expected: &str) {
             assert_eq!(CallTrace::from_text(text).to_text(), expected, "{text}");
         }
-        check("later tls=1.4 first=-1 body= new=7 retry-after=soon", "");
+        check(
+            "later tls=1.4 first=-1 body= new=7 retry-after=soon deferred=sun:1",
+            "",
+        );
         check("  first=7\n body=x", "first=7");
         check("keys= first=7", "first=7");
         check("keys=a,,b", "keys=a,b");

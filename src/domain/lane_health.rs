@@ -10,6 +10,7 @@
 //! (`schedule/redis/lua/lanes.lua`) keep the same rules.
 
 use crate::domain::attempt::Outcome;
+use crate::domain::deferral::{LanePauses, Pause};
 
 /// Number of calls in a row without an answer after which a lane is probing.
 pub const PROBE_AFTER: u16 = 3;
@@ -95,6 +96,8 @@ pub struct LaneHealth {
     /// The arrival time of its calls ([`crate::domain::lane_settings`]), in microseconds since 1970; 0 if the lane
     /// has no rate.
     pub arrival_us: i64,
+    /// When it was held and probed for the last time. A pause that still lasts is not in it.
+    pub pauses: LanePauses,
 }
 
 impl LaneHealth {
@@ -111,6 +114,7 @@ impl LaneHealth {
             failing_since_ms: 0,
             used_ms: 0,
             arrival_us: 0,
+            pauses: LanePauses::default(),
         }
     }
 
@@ -118,6 +122,33 @@ impl LaneHealth {
     #[must_use]
     pub fn is_probing(&self) -> bool {
         self.probe_wait_ms > 0
+    }
+
+    /// The pauses, with the one that lasts now while the lane is probing.
+    #[must_use]
+    pub fn pauses_until(&self, now_ms: i64) -> LanePauses {
+        let mut pauses = self.pauses;
+        if self.is_probing() {
+            pauses.probed = pauses.probed.then(self.probing_until(now_ms));
+        }
+        pauses
+    }
+
+    /// Notes that a person releases the lane now, which was held since `since_ms`.
+    pub fn release(&mut self, since_ms: i64, now_ms: i64) {
+        self.pauses.held = self.pauses.held.then(Pause {
+            from_ms: since_ms,
+            until_ms: now_ms,
+        });
+        // The state of a lane is kept from its last use on, and what waited must still find the pause.
+        self.used_ms = now_ms;
+    }
+
+    fn probing_until(&self, now_ms: i64) -> Pause {
+        Pause {
+            from_ms: self.failing_since_ms,
+            until_ms: now_ms,
+        }
     }
 
     /// How many calls may be in flight in a lane with this cap.
@@ -159,6 +190,9 @@ impl LaneHealth {
         }
         match report {
             LaneReport::Answered(took_ms) => {
+                if self.is_probing() {
+                    self.pauses.probed = self.pauses.probed.then(self.probing_until(now_ms));
+                }
                 let took_ms = if took_ms < QUICK_MS { 0 } else { took_ms };
                 self.allowed = if self.is_probing() {
                     start

@@ -1,6 +1,7 @@
 //! The progress of a notification: the part that every attempt changes.
 
-use crate::domain::ladder::Ladder;
+use crate::domain::deferral::{Deferral, MOST_MOVED_MS};
+use crate::domain::ladder::{LATE_MS, Ladder};
 
 /// A notification's position on its ladder (its retry schedule). Instants are in milliseconds since 1970,
 /// UTC.
@@ -59,6 +60,23 @@ impl Progress {
             series: self.series,
             attempts: self.attempts,
             ..Self::start(ladder, first_due_ms)
+        }
+    }
+
+    /// Moves the deadline by the time for which the next attempt of the ladder was deferred, so that what is held,
+    /// probed or limited loses no part of its window. A series gets [`MOST_MOVED_MS`] at most. A deferral of no more than
+    /// [`LATE_MS`] moves nothing, as it does not move the attempts that follow.
+    #[must_use]
+    pub fn deferred(&self, ladder: &Ladder, deferral: Option<Deferral>) -> Self {
+        let deferred_ms = match deferral {
+            Some(deferral) if deferral.ms > LATE_MS && !self.next_is_by_hand() => deferral.ms,
+            Some(_) | None => return *self,
+        };
+        let latest_ms = self.first_due_ms + ladder.window_ms() + MOST_MOVED_MS;
+        let moved_ms = self.deadline_ms.saturating_add(deferred_ms).min(latest_ms);
+        Self {
+            deadline_ms: moved_ms.max(self.deadline_ms),
+            ..*self
         }
     }
 

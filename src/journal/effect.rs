@@ -100,7 +100,12 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
         attempts: decision.progress.attempts.max(current.attempts),
         step: decision.progress.step.max(current.step),
         first_due_ms: current.first_due_ms,
-        deadline_ms: current.deadline_ms,
+        // A deferral of the attempt moves it.
+        deadline_ms: if is_unchanged {
+            decision.progress.deadline_ms
+        } else {
+            current.deadline_ms
+        },
         ..decision.progress
     };
     *status = Status {

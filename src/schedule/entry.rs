@@ -28,6 +28,8 @@ pub struct Entry {
     /// the change was written. Before anything is sent, the fence must be raised, so that the journal refuses
     /// the late change.
     pub raise_fence: bool,
+    /// A server has put it off ([`super::Settlement::Defer`]), because it could not make the attempt.
+    pub lacked_keys: bool,
 }
 
 impl Entry {
@@ -43,6 +45,7 @@ impl Entry {
             verify: false,
             interrupted_ms: None,
             raise_fence: false,
+            lacked_keys: false,
         }
     }
 }

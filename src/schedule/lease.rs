@@ -1,6 +1,7 @@
 //! Leases on entries: what they allow, how they are asked for, and how they are settled.
 
 use super::entry::Entry;
+use crate::domain::deferral::{Deferral, LaneMoment};
 use crate::domain::lane::KeyInLane;
 use crate::domain::lane_health::{LaneClass, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
@@ -17,9 +18,13 @@ pub struct Lease {
     pub entry: Entry,
     /// The class of its lane when it was claimed: against which part of a quota it counts.
     pub class: LaneClass,
+    /// For how long its attempt was deferred, and why.
+    pub deferral: Option<Deferral>,
     /// What is reported about its lane when this lease is settled; `None` if there is nothing to say.
     pub report: Option<LaneReport>,
     expiry: Expiry,
+    /// What was known of its lane when it was claimed; `None` if nothing was in its way, as is usual.
+    lane: Option<Box<LaneMoment>>,
 }
 
 impl Lease {
@@ -29,15 +34,28 @@ impl Lease {
         Self {
             entry,
             class: LaneClass::Doubtful,
+            deferral: None,
             report: None,
             expiry,
+            lane: None,
         }
     }
 
-    /// The same lease, given to a lane of this class.
+    /// The same lease, given to a lane of this class at this moment.
     #[must_use]
-    pub fn of_class(self, class: LaneClass) -> Self {
-        Self { class, ..self }
+    pub fn in_lane(self, class: LaneClass, lane: LaneMoment) -> Self {
+        let lane = (lane != LaneMoment::default()).then(|| Box::new(lane));
+        Self {
+            class,
+            lane,
+            ..self
+        }
+    }
+
+    /// What was known of its lane when it was claimed.
+    #[must_use]
+    pub fn lane(&self) -> LaneMoment {
+        self.lane.as_deref().copied().unwrap_or_default()
     }
 
     /// The same lease with this report.

@@ -41,7 +41,9 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
                 "series": 2, "status": 200, "answer": "\\u{feff}success\\r\\n", "reason": "not the text",
                 "started_at": "2026-11-20T08:20:04.001Z",
             })),
-            attempt(3, "wrong_answer", json!({ "series": 2, "status": 200, "answer": "" })),
+            attempt(3, "wrong_answer", json!({
+                "series": 2, "status": 200, "answer": "", "deferred_ms": 5_430_500, "deferred_by": "held",
+            })),
         ],
         "timeline": [
             { "kind": "registered", "at": "2026-11-20T08:20:00.000Z", "actor": "api" },
@@ -71,6 +73,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
                                         `\u{feff}success\r\n`
                                         not the text
 2026-11-20T08:20:00.001Z  attempt 3     wrong_answer 200 in 12ms series 2
+                                        deferred for 1h30m30s: its lane was held
                                         (an empty answer)
 2026-11-20T08:33:58.000Z  next attempt  in 3m58s
 2026-11-21T08:52:00.000Z  deadline      in 24h22m

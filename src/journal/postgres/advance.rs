@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// Updates the status of each notification that still has the expected progress, and inserts its attempt.
 /// Returns the indexes in the batch of these notifications. Rows are locked in the order of their numbers.
-/// The columns that only changes by hand write (the number of the series, its first due time, its deadline) are
-/// not written.
+/// The columns that are rarely changed (the number of the series, its first due time, its deadline) are not written:
+/// changes by hand write them, and an attempt that was deferred goes the long way.
 ///
 /// Each row is looked up by itself and updated by its `ctid`, its place in the table. Pending rows are
 /// found with `ended_ms IS NULL`, which is not the condition of any index. So PostgreSQL has only this one

@@ -12,6 +12,7 @@ mod status;
 use super::resting::RestingLanes;
 use super::timed::Timed;
 use super::waiting::WaitingEntries;
+use crate::domain::deferral::LaneMoment;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
@@ -102,6 +103,15 @@ impl Queue {
         self.limits = settings.limits;
         self.is_held = settings.hold.is_some();
     }
+}
+
+/// What a visit of a lane gives.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct LaneVisit {
+    /// The entries that were removed from the lane, for leases.
+    pub(super) taken: Vec<Timed>,
+    /// What is known of the lane.
+    pub(super) lane: LaneMoment,
 }
 
 /// Why a lane's turn is computed again.
@@ -203,8 +213,13 @@ impl Lanes {
     /// Changes the settings of a lane.
     pub(super) fn configure(&mut self, lane: &Lane, setting: LaneSetting, now_ms: i64) {
         let mut settings = self.settings.remove(lane).unwrap_or_default();
+        let held_ms = settings.hold.as_ref().map(|hold| hold.since_ms);
         settings.apply(setting);
+        let released_ms = held_ms.filter(|_| settings.hold.is_none());
         let adopt = |health: &mut LaneHealth| {
+            if let Some(since_ms) = released_ms {
+                health.release(since_ms, now_ms);
+            }
             if let Some(rate) = settings.limits.rate {
                 health.arrival_us = rate.adopted(health.arrival_us, now_ms);
             }
@@ -230,7 +245,7 @@ impl Lanes {
         class: LaneClass,
         most: usize,
         now_ms: i64,
-    ) -> Option<Vec<Timed>> {
+    ) -> Option<LaneVisit> {
         let (turn, lane) = self.order[class as usize].first_key_value()?;
         if turn.at_ms > now_ms {
             return None;
@@ -241,9 +256,18 @@ impl Lanes {
         let free = queue.limit(cap).saturating_sub(queue.leases).min(most);
         let free = free.min(queue.calls_allowed(now_ms));
         let taken = queue.waiting.take_due(free, now_ms);
+        let rate = queue.limits.rate;
+        let moment = LaneMoment {
+            pauses: queue.health.pauses_until(now_ms),
+            rate_until_ms: rate.map_or(0, |rate| rate.next_call_ms(queue.health.arrival_us)),
+            is_full: queue.leases + taken.len() >= queue.limit(cap),
+        };
         queue.begin_calls(taken.len(), now_ms);
         self.reorder(&lane, now_ms, LaneEvent::Served);
-        Some(taken)
+        Some(LaneVisit {
+            taken,
+            lane: moment,
+        })
     }
 
     /// When a lane of this class next has something to do.
@@ -332,7 +356,10 @@ mod tests {
         lanes.remove_waiting(&shop, priority, &entry("2", 9), 0);
         let class = LaneClass::Doubtful;
         assert_eq!(lanes.visit(class, 9, 4), None);
-        assert_eq!(lanes.visit(class, 9, 5).map(|taken| taken.len()), Some(1));
+        assert_eq!(
+            lanes.visit(class, 9, 5).map(|visit| visit.taken.len()),
+            Some(1)
+        );
         assert_eq!((lanes.leases(&shop), lanes.lanes.len()), (1, 1));
         lanes.end_lease(&shop, 5);
         assert!(lanes.lanes.is_empty() && lanes.order.iter().all(BTreeMap::is_empty));

@@ -201,11 +201,12 @@ impl MemoryState {
         let mut leases = Vec::new();
         for class in LaneClass::ALL {
             while quota.for_visit(class) > 0
-                && let Some(taken) = self.lanes.visit(class, quota.for_visit(class), now_ms)
+                && let Some(visit) = self.lanes.visit(class, quota.for_visit(class), now_ms)
             {
-                quota.take(class, taken.len());
-                for Timed { key, .. } in taken {
-                    leases.push(self.lease_for_attempt(key, class, now_ms));
+                quota.take(class, visit.taken.len());
+                for Timed { key, .. } in visit.taken {
+                    let lease = self.lease_for_attempt(key, now_ms);
+                    leases.push(lease.in_lane(class, visit.lane));
                 }
             }
         }
@@ -220,13 +221,13 @@ impl MemoryState {
         }
     }
 
-    fn lease_for_attempt(&mut self, key: Key, class: LaneClass, now_ms: i64) -> Lease {
+    fn lease_for_attempt(&mut self, key: Key, now_ms: i64) -> Lease {
         let in_force = LeaseInForce {
             expiry: self.expiry(now_ms + self.limits.lease_ms),
             holder: Holder::Attempt,
             counted: true,
         };
-        self.give_lease(key, in_force).of_class(class)
+        self.give_lease(key, in_force)
     }
 
     pub(super) fn settle(&mut self, lease: &Lease, settlement: Settlement, now_ms: i64) -> Settled {
@@ -273,6 +274,7 @@ impl MemoryState {
                 self.return_entry(&entry, now_ms);
             }
             Settlement::Defer(at_ms) if job.entry.state == State::Scheduled => {
+                job.entry.lacked_keys = true;
                 job.deferred_ms = Some(at_ms);
                 let entry = waiting(job);
                 let Notification { lane, priority, .. } = &*notification;

@@ -4,9 +4,11 @@
 //! that have none, from `lanes`. A scan may give more lanes than a page has. Then the cursor also has the name of the
 //! last lane of the page, and the same part is scanned again.
 
+use super::claimed_lane::lane_pauses;
 use super::partition::Partition;
 use super::reply::ScriptReply;
 use super::{RedisSchedule, lane_settings};
+use crate::domain::deferral::LanePauses;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneHealth;
 use crate::schedule::ScheduleError;
@@ -16,6 +18,8 @@ use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 const MOST_LANES: usize = 100;
 /// Length of the state of a lane, as lanes.lua writes it: five counts and four instants.
 const HEALTH_BYTES: usize = 52;
+/// Length of the pauses of a lane behind that: four instants.
+const PAUSES_BYTES: usize = 32;
 
 /// Where the next page begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -207,7 +211,8 @@ fn read(partition: &Partition, reply: &mut ScriptReply) -> Result<Vec<LaneStatus
 /// Reads what lanes.lua keeps of the state of a lane. What cannot be read counts as unknown.
 fn lane_health(field: &[u8], start: usize) -> LaneHealth {
     let unknown = LaneHealth::unknown(start);
-    if field.len() != HEALTH_BYTES {
+    let has_pauses = field.len() == HEALTH_BYTES + PAUSES_BYTES;
+    if field.len() != HEALTH_BYTES && !has_pauses {
         return unknown;
     }
     let (counts, instants) = field.split_at(20);
@@ -219,8 +224,10 @@ fn lane_health(field: &[u8], start: usize) -> LaneHealth {
         .chunks_exact(8)
         .map(|bytes| i64::from_be_bytes(bytes.try_into().unwrap_or_default()))
         .collect();
-    let ([allowed, failures, proven, answer_ms, wait_ms], [at_ms, since_ms, used_ms, arrival_us]) =
-        (&counts[..], &instants[..])
+    let (
+        [allowed, failures, proven, answer_ms, wait_ms],
+        [at_ms, since_ms, used_ms, arrival_us, pauses @ ..],
+    ) = (&counts[..], &instants[..])
     else {
         return unknown;
     };
@@ -234,6 +241,9 @@ fn lane_health(field: &[u8], start: usize) -> LaneHealth {
         failing_since_ms: *since_ms,
         used_ms: *used_ms,
         arrival_us: *arrival_us,
+        pauses: pauses
+            .try_into()
+            .map_or_else(|_| LanePauses::default(), lane_pauses),
     }
 }
 

@@ -35,6 +35,7 @@
 //! (`directory`).
 
 mod bulk;
+mod claimed_lane;
 mod connection;
 mod context;
 mod dead;

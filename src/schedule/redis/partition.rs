@@ -5,6 +5,7 @@
 //! single calls share one.
 
 use super::Options;
+use super::claimed_lane::class_mark;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
 use super::context::{Context, PartitionKeys};
 use super::recovery::write_counters::WriteCounter;
@@ -14,7 +15,6 @@ use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
-use crate::domain::lane_health::LaneClass;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
@@ -190,7 +190,7 @@ impl Partition {
         while !reply.is_empty() {
             let key = reply.text()?;
             let envelope = reply.bytes()?;
-            let class = lane_class(reply.number()?);
+            let (class, lane) = class_mark(reply.item()?)?;
             match envelope::decode(&key, &envelope) {
                 Ok(mut entry) => {
                     // An entry that was accepted before a loss may have older progress here than in the
@@ -199,7 +199,7 @@ impl Partition {
                         && entry.notification.registered_ms <= lost_ms + CLOCKS_APART_MS;
                     entry.verify |= may_be_older;
                     entry.raise_fence |= may_be_older;
-                    leases.push(Lease::granted(entry, expiry).of_class(class));
+                    leases.push(Lease::granted(entry, expiry).in_lane(class, lane));
                 }
                 // It must not be dropped, and an error here would delay all the others.
                 Err(error) => {
@@ -358,16 +358,6 @@ impl Partition {
                 "the leases are not a sorted set".to_string(),
             )),
         }
-    }
-}
-
-/// The class of a lane by its number in lanes.lua.
-fn lane_class(number: i64) -> LaneClass {
-    match number {
-        -2 => LaneClass::Idle,
-        -1 => LaneClass::Busy,
-        1 => LaneClass::Probing,
-        _ => LaneClass::Doubtful,
     }
 }
 

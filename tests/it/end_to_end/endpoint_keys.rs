@@ -352,6 +352,8 @@ async fn without_the_master_key_nothing_is_sent_until_a_server_has_it() {
     assert!(is_verified(&call, GIVEN).await);
     let view = able.until_state("a", "delivered").await;
     assert_eq!(view["attempts_made"], 1, "no attempt was spent: {view}");
+    // The other server put it off, and this one says so.
+    assert_eq!(view["attempts"][0]["deferred_by"], "keys", "{view}");
     second.stop().await;
     able.stop().await;
 }

@@ -8,6 +8,7 @@ mod away;
 mod away_postgres;
 mod clocks;
 mod commands;
+mod deferring;
 mod endpoint_keys;
 mod endpoint_tls;
 mod endpoints;

@@ -22,11 +22,13 @@ pub async fn a_deferred_entry_is_due_later_and_otherwise_the_same(
     open: impl AsyncFn(Limits) -> Fixture,
 ) {
     let fixture = open(LIMITS).await;
-    let entry = fixture.put("shop", "1", 0).await;
+    let mut entry = fixture.put("shop", "1", 0).await;
     let lease = fixture.claim_one().await;
     fixture
         .done(&lease, Settlement::Defer(START_MS + 500))
         .await;
+    // It says why it is late.
+    entry.lacked_keys = true;
     assert_eq!(fixture.lane_in_flight("shop").await, 0);
     assert_eq!(fixture.entry("1").await, entry);
     let claimed = fixture.claim(9).await;

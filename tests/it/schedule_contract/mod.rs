@@ -7,6 +7,7 @@
 mod by_hand;
 mod claiming;
 mod damage;
+mod deferring;
 mod ending;
 mod fair_shares;
 mod fairness;
@@ -205,6 +206,12 @@ macro_rules! each_entry {
                 each_priority_is_claimed_when_it_is_due,
                 a_priority_stays_whatever_is_done,
                 what_is_put_back_keeps_its_priority,
+            }
+            deferring {
+                a_claim_knows_when_a_lane_was_held,
+                a_claim_knows_when_a_lane_was_probed,
+                a_claim_knows_whether_a_lane_is_full_or_at_its_rate,
+                an_entry_that_was_put_off_is_found_where_it_waits,
             }
             lane_status {
                 a_lane_shows_what_is_in_it,

@@ -19,7 +19,9 @@
 --        its part was used up (1 or 0; such lanes do not count for the item before), whether something is
 --        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
 --        nothing is missing, and attempts whose lease was lost have ended), the expiry of the leases given,
---        then for each lease: key, envelope, class of the lane
+--        then for each lease: key, envelope, class of the lane, plus 10 if the lane is full now. For a lane that was
+--        held or probed or has a rate, that is a text: the same number, until when its rate allowed no call, and its
+--        pauses: four instants, as lanes.lua has them; that of a lane that is probed ends now
 -- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry whose lease expired gets
 --        flags and the start of that lease, so that the journal is asked before it is sent again.
 
@@ -134,7 +136,7 @@ end
 
 local expiry, given_keys, given_classes, leases
 
--- Leases these entries of a lane of this class. The result is how many were there.
+-- Leases these entries of a lane of this class (as the reply has it). The result is how many were there.
 local function give(lane, class, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local leased = {}
@@ -175,6 +177,17 @@ local function due_keys(lane, wanted)
   return keys
 end
 
+-- The class of a lane in the reply: see there.
+local function class_mark(class, health, is_full)
+  local mark = is_full and class + 10 or class
+  if not health.pauses and not health.interval and class ~= PROBING then return mark end
+  local pauses = health.pauses
+  if class == PROBING then pauses = pauses_with(pauses, nil, health.since) end
+  local a, b, c, d = 0, 0, 0, 0
+  if pauses then a, b, c, d = struct.unpack(PAUSES_FORMAT, pauses) end
+  return string.format('%d %d %d %d %d %d', mark, rate_until(health), a, b, c, d)
+end
+
 -- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
@@ -194,7 +207,7 @@ local function visit_lane(lane, class, tail, health)
   if not keys[1] and lease_count > 0 and not checked then lease_count = end_expired(lane, lease_count) end
   local given = 0
   if keys[1] then
-    given = give(lane, class, keys)
+    given = give(lane, class_mark(class, health, lease_count + #keys >= limit), keys)
     most = most - given
     if parts[class] then parts[class] = parts[class] - given end
     if health.interval and given > 0 then

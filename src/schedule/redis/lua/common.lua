@@ -73,7 +73,7 @@ local NOW_TEXT, BY_NOW = text_of(NOW), '(' .. text_of(NEXT_US)
 -- Envelope offsets, one higher than in envelope.rs.
 local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
-local VERIFY, INTERRUPTED, FENCE = 1, 4, 8
+local VERIFY, INTERRUPTED, FENCE, LACKED_KEYS = 1, 4, 8, 16
 -- An entry with neither of these flags has the usual priority.
 local HIGH, LOW = 64, 128
 

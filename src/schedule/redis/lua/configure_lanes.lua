@@ -19,11 +19,11 @@ local number, is_complete = settings_number()
 local reached = number or 0
 if after and after > reached then return { NOW, WRITES, 0 } end
 
-local changed = {}
+local changed, held_from = {}, {}
 for i = 10, #ARGV, 4 do
   local lane, limits, hold = ARGV[i], ARGV[i + 2], ARGV[i + 3]
   if not after or tonumber(ARGV[i + 1]) > reached then
-    change_settings(lane, limits, hold)
+    held_from[lane] = change_settings(lane, limits, hold) or held_from[lane]
     changed[#changed + 1] = lane
   end
 end
@@ -31,7 +31,7 @@ local until_now = text_of(math.max(reached, last))
 if after and not is_complete and ARGV[9] ~= '1' then until_now = until_now .. ' loading' end
 call('HSET', SETTINGS, 'number', until_now)
 
-place_changed(changed)
+place_changed(changed, held_from)
 -- Lanes that were due are no earlier than before, and may be claimed only now.
 if changed[1] or not is_complete then call('PUBLISH', ARGV[6], NOW_TEXT) end
 return { NOW, WRITES, 1 }

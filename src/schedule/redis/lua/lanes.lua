@@ -30,22 +30,39 @@ local BURST_US = 100000
 local USED_STEP = 60000
 
 local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8', 52
+-- A lane that was held or probed has its last pauses behind that: when it was held from and until, and when it was
+-- probed from and until, in ms; 0 for never.
+local PAUSES_FORMAT, PAUSES_BYTES = '>i8i8i8i8', 32
 
 -- The state of a lane from its field in `health`.
 local function health_from(field)
-  if not field or #field ~= HEALTH_BYTES then
+  local length = field and #field
+  if length ~= HEALTH_BYTES and length ~= HEALTH_BYTES + PAUSES_BYTES then
     return { allowed = START, failures = 0, proven = 0, answer = 0, wait = 0, at = 0, since = 0, used = 0,
       arrival = 0, cap = CAP, held = false, interval = false, tolerance = 0, is_changed = false }
   end
   local allowed, failures, proven, answer, wait, at, since, used, arrival = struct.unpack(HEALTH_FORMAT, field)
   return { allowed = allowed, failures = failures, proven = proven, answer = answer, wait = wait, at = at,
     since = since, used = used, arrival = arrival, cap = CAP, held = false, interval = false, tolerance = 0,
-    is_changed = false }
+    is_changed = false, pauses = length > HEALTH_BYTES and string.sub(field, HEALTH_BYTES + 1) }
 end
 
 local function health_field(health)
   return struct.pack(HEALTH_FORMAT, health.allowed, health.failures, health.proven, health.answer,
-    health.wait, health.at, health.since, health.used, health.arrival)
+    health.wait, health.at, health.since, health.used, health.arrival) .. (health.pauses or '')
+end
+
+-- Adds a pause that ends now to those of a lane. Follows `Pause::then` of domain/deferral.rs.
+local function pauses_with(pauses, held_from, probed_from)
+  local a, b, c, d = 0, 0, 0, 0
+  if pauses then a, b, c, d = struct.unpack(PAUSES_FORMAT, pauses) end
+  local function from_of(before, ended, from)
+    if ended > 0 and from - ended < ended - before then return math.min(before, from) end
+    return from
+  end
+  if held_from then a, b = from_of(a, b, held_from), NOW end
+  if probed_from then c, d = from_of(c, d, probed_from), NOW end
+  return struct.pack(PAUSES_FORMAT, a, b, c, d)
 end
 
 -- The fields of these lanes in `health`. If another client has overwritten that with another type, it is
@@ -110,6 +127,12 @@ local function calls_allowed(health)
   return math.floor((health.tolerance - ahead) / health.interval) + 1
 end
 
+-- Until when the rate of a lane allows no call, in ms; 0 if it has none.
+local function rate_until(health)
+  if not health.interval then return 0 end
+  return math.ceil((health.arrival - health.tolerance) / 1000)
+end
+
 -- How many leases a lane may have.
 local function limit_of(health)
   if health.wait > 0 then return 1 end
@@ -137,6 +160,7 @@ local function observe(health, report, leased_ms)
       if is_steady and health.allowed == health.cap then return end
     end
     health.is_changed = true
+    if health.wait > 0 then health.pauses = pauses_with(health.pauses, nil, health.since) end
     health.allowed = health.wait > 0 and START or math.min(health.allowed + 1, health.cap)
     health.answer = health.proven == 1 and math.floor((3 * health.answer + took) / 4) or took
     health.proven, health.failures, health.since, health.wait, health.at = 1, 0, 0, 0, 0
@@ -225,7 +249,7 @@ local function place_lane(lane, floor, how, health, lease_count, expires)
   if due and not full then
     at = math.max(due, health.at) * 1000
     if health.interval then
-      at = math.max(at, math.ceil((health.arrival - health.tolerance) / 1000) * 1000)
+      at = math.max(at, rate_until(health) * 1000)
     end
     if health.held then at = NEVER_US end
     if how ~= 'served' and at < NEXT_US then

@@ -1,7 +1,7 @@
 -- Changing the settings of lanes. Put behind lanes.lua in front of the scripts that do.
 
 -- Changes the settings of a lane: its limits and its hold, as configure_lanes.lua gets them. An empty text changes
--- nothing.
+-- nothing. The result is since when it was held, if that ends.
 local function change_settings(lane, limits, hold)
   any_settings = nil
   local before = call('HGET', SETTINGS, lane) or '  0'
@@ -12,19 +12,23 @@ local function change_settings(lane, limits, hold)
   else
     call('HSET', SETTINGS, lane, limits .. ' ' .. hold)
   end
+  return hold == '0' and tonumber(string.match(before, '^%d* %d* 1 (%d+)') or nil)
 end
 
--- Gives lanes whose settings have changed their turn.
-local function place_changed(lanes)
+-- Gives lanes whose settings have changed their turn. `held_from` has those that were held until now: since when.
+local function place_changed(lanes, held_from)
   local fields = lanes[1] and health_fields(lanes)
   for n, lane in ipairs(lanes) do
     local health = state_of(lane, fields[n])
     -- A slower rate of before may have moved it far ahead.
     local furthest = health.interval and NOW_US + health.tolerance + health.interval
-    if furthest and health.arrival > furthest then
-      health.arrival = furthest
-      call('HSET', HEALTH, lane, health_field(health))
+    local from = held_from and held_from[lane]
+    if from then
+      health.pauses, health.used = pauses_with(health.pauses, from), NOW
     end
+    local is_ahead = furthest and health.arrival > furthest
+    if is_ahead then health.arrival = furthest end
+    if from or is_ahead then call('HSET', HEALTH, lane, health_field(health)) end
     place_lane(lane, 0, 'configured', health)
   end
 end

@@ -11,7 +11,8 @@
 --        release   back to where it was before it was leased
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
---        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it
+--        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it.
+--                  With the lane, it lacked a key to sign it, and is marked with that
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
@@ -78,6 +79,7 @@ for n = 1, #asked do
         return_entry(key, envelope)
         if lane == '' then lane = lane_of(envelope) end
       elseif verb == 'defer' and is_pending(envelope) then
+        if lane ~= '' then call('HSET', JOBS, key, with_flags(envelope, LACKED_KEYS)) end
         lane = lane_of(envelope)
         call_on_lane('ZADD', LANE .. lane, lane_score(envelope, tonumber(at)), key)
       else

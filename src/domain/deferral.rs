@@ -1,0 +1,348 @@
+//! Why an attempt began later than it was due, if its lane or the limits of the servers were the reason.
+//!
+//! A destination that is held, probed or limited spends no attempt. What waits for it is late, and the record of the
+//! attempt says for how long and why. The claim gives what is known of the lane at that moment ([`LaneMoment`]);
+//! whether an entry was late is computed here, so entries that are on time cost nothing.
+
+use crate::domain::state::named;
+
+/// An attempt that is late by less than this was not deferred, in milliseconds.
+pub const NOTICED_MS: i64 = 100;
+/// By how much the deferrals of one series may move its deadline in sum: 30 days, in milliseconds.
+pub const MOST_MOVED_MS: i64 = 30 * 24 * 60 * 60 * 1_000;
+
+/// Why an attempt had to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeferralReason {
+    /// A person held the lane.
+    Held,
+    /// The destination answered no call, so it was called once in a while.
+    Probing,
+    /// The rate of the lane allowed no more calls.
+    Rate,
+    /// The lane had as many calls in flight as it may.
+    Concurrency,
+    /// The servers made as many calls as they may.
+    Busy,
+    /// A server could not open a signing key of the endpoint.
+    Keys,
+}
+
+named!(DeferralReason {
+    Held = "held",
+    Probing = "probing",
+    Rate = "rate",
+    Concurrency = "concurrency",
+    Busy = "busy",
+    Keys = "keys",
+});
+
+/// For how long an attempt was deferred, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Deferral {
+    /// The reason for the largest part of that time.
+    pub by: DeferralReason,
+    /// How long it waited for any of the reasons, in milliseconds.
+    pub ms: i64,
+}
+
+/// A time in which a lane gave nothing, or a probe once in a while. In milliseconds since 1970; both are 0 if there
+/// was none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pause {
+    /// When it began.
+    pub from_ms: i64,
+    /// When it ended.
+    pub until_ms: i64,
+}
+
+/// The last pauses of a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LanePauses {
+    /// When it was held.
+    pub held: Pause,
+    /// When it was probed, from the first call without an answer on.
+    pub probed: Pause,
+}
+
+/// What is known of a lane at the moment of a claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LaneMoment {
+    /// Its pauses. That of a lane that is probed ends now.
+    pub pauses: LanePauses,
+    /// Until when its rate allowed no call, in milliseconds since 1970; 0 if it has no rate.
+    pub rate_until_ms: i64,
+    /// Whether it has as many leases as it may, those of the claim included.
+    pub is_full: bool,
+}
+
+/// An entry that was claimed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimedEntry {
+    /// When it was due, in milliseconds since 1970.
+    pub due_ms: i64,
+    /// When it was claimed, in milliseconds since 1970.
+    pub claimed_ms: i64,
+    /// Whether a server could not open a key for it.
+    pub lacked_keys: bool,
+    /// Whether its last lease expired: an attempt may have taken a part of the time.
+    pub was_interrupted: bool,
+}
+
+/// What a server knows of its own claims.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ServerMoment {
+    /// Since when it has claimed without a break, in milliseconds since 1970. What was late before that may be our
+    /// own outage.
+    pub claiming_since_ms: i64,
+    /// Whether its permits for this class of lanes were used up before this claim.
+    pub was_busy: bool,
+}
+
+impl Pause {
+    /// The time from one instant to another that is part of this pause, in milliseconds.
+    fn within(self, from_ms: i64, until_ms: i64) -> i64 {
+        (self.until_ms.min(until_ms) - self.from_ms.max(from_ms)).max(0)
+    }
+
+    /// The part that both have in common.
+    fn and(self, other: Self) -> Self {
+        Self {
+            from_ms: self.from_ms.max(other.from_ms),
+            until_ms: self.until_ms.min(other.until_ms),
+        }
+    }
+
+    /// This pause and the next one. They count as one if the time between them is shorter than this pause was,
+    /// because an entry may have waited through both.
+    #[must_use]
+    pub fn then(self, next: Self) -> Self {
+        let between_ms = next.from_ms - self.until_ms;
+        let is_one = self.until_ms > 0 && between_ms < self.until_ms - self.from_ms;
+        Self {
+            from_ms: if is_one {
+                self.from_ms.min(next.from_ms)
+            } else {
+                next.from_ms
+            },
+            until_ms: next.until_ms,
+        }
+    }
+}
+
+impl Deferral {
+    /// For how long, and why, a claimed entry was deferred; `None` if it was on time, or late for another reason.
+    #[must_use]
+    pub fn of(entry: ClaimedEntry, lane: &LaneMoment, server: ServerMoment) -> Option<Self> {
+        let ClaimedEntry {
+            due_ms, claimed_ms, ..
+        } = entry;
+        if claimed_ms - due_ms < NOTICED_MS {
+            return None;
+        }
+        let LanePauses { held, probed } = lane.pauses;
+        let held_ms = held.within(due_ms, claimed_ms);
+        let both_ms = held.and(probed).within(due_ms, claimed_ms);
+        let probed_ms = probed.within(due_ms, claimed_ms) - both_ms;
+        // The rest of the time is after the pauses, or before them. What cannot be told is left out.
+        let paused_until_ms = held.until_ms.max(probed.until_ms).min(claimed_ms);
+        let rest_from_ms = due_ms.max(paused_until_ms);
+        let rest_from_ms = match entry.lacked_keys {
+            // The server that put it off was at work, perhaps before this one.
+            true => rest_from_ms,
+            false => rest_from_ms.max(server.claiming_since_ms),
+        };
+        let rate_ms = (lane.rate_until_ms.min(claimed_ms) - rest_from_ms).max(0);
+        let rest_ms = (claimed_ms - rest_from_ms).max(0) - rate_ms;
+        let rest_by = if entry.lacked_keys {
+            Some(DeferralReason::Keys)
+        } else if entry.was_interrupted {
+            None
+        } else if lane.is_full {
+            Some(DeferralReason::Concurrency)
+        } else {
+            server.was_busy.then_some(DeferralReason::Busy)
+        };
+        let parts = [
+            Some((DeferralReason::Held, held_ms)),
+            Some((DeferralReason::Probing, probed_ms)),
+            Some((DeferralReason::Rate, rate_ms)),
+            rest_by.map(|by| (by, rest_ms)),
+        ];
+        let parts = parts.into_iter().flatten();
+        let ms: i64 = parts.clone().map(|(_, part_ms)| part_ms).sum();
+        let (by, _) = parts.rev().max_by_key(|(_, part_ms)| *part_ms)?;
+        (ms >= NOTICED_MS).then_some(Self { by, ms })
+    }
+
+    /// The word in which stores keep it: `held:1200`.
+    #[must_use]
+    pub fn to_text(self) -> String {
+        format!("{}:{}", self.by, self.ms)
+    }
+
+    /// Reads what [`Deferral::to_text`] wrote; `None` if it is not such a word.
+    #[must_use]
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (by, ms) = text.split_once(':')?;
+        Some(Self {
+            by: DeferralReason::from_name(by)?,
+            ms: ms.parse().ok().filter(|ms| *ms >= 0)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DeferralReason::{Busy, Concurrency, Held, Keys, Probing, Rate};
+
+    fn pause(from_ms: i64, until_ms: i64) -> Pause {
+        Pause { from_ms, until_ms }
+    }
+
+    fn paused(held: Pause, probed: Pause) -> LaneMoment {
+        LaneMoment {
+            pauses: LanePauses { held, probed },
+            ..LaneMoment::default()
+        }
+    }
+
+    /// An entry that is due at 10,000 and claimed at 20,000.
+    fn entry() -> ClaimedEntry {
+        ClaimedEntry {
+            due_ms: 10_000,
+            claimed_ms: 20_000,
+            lacked_keys: false,
+            was_interrupted: false,
+        }
+    }
+
+    const AT_WORK: ServerMoment = ServerMoment {
+        claiming_since_ms: 1,
+        was_busy: false,
+    };
+
+    #[test]
+    fn the_longest_reason_is_the_chief_one() {
+        fn check(lane: LaneMoment, expected: Option<(DeferralReason, i64)>) {
+            let found = Deferral::of(entry(), &lane, AT_WORK);
+            let found = found.map(|deferral| (deferral.by, deferral.ms));
+            assert_eq!(found, expected, "{lane:?}");
+        }
+        let none = Pause::default();
+        check(paused(none, none), None);
+        check(paused(pause(5_000, 20_000), none), Some((Held, 10_000)));
+        check(paused(pause(12_000, 15_000), none), Some((Held, 3_000)));
+        check(paused(pause(1, 10_000), none), None);
+        check(paused(none, pause(9_000, 20_000)), Some((Probing, 10_000)));
+        // While a lane is held, no probe is made, so that time counts once.
+        check(
+            paused(pause(11_000, 19_000), pause(9_000, 20_000)),
+            Some((Held, 10_000)),
+        );
+        let limited = LaneMoment {
+            rate_until_ms: 20_000,
+            ..paused(pause(9_000, 13_000), none)
+        };
+        check(limited, Some((Rate, 10_000)));
+        let full = LaneMoment {
+            is_full: true,
+            ..paused(pause(9_000, 18_000), none)
+        };
+        check(full, Some((Held, 10_000)));
+        let full = LaneMoment {
+            is_full: true,
+            ..LaneMoment::default()
+        };
+        check(full, Some((Concurrency, 10_000)));
+    }
+
+    #[test]
+    fn a_little_late_is_on_time() {
+        let full = LaneMoment {
+            is_full: true,
+            ..LaneMoment::default()
+        };
+        let late = |ms| ClaimedEntry {
+            claimed_ms: 10_000 + ms,
+            ..entry()
+        };
+        assert_eq!(Deferral::of(late(NOTICED_MS - 1), &full, AT_WORK), None);
+        assert!(Deferral::of(late(NOTICED_MS), &full, AT_WORK).is_some());
+    }
+
+    #[test]
+    fn an_outage_of_ours_is_no_deferral() {
+        let full = LaneMoment {
+            is_full: true,
+            rate_until_ms: 19_900,
+            ..LaneMoment::default()
+        };
+        let since = |claiming_since_ms| ServerMoment {
+            claiming_since_ms,
+            was_busy: true,
+        };
+        let found = |server| Deferral::of(entry(), &full, server).map(|deferral| deferral.ms);
+        assert_eq!(found(since(1)), Some(10_000));
+        assert_eq!(found(since(19_000)), Some(1_000));
+        assert_eq!(found(since(20_000)), None);
+        let held = paused(pause(5_000, 20_000), Pause::default());
+        let found = Deferral::of(entry(), &held, since(20_000));
+        assert_eq!(
+            found,
+            Some(Deferral {
+                by: Held,
+                ms: 10_000
+            })
+        );
+    }
+
+    #[test]
+    fn the_rest_of_the_time_has_one_reason() {
+        let check = |entry: ClaimedEntry, is_full: bool, was_busy: bool, expected| {
+            let lane = LaneMoment {
+                is_full,
+                ..LaneMoment::default()
+            };
+            let server = ServerMoment {
+                was_busy,
+                ..AT_WORK
+            };
+            let found = Deferral::of(entry, &lane, server).map(|deferral| deferral.by);
+            assert_eq!(found, expected, "{entry:?} {is_full} {was_busy}");
+        };
+        let keyless = ClaimedEntry {
+            lacked_keys: true,
+            ..entry()
+        };
+        let interrupted = ClaimedEntry {
+            was_interrupted: true,
+            ..entry()
+        };
+        check(keyless, true, true, Some(Keys));
+        check(entry(), true, true, Some(Concurrency));
+        check(entry(), false, true, Some(Busy));
+        check(entry(), false, false, None);
+        check(interrupted, true, true, None);
+    }
+
+    #[test]
+    fn pauses_with_a_short_time_between_them_are_one() {
+        assert_eq!(Pause::default().then(pause(5, 9)), pause(5, 9));
+        assert_eq!(pause(10, 20).then(pause(29, 40)), pause(10, 40));
+        assert_eq!(pause(10, 20).then(pause(30, 40)), pause(30, 40));
+        assert_eq!(pause(10, 20).then(pause(5, 40)), pause(5, 40));
+    }
+
+    #[test]
+    fn a_deferral_survives_its_stored_form() {
+        for by in DeferralReason::ALL {
+            let deferral = Deferral { by: *by, ms: 1_200 };
+            assert_eq!(Deferral::from_text(&deferral.to_text()), Some(deferral));
+        }
+        for text in ["", "held", "held:", "held:-1", "later:5", "held:x"] {
+            assert_eq!(Deferral::from_text(text), None, "{text}");
+        }
+    }
+}

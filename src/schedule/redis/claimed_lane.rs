@@ -1,0 +1,101 @@
+//! Reads what a claim says of the lane of a lease: its class, whether it is full, and its pauses.
+
+use super::reply::Item;
+use crate::domain::deferral::{LaneMoment, LanePauses, Pause};
+use crate::domain::lane_health::LaneClass;
+use crate::schedule::ScheduleError;
+
+/// What claim.lua adds to the number of the class of a lane that is full.
+const FULL_LANE: i64 = 10;
+
+/// The class of a lane, and what is known of it, as claim.lua gives them.
+pub(super) fn class_mark(item: Item) -> Result<(LaneClass, LaneMoment), ScheduleError> {
+    let of_number = |mark: i64| {
+        let is_full = mark >= FULL_LANE / 2;
+        let number = if is_full { mark - FULL_LANE } else { mark };
+        (lane_class(number), is_full)
+    };
+    let text = match item {
+        Item::Number(mark) => {
+            let (class, is_full) = of_number(mark);
+            let lane = LaneMoment {
+                is_full,
+                ..LaneMoment::default()
+            };
+            return Ok((class, lane));
+        }
+        Item::Bytes(text) => text,
+    };
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    let numbers: Vec<i64> = text
+        .split(' ')
+        .filter_map(|word| word.parse().ok())
+        .collect();
+    let [mark, rate_until_ms, pauses @ ..] = &numbers[..] else {
+        return Err(bad_class());
+    };
+    let (class, is_full) = of_number(*mark);
+    let lane = LaneMoment {
+        pauses: lane_pauses(pauses.try_into().map_err(|_| bad_class())?),
+        rate_until_ms: *rate_until_ms,
+        is_full,
+    };
+    Ok((class, lane))
+}
+
+/// The pauses of a lane from their four instants, as lanes.lua has them.
+pub(super) fn lane_pauses(
+    [held_from, held_until, probed_from, probed_until]: [i64; 4],
+) -> LanePauses {
+    let pause = |from_ms, until_ms| Pause { from_ms, until_ms };
+    LanePauses {
+        held: pause(held_from, held_until),
+        probed: pause(probed_from, probed_until),
+    }
+}
+
+fn bad_class() -> ScheduleError {
+    ScheduleError::Corrupt("claim.lua gave a lane that cannot be read".to_string())
+}
+
+/// The class of a lane by its number in lanes.lua.
+fn lane_class(number: i64) -> LaneClass {
+    match number {
+        -2 => LaneClass::Idle,
+        -1 => LaneClass::Busy,
+        1 => LaneClass::Probing,
+        _ => LaneClass::Doubtful,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use LaneClass::{Busy, Doubtful, Idle, Probing};
+
+    #[test]
+    fn the_class_is_read_with_what_is_known_of_the_lane() {
+        fn check(item: Item, class: LaneClass, is_full: bool, rate_until_ms: i64, from_ms: i64) {
+            let (found, lane) = class_mark(item).expect("readable");
+            assert_eq!((found, lane.is_full), (class, is_full));
+            assert_eq!(lane.rate_until_ms, rate_until_ms);
+            assert_eq!(lane.pauses.probed.from_ms, from_ms);
+        }
+        for (number, class) in [(-2, Idle), (-1, Busy), (0, Doubtful), (1, Probing)] {
+            check(Item::Number(number), class, false, 0, 0);
+            check(Item::Number(number + FULL_LANE), class, true, 0, 0);
+        }
+        let text = |text: &'static str| Item::Bytes(text.as_bytes().into());
+        check(text("9 17 1 2 3 4"), Busy, true, 17, 3);
+        check(text("1 0 0 0 5 6"), Probing, false, 0, 5);
+        let (_, lane) = class_mark(text("1 0 1 2 3 4")).expect("readable");
+        let held = Pause {
+            from_ms: 1,
+            until_ms: 2,
+        };
+        assert_eq!(lane.pauses.held, held);
+        for wrong in ["", "1", "1 2", "1 0 1 2 3", "x"] {
+            assert!(class_mark(text(wrong)).is_err(), "{wrong}");
+        }
+    }
+}

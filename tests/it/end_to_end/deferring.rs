@@ -1,0 +1,111 @@
+//! What is held or probed loses no attempt and no part of its window, and its attempts say why they are late.
+
+use super::on_stores;
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, registration, with_ladder};
+use reqwest::Method;
+use ringback::domain::lane::Lane;
+use ringback::domain::timestamp;
+use serde_json::{Value, json};
+
+on_stores!(
+    what_is_held_for_longer_than_its_window_gets_its_whole_ladder,
+    what_waits_behind_a_probe_gets_its_whole_ladder,
+);
+on_stores!(@ postgres_shared Postgres another_server_records_what_was_held);
+
+const HOUR_MS: i64 = 3_600_000;
+
+fn at(offset_ms: i64) -> Value {
+    json!(timestamp::display_ms(BEGIN_MS + offset_ms))
+}
+
+async fn change(server: &Api, merchant: &Merchant, verb: &str) {
+    let lane = Lane::parse(&merchant.url("/")).expect("a lane");
+    let lane: String = url::form_urlencoded::byte_serialize(lane.as_str().as_bytes()).collect();
+    let path = format!("/v1/lanes/{lane}/{verb}");
+    let (status, view) = server.call(Method::POST, &path, None).await;
+    assert_eq!(status, 200, "{view}");
+}
+
+/// Checks what an attempt says of its deferral. Without a journal attempts are not kept.
+fn check_deferral(stores: Stores, view: &Value, index: usize, by: Value, ms: Value) {
+    if stores != Stores::RedisOnly {
+        let attempt = &view["attempts"][index];
+        assert_eq!(attempt["deferred_by"], by, "{view}");
+        assert_eq!(attempt["deferred_ms"], ms, "{view}");
+    }
+}
+
+async fn what_is_held_for_longer_than_its_window_gets_its_whole_ladder(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::fail()).await;
+    change(&server, &merchant, "hold").await;
+    server
+        .register(with_ladder("a", &merchant, &["10s", "20s"]))
+        .await;
+    server.clock().advance(HOUR_MS);
+    let view = server.get("a").await;
+    assert_eq!(view["deadline_at"], at(30_000), "nothing was made yet");
+    change(&server, &merchant, "release").await;
+    let mut due_ms = HOUR_MS;
+    for (number, wait_ms) in [(1, 10_000), (2, 20_000)] {
+        merchant.call().await;
+        let view = server.until_attempts("a", number).await;
+        due_ms += wait_ms;
+        assert_eq!(view["next_attempt_at"], at(due_ms), "{view}");
+        assert_eq!(view["deadline_at"], at(HOUR_MS + 30_000), "{view}");
+        server.clock().turn_to(BEGIN_MS + due_ms);
+    }
+    merchant.call().await;
+    let view = server.until_state("a", "dead").await;
+    assert_eq!(view["cause"], "ladder_exhausted", "{view}");
+    assert_eq!(view["attempts_made"], 3);
+    check_deferral(stores, &view, 0, json!("held"), json!(HOUR_MS));
+    for index in [1, 2] {
+        check_deferral(stores, &view, index, Value::Null, Value::Null);
+    }
+    server.stop().await;
+}
+
+async fn what_waits_behind_a_probe_gets_its_whole_ladder(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::scripted(vec![], Reaction::Close).await;
+    for id in ["a", "b", "c"] {
+        server.register(registration(id, &merchant)).await;
+        merchant.call().await;
+        server.until_attempts(id, 1).await;
+    }
+    server
+        .register(with_ladder("waits", &merchant, &["10s", "20s"]))
+        .await;
+    server
+        .register(with_ladder("next", &merchant, &["10s"]))
+        .await;
+    merchant.now_does(Reaction::fail());
+    server.clock().advance(HOUR_MS);
+    let view = server.until_attempts("waits", 1).await;
+    assert_eq!(view["next_attempt_at"], at(HOUR_MS + 10_000), "{view}");
+    assert_eq!(view["deadline_at"], at(HOUR_MS + 30_000), "{view}");
+    check_deferral(stores, &view, 0, json!("probing"), json!(HOUR_MS));
+    let view = server.until_attempts("next", 1).await;
+    assert_eq!(view["state"], "scheduled", "{view}");
+    check_deferral(stores, &view, 0, json!("probing"), json!(HOUR_MS));
+    server.stop().await;
+}
+
+async fn another_server_records_what_was_held(stores: Stores) {
+    let one = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::start().await;
+    change(&one, &merchant, "hold").await;
+    one.register(registration("a", &merchant)).await;
+    let clock = Some(one.clock().clone());
+    let other = Server::open(one.config().clone(), clock, None).await;
+    one.clock().advance(HOUR_MS);
+    one.stop().await;
+    change(&other, &merchant, "release").await;
+    merchant.call().await;
+    let view = other.until_state("a", "delivered").await;
+    check_deferral(stores, &view, 0, json!("held"), json!(HOUR_MS));
+    other.stop().await;
+}

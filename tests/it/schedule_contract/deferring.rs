@@ -1,0 +1,134 @@
+//! What a claim knows of a lane in which entries had to wait.
+
+use super::fixture::*;
+use super::lane_settings::{held, limited};
+use ringback::clock::Clock as _;
+use ringback::domain::deferral::{LaneMoment, Pause};
+use ringback::domain::lane_health::LaneReport;
+use ringback::domain::lane_settings::LaneSetting;
+use ringback::domain::state::State;
+use ringback::schedule::{Lease, Limits, Settlement};
+
+impl Fixture {
+    async fn ended(&self, lease: Lease, report: LaneReport) {
+        let lease = lease.with_report(Some(report));
+        let now_ms = self.clock.now_ms() - START_MS;
+        self.done(&lease, end(&lease, State::Delivered, now_ms))
+            .await;
+    }
+}
+
+/// A pause between two instants, in milliseconds after [`START_MS`].
+fn pause(from_ms: i64, until_ms: i64) -> Pause {
+    Pause {
+        from_ms: START_MS + from_ms,
+        until_ms: START_MS + until_ms,
+    }
+}
+
+pub async fn a_claim_knows_when_a_lane_was_held(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "first", 0).await;
+    let lease = fixture.claim_one().await;
+    assert_eq!(lease.lane(), LaneMoment::default());
+    fixture.ended(lease, LaneReport::Answered(5)).await;
+    fixture.put("shop", "a", 0).await;
+    fixture.put("shop", "b", 0).await;
+    fixture.configure("shop", held()).await;
+    fixture.turn_to(60_000);
+    fixture.configure("shop", limited(Some(30), None)).await;
+    fixture.configure("shop", LaneSetting::Hold(None)).await;
+    let lease = fixture.claim_one().await;
+    assert_eq!(lease.lane().pauses.held, pause(0, 60_000));
+    assert_eq!(lease.lane().pauses.probed, Pause::default());
+    // A release of a lane that is not held changes nothing, and neither does a change of limits.
+    fixture.turn_to(70_000);
+    fixture.configure("shop", LaneSetting::Hold(None)).await;
+    fixture.configure("shop", limited(None, None)).await;
+    fixture.put("shop", "c", 0).await;
+    let claimed = fixture.other.claim(ringback::schedule::ClaimQuota::of(1));
+    let lease = claimed.await.expect("claimed").leases.pop();
+    let known = lease.expect("a lease").lane().pauses.held;
+    assert_eq!(known, pause(0, 60_000), "another instance knows it too");
+}
+
+pub async fn a_claim_knows_when_a_lane_was_probed(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(capped(1)).await;
+    fixture.put_many("shop", 8, 0).await;
+    for second in 1..=3 {
+        fixture.turn_to(second * 1_000);
+        let lease = fixture.claim_one().await;
+        assert_eq!(lease.lane().pauses.probed, Pause::default());
+        fixture.ended(lease, LaneReport::Unanswered).await;
+    }
+    // It fails since the first of the three, and the next probe is a second after the last.
+    for (now_ms, result) in [
+        (4_000, LaneReport::Unanswered),
+        (6_500, LaneReport::Answered(5)),
+    ] {
+        fixture.turn_to(now_ms);
+        let lease = fixture.claim_one().await;
+        assert_eq!(lease.lane().pauses.probed, pause(1_000, now_ms));
+        fixture.ended(lease, result).await;
+    }
+    fixture.turn_to(9_000);
+    let lease = fixture.claim_one().await;
+    assert_eq!(lease.lane().pauses.probed, pause(1_000, 6_500));
+    assert_eq!(lease.lane().pauses.held, Pause::default());
+}
+
+pub async fn a_claim_knows_whether_a_lane_is_full_or_at_its_rate(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(capped(3)).await;
+    fixture.put_many("shop", 2, 0).await;
+    let leases = fixture.claim_all(2).await;
+    assert!(leases.iter().all(|lease| !lease.lane().is_full));
+    fixture.put("shop", "third", 0).await;
+    let third = fixture.claim_one().await;
+    assert!(third.lane().is_full);
+    assert_eq!(third.lane().rate_until_ms, 0);
+    fixture.put_many("slow", 3, 0).await;
+    fixture.configure("slow", limited(None, Some(1.0))).await;
+    fixture.claim_one().await;
+    for second in 1..=2 {
+        fixture.turn_to(second * 1_000);
+        let lease = fixture.claim_one().await;
+        assert_eq!(lease.lane().rate_until_ms, START_MS + second * 1_000);
+        assert_eq!(lease.lane().is_full, second == 2);
+    }
+}
+
+pub async fn an_entry_that_was_put_off_is_found_where_it_waits(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    fixture.put("shop", "2", 0).await;
+    for lease in fixture.claim_all(2).await {
+        fixture
+            .done(&lease, Settlement::Defer(START_MS + 500))
+            .await;
+    }
+    let by_hand = fixture.lease_by_hand("1").await;
+    assert!(by_hand.entry.lacked_keys);
+    let progress = due(50);
+    fixture.done(&by_hand, Settlement::Again(progress)).await;
+    let moved = ringback::schedule::Entry {
+        progress: due(60),
+        ..entry("shop", "2", 0)
+    };
+    assert_eq!(fixture.restore(&[moved]).await, (0, 1));
+    fixture.turn_to(60);
+    let leases = fixture.claim_all(2).await;
+    assert_eq!(ids(&leases), ["1", "2"]);
+    fixture.turn_to(1_000);
+    assert_eq!(fixture.claim(9).await.leases.len(), 0, "each waits once");
+    for lease in &leases {
+        fixture
+            .done(lease, end(lease, State::Delivered, 1_000))
+            .await;
+    }
+    assert_eq!(fixture.counts().await.pending, 0);
+    assert_eq!(fixture.lane_in_flight("shop").await, 0);
+}
