@@ -231,6 +231,9 @@ fn dispatcher(
 }
 
 fn http_client(config: &ServeConfig) -> HttpClient {
+    if let Some(proxy) = &config.delivery.proxy {
+        tracing::info!(%proxy, "all calls to receivers go through a proxy");
+    }
     HttpClient::new(HttpClientSettings {
         filter: AddressFilter {
             allowed: config.delivery.allow_destinations.clone(),
@@ -239,6 +242,7 @@ fn http_client(config: &ServeConfig) -> HttpClient {
         secret: config.delivery.signing_secret.clone(),
         timeout: config.delivery.timeout,
         user_agent: config.delivery.user_agent.clone(),
+        proxy: config.delivery.proxy.clone(),
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, millis};
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::call_target::CallTarget;
-use crate::delivery::http_client::HttpClient;
+use crate::delivery::http_client::{HttpClient, SendResult};
 use crate::delivery::tls_profiles::TlsProfile;
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::endpoint::Endpoint;
@@ -78,10 +78,14 @@ impl TestCaller for TestCalls {
             (Ok(signers), Ok(profile)) => {
                 let with = (signers, profile.as_deref());
                 let call = self.send(&notification, (&endpoint, with), started_ms, &recorder);
-                call.await.unwrap_or_else(|| {
-                    let reason = "the time ran out before the request was sent";
-                    not_sent(Outcome::Timeout, reason.to_string())
-                })
+                match call.await {
+                    SendResult::Answered(answer) => answer,
+                    SendResult::NoProxy(why) => not_sent(Outcome::Connect, why),
+                    SendResult::TooLate => {
+                        let reason = "the time ran out before the request was sent";
+                        not_sent(Outcome::Timeout, reason.to_string())
+                    }
+                }
             }
             (Err(unusable), _) => not_sent(Outcome::Blocked, unusable.to_string()),
             (_, Err(unusable)) => not_sent(Outcome::Blocked, unusable.to_string()),
@@ -102,16 +106,18 @@ impl TestCaller for TestCalls {
 }
 
 impl TestCalls {
-    /// Makes the call. `None` if the time ran out before a byte was sent.
+    /// Makes the call.
     async fn send(
         &self,
         notification: &Notification,
         (endpoint, with): (&Arc<Endpoint>, (&Signers, Option<&TlsProfile>)),
         started_ms: i64,
         recorder: &CallRecorder,
-    ) -> Option<Answer> {
-        let target = CallTarget::of(notification, Some(endpoint), with)?;
-        let body = notification.body.here()?;
+    ) -> SendResult {
+        let target = CallTarget::of(notification, Some(endpoint), with);
+        let (Some(target), Some(body)) = (target, notification.body.here()) else {
+            return SendResult::TooLate;
+        };
         let until = Instant::now() + self.client.timeout();
         let signed = (1, started_ms);
         let client = &self.client;

@@ -22,6 +22,7 @@ pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
 use crate::domain::master_key::MasterKey;
 use crate::domain::notification::LARGEST_BODY_BYTES;
+use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::signature::SigningSecret;
 use ipnet::IpNet;
 use std::ffi::OsString;
@@ -153,6 +154,8 @@ pub struct DeliveryConfig {
     pub allow_http: bool,
     /// The `User-Agent` header of calls to receivers.
     pub user_agent: String,
+    /// The proxy through which all calls to receivers go.
+    pub proxy: Option<ProxyUrl>,
 }
 
 /// The settings of the log, which goes to standard error.
@@ -207,6 +210,7 @@ impl ServeConfig {
                 allow_destinations: Vec::new(),
                 allow_http: false,
                 user_agent: USER_AGENT.to_string(),
+                proxy: None,
             },
             master_key: None,
             log: LogConfig {
@@ -382,6 +386,7 @@ mod tests {
             ("redis", "redis://user:hunter2@127.0.0.1:6379/0"),
             ("journal", "postgres://user:hunter2@127.0.0.1/ringback"),
             ("api-key", "hunter2-hunter2"),
+            ("proxy", "http://ann:hunter2@127.0.0.1:3128"),
         ])
         .expect("valid");
         let shown = format!("{config:?}");
@@ -392,5 +397,7 @@ mod tests {
         let redis = config.schedule.redis.expect("given");
         assert_eq!(redis.expose(), "redis://user:hunter2@127.0.0.1:6379/0");
         assert_eq!(redis.to_string(), "redis://127.0.0.1:6379");
+        let proxy = config.delivery.proxy.expect("given");
+        assert_eq!(proxy.to_string(), "http://127.0.0.1:3128");
     }
 }

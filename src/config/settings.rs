@@ -10,6 +10,7 @@ use super::values::{self, ApiKey, RedisUrl};
 use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, StoresConfig};
 use super::{master_key, secret};
 use crate::domain::master_key::MasterKey;
+use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::signature::SigningSecret;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -178,6 +179,19 @@ pub static ALL: &[Setting] = &[
         help: "Allow calls to public addresses by plain http",
         arity: Arity::Switch,
         set: |draft, text| put(&mut draft.config.delivery.allow_http, values::switch(text)),
+    },
+    Setting {
+        name: "proxy",
+        value: "URL",
+        default: "",
+        help: "The proxy through which all calls to merchants go: http://[USER:PASSWORD@]HOST:PORT or socks5://...",
+        arity: Arity::One,
+        set: |draft, text| {
+            put(
+                &mut draft.config.delivery.proxy,
+                ProxyUrl::parse(text).map(Some),
+            )
+        },
     },
     Setting {
         name: "concurrency",

@@ -17,6 +17,8 @@ struct Measured {
     trace: CallTrace,
     /// The phase that the call is in, and since when.
     phase: Option<(Phase, Instant)>,
+    /// Whether the call waits for the proxy itself, and not for the receiver behind it.
+    awaits_proxy: bool,
 }
 
 impl CallRecorder {
@@ -43,6 +45,16 @@ impl CallRecorder {
     /// Notes what the receiver asked for with `Retry-After`.
     pub fn asks(&self, asked: Option<RetryAfter>) {
         self.lock().trace.retry_after = asked;
+    }
+
+    /// Notes whether the call waits for the proxy itself from now on.
+    pub fn awaits_proxy(&self, awaits: bool) {
+        self.lock().awaits_proxy = awaits;
+    }
+
+    /// Whether the call waits for the proxy itself.
+    pub fn is_awaiting_proxy(&self) -> bool {
+        self.lock().awaits_proxy
     }
 
     /// The phase that the call is in.

@@ -4,11 +4,13 @@
 use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
+use super::proxy::{MOST_ADDRESSES, Proxy, ProxyError, ask_for, greet};
 use super::resolver::{FilteringResolver, Resolved};
 use super::socket::Socket;
 use super::tls_failure::HandshakeError;
 use super::tls_profiles::TlsProfile;
 use crate::domain::call_trace::{Phase, TlsVersion};
+use crate::domain::proxy_url::ProxyUrl;
 use bytes::Bytes;
 use http::Uri;
 use http_body_util::Full;
@@ -21,11 +23,12 @@ use rustls::{ClientConfig, ProtocolVersion};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
-use url::Url;
+use url::{Host, Url};
 
 /// Maximum bytes of the head of one answer.
 const MOST_HEAD_BYTES: usize = 64 * 1024;
@@ -45,14 +48,20 @@ pub struct ReceiverConnector {
     resolver: FilteringResolver,
     tls: Arc<ClientConfig>,
     http: http1::Builder,
+    proxy: Option<Arc<Proxy>>,
 }
 
 /// Why a connection could not be opened.
 pub type ConnectError = Box<dyn Error + Send + Sync>;
 
 impl ReceiverConnector {
-    /// Creates a connector that connects only to addresses that the filter allows.
-    pub fn new(filter: Arc<AddressFilter>, scheme: Scheme, tls: ClientConfig) -> Self {
+    /// Creates a connector that connects only to addresses that the filter allows, through the proxy if there is one.
+    pub fn new(
+        filter: Arc<AddressFilter>,
+        scheme: Scheme,
+        tls: ClientConfig,
+        proxy: Option<Arc<Proxy>>,
+    ) -> Self {
         let mut http = http1::Builder::new();
         http.title_case_headers(true)
             .max_buf_size(MOST_HEAD_BYTES)
@@ -62,6 +71,7 @@ impl ReceiverConnector {
             resolver: FilteringResolver { filter, scheme },
             tls: Arc::new(tls),
             http,
+            proxy,
         }
     }
 
@@ -84,13 +94,22 @@ impl ReceiverConnector {
             addresses = self.resolver.resolve(name).await?;
         }
         recorder.uses(first_address(url, &addresses), None, false);
-        let url = Uri::try_from(url.as_str())?;
         recorder.begin(Phase::Connect);
-        let stream = tcp_connector(addresses)
-            .call(url.clone())
-            .await?
-            .into_inner();
-        let address = stream.peer_addr().ok();
+        let (stream, address) = match &self.proxy {
+            None => {
+                let url = Uri::try_from(url.as_str())?;
+                let stream = tcp_connector(addresses).call(url).await?.into_inner();
+                let address = stream.peer_addr().ok();
+                (stream, address)
+            }
+            Some(proxy) => {
+                let addresses = with_ports(url, &addresses);
+                let through = Box::pin(through_proxy(proxy, &addresses, recorder)).await;
+                let (stream, address) = through?;
+                (stream, Some(address))
+            }
+        };
+        let url = Uri::try_from(url.as_str())?;
         recorder.uses(address, None, false);
         let (socket, meter) = Socket::new(stream);
         let watcher = pool.watcher(origin);
@@ -151,6 +170,77 @@ fn first_address(url: &Url, resolved: &[SocketAddr]) -> Option<SocketAddr> {
         url::Host::Ipv6(address) => address.into(),
     };
     Some(SocketAddr::new(ip, url.port_or_known_default()?))
+}
+
+/// The addresses of the receiver with its port: that in the URL, or those of the host name.
+fn with_ports(url: &Url, resolved: &[SocketAddr]) -> Vec<SocketAddr> {
+    let Some(first) = first_address(url, resolved) else {
+        return Vec::new();
+    };
+    let others = resolved.iter().skip(1);
+    let others = others.map(|other| SocketAddr::new(other.ip(), first.port()));
+    std::iter::once(first).chain(others).collect()
+}
+
+/// Opens a tunnel to one of these addresses.
+async fn through_proxy(
+    proxy: &Proxy,
+    addresses: &[SocketAddr],
+    recorder: &CallRecorder,
+) -> Result<(TcpStream, SocketAddr), ProxyError> {
+    let may_try = proxy.health.may_try(Instant::now());
+    may_try.map_err(ProxyError::Failed)?;
+    let mut refused = ProxyError::Refused("was given no address".to_string());
+    for address in addresses.iter().take(MOST_ADDRESSES) {
+        recorder.uses(Some(*address), None, false);
+        recorder.awaits_proxy(true);
+        let reached = async {
+            let mut stream = reach(&proxy.url).await?;
+            greet(&proxy.url, &mut stream).await?;
+            Ok(stream)
+        };
+        let tunnel = match reached.await {
+            Ok(mut stream) => {
+                recorder.awaits_proxy(false);
+                let asked = ask_for(&proxy.url, &mut stream, *address).await;
+                asked.map(|()| stream)
+            }
+            Err(failed) => Err(failed),
+        };
+        match tunnel {
+            Ok(stream) => {
+                proxy.succeeded();
+                return Ok((stream, *address));
+            }
+            Err(ProxyError::Failed(why)) => {
+                proxy.failed(&why);
+                return Err(ProxyError::Failed(why));
+            }
+            Err(why @ ProxyError::Refused(_)) => {
+                proxy.succeeded();
+                refused = why;
+            }
+        }
+    }
+    Err(refused)
+}
+
+/// Connects to the proxy. The address filter is for receivers, so it does not hold for the proxy.
+async fn reach(proxy: &ProxyUrl) -> Result<TcpStream, ProxyError> {
+    let failed = |why: String| ProxyError::Failed(why);
+    let addresses = match proxy.host() {
+        Host::Domain(name) => {
+            let found = tokio::net::lookup_host((name.as_str(), proxy.port())).await;
+            let found = found.map_err(|error| failed(format!("cannot be resolved: {error}")))?;
+            found.collect()
+        }
+        Host::Ipv4(_) | Host::Ipv6(_) => Vec::new(),
+    };
+    let place = Uri::try_from(format!("http://{}:{}", proxy.host(), proxy.port()));
+    let place = place.map_err(|error| failed(format!("has no usable address: {error}")))?;
+    let connected = tcp_connector(addresses).call(place).await;
+    let stream = connected.map_err(|error| failed(format!("cannot be reached: {error}")))?;
+    Ok(stream.into_inner())
 }
 
 /// Opens TCP connections. A host name is taken for these addresses, which were checked.

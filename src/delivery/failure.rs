@@ -1,6 +1,7 @@
 //! Determines why a call got no answer, by the types of the errors and never by their text.
 
 use super::address_filter::Blocked;
+use super::proxy::ProxyError;
 use super::resolver::ResolveError;
 use super::socket::TooManyBytes;
 use super::tls_failure::{self, HandshakeError};
@@ -107,6 +108,9 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             ResolveError::Blocked(blocked) => (Outcome::Blocked, blocked.to_string()),
             ResolveError::Unknown(_) | ResolveError::Empty => (Outcome::Dns, error.to_string()),
         });
+    }
+    if let Some(error) = cause.downcast_ref::<ProxyError>() {
+        return Some((Outcome::Connect, error.to_string()));
     }
     if let Some(error) = cause.downcast_ref::<HandshakeError>() {
         let tls = |cause: &(dyn Error + 'static)| {

@@ -1,7 +1,7 @@
 //! Makes one HTTP call: signs the request, sends it and reads the answer.
 //!
 //! One time limit applies to the whole call: connecting, headers and body. The client does not follow
-//! redirects, does not use proxies from the environment and does not decompress bodies. Connections are
+//! redirects, uses no proxy but that of its settings and does not decompress bodies. Connections are
 //! kept for later calls (`delivery::pool`). No request is sent twice: a call moves from a kept connection
 //! to a new one only if no byte of the request was written.
 
@@ -12,11 +12,14 @@ use super::connector::ReceiverConnector;
 use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::pool::Pool;
+use super::proxy::{Proxy, ProxyError};
+use super::proxy_health::ProxyHealth;
 use super::tls_profiles::TlsProfiles;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
 use crate::domain::headers::Headers;
 use crate::domain::notification::Notification;
+use crate::domain::proxy_url::ProxyUrl;
 use crate::domain::signature::SigningSecret;
 use crate::tls_roots;
 use bytes::Bytes;
@@ -26,6 +29,7 @@ use http::header::{
 };
 use http_body_util::Full;
 use std::borrow::Cow;
+use std::error::Error;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -48,6 +52,20 @@ pub struct HttpClientSettings {
     pub timeout: Duration,
     /// The `User-Agent` of calls to receivers.
     pub user_agent: String,
+    /// The proxy through which all calls go.
+    pub proxy: Option<ProxyUrl>,
+}
+
+/// The result of a call.
+#[derive(Debug)]
+pub enum SendResult {
+    /// An answer came, or the call failed and the answer says why.
+    Answered(Answer),
+    /// The lease expired before a byte of the request was written. Nothing was sent.
+    TooLate,
+    /// The proxy failed, and nothing was sent. It is not known how the receiver would have answered. Contains what
+    /// the proxy did, as a sentence.
+    NoProxy(String),
 }
 
 /// What may differ between the requests of one notification: the number of the attempt, the time that is signed,
@@ -67,6 +85,7 @@ pub struct HttpClient {
     pool: Pool,
     filter: Arc<AddressFilter>,
     profiles: TlsProfiles,
+    proxy: Option<Arc<Proxy>>,
     secret: SigningSecret,
     timeout: Duration,
     user_agent: HeaderValue,
@@ -79,13 +98,21 @@ impl HttpClient {
         let filter = Arc::new(settings.filter);
         let mut tls = tls_roots::client_config();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-        let connector = |scheme| ReceiverConnector::new(filter.clone(), scheme, tls.clone());
+        let proxy = settings.proxy.map(|url| {
+            let health = ProxyHealth::default();
+            Arc::new(Proxy { url, health })
+        });
+        let connector = |scheme| {
+            let proxy = proxy.clone();
+            ReceiverConnector::new(filter.clone(), scheme, tls.clone(), proxy)
+        };
         Self {
             https: connector(Scheme::Https),
             http: connector(Scheme::Http),
             pool: Pool::default(),
             filter,
             profiles: TlsProfiles::new(tls.clone()),
+            proxy: proxy.clone(),
             secret: settings.secret,
             timeout: settings.timeout,
             user_agent: HeaderValue::try_from(settings.user_agent)
@@ -106,8 +133,7 @@ impl HttpClient {
     }
 
     /// Makes one delivery attempt to this target with this body. `number` is the number of the attempt, and `now_ms` the
-    /// time that is signed. `until` is when the lease expires. Returns `None` if it expired before the
-    /// first byte was written: then nothing was sent.
+    /// time that is signed. `until` is when the lease expires: no request begins after it.
     pub async fn deliver(
         &self,
         notification: &Notification,
@@ -116,7 +142,7 @@ impl HttpClient {
         (number, now_ms): (u32, i64),
         until: Instant,
         recorder: &CallRecorder,
-    ) -> Option<Answer> {
+    ) -> SendResult {
         let accepted = OnceLock::new();
         let signed = Signed {
             number,
@@ -129,12 +155,17 @@ impl HttpClient {
             return answer;
         }
         if let Some(answer) = accepted.into_inner() {
-            return Some(answer);
+            return SendResult::Answered(answer);
+        }
+        if let Some(proxy) = (self.proxy.as_ref()).filter(|_| recorder.is_awaiting_proxy()) {
+            let why = "did not answer in time";
+            proxy.failed(why);
+            return SendResult::NoProxy(ProxyError::Failed(why.to_string()).to_string());
         }
         let limit = duration::display_ms(timeout.as_millis().try_into().unwrap_or(0));
         let phase = recorder.phase();
         let phase = phase.map(|phase| format!("; the time ran out while {}", phase.in_words()));
-        Some(without_answer(
+        SendResult::Answered(without_answer(
             Outcome::Timeout,
             format!(
                 "no complete answer within {limit}{}",
@@ -161,10 +192,10 @@ impl HttpClient {
         until: Instant,
         accepted: &OnceLock<Answer>,
         recorder: &CallRecorder,
-    ) -> Option<Answer> {
+    ) -> SendResult {
         let Some(url) = signed.target.url.url() else {
             let reason = "the URL cannot be read".to_string();
-            return Some(without_answer(Outcome::Blocked, reason));
+            return SendResult::Answered(without_answer(Outcome::Blocked, reason));
         };
         let (scheme, connector) = match url.scheme() {
             "https" => (Scheme::Https, &self.https),
@@ -174,7 +205,7 @@ impl HttpClient {
         if let Some(address) = literal(&url)
             && let Err(error) = self.filter.check(address, scheme)
         {
-            return Some(blocked(&error));
+            return SendResult::Answered(blocked(&error));
         }
         let profile = signed.target.tls;
         let origin = profile.map_or(Cow::Borrowed(&url[..Position::BeforePath]), |profile| {
@@ -210,13 +241,15 @@ impl HttpClient {
                     let to = (origin, profile);
                     match connector.open(&url, to, &self.pool, recorder).await {
                         Ok(fresh) => fresh,
-                        Err(error) => return Some(not_connected(error.as_ref())),
+                        Err(error) => return without_connection(error.as_ref()),
                     }
                 }
             };
             match sent(connection).await {
-                Ok(ExchangeResult::Answered(answer)) | Err(answer) => return Some(answer),
-                Ok(ExchangeResult::TooLate) => return None,
+                Ok(ExchangeResult::Answered(answer)) | Err(answer) => {
+                    return SendResult::Answered(answer);
+                }
+                Ok(ExchangeResult::TooLate) => return SendResult::TooLate,
                 Ok(ExchangeResult::Unsent) => {}
             }
         }
@@ -290,6 +323,14 @@ impl HttpClient {
         );
         headers.insert(RINGBACK_ATTEMPT, HeaderValue::from(number));
         Ok(())
+    }
+}
+
+/// The result of a call for which no connection was opened.
+fn without_connection(error: &(dyn Error + 'static)) -> SendResult {
+    match error.downcast_ref::<ProxyError>() {
+        Some(failed @ ProxyError::Failed(_)) => SendResult::NoProxy(failed.to_string()),
+        Some(ProxyError::Refused(_)) | None => SendResult::Answered(not_connected(error)),
     }
 }
 

@@ -19,6 +19,8 @@ pub mod http_client;
 mod in_flight;
 mod permits;
 mod pool;
+mod proxy;
+mod proxy_health;
 mod record;
 mod resolver;
 mod reuse;

@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 /// How long a notification waits until a server tries again to open the keys of its endpoint, in milliseconds.
 const DEFERRAL_MS: i64 = 1_000;
+/// How long a notification waits after the proxy failed, in milliseconds. While it fails, everything that is due
+/// comes here again after this time.
+const PROXY_DEFERRAL_MS: i64 = 3_000;
 
 impl Worker {
     /// What signs an attempt under this lease, and the TLS configuration of its endpoint. Returns `None` if a key cannot be opened: then nothing is sent, and
@@ -49,6 +52,17 @@ impl Worker {
                  the endpoint; give this server the master key of the others and start it again, or set them again"
             );
         }
+    }
+
+    /// Lets a notification wait that was not sent because the proxy failed. No attempt is spent, and the lane counts
+    /// nothing: the receiver has not failed.
+    pub(super) async fn defer_without_proxy(&self, lease: Lease, why: &str) {
+        tracing::debug!(
+            notification = %lease.entry.notification.key, why,
+            "a notification was not sent, because the proxy failed; it is due again in a moment"
+        );
+        let again_ms = self.clock.now_ms().saturating_add(PROXY_DEFERRAL_MS);
+        self.settle(lease, Settlement::Defer(again_ms)).await;
     }
 
     fn log_unusable(&self, endpoint: &Endpoint, UnusableKey { key_id, why }: &UnusableKey) {

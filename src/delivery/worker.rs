@@ -17,7 +17,7 @@ use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
 use super::failure::without_answer;
-use super::http_client::HttpClient;
+use super::http_client::{HttpClient, SendResult};
 use super::in_flight::InFlight;
 use super::unusable_keys::UnusableKeys;
 use crate::clock::{Clock, millis};
@@ -146,7 +146,12 @@ impl Worker {
         };
         let followed = target.followed(&lease.entry.notification.ladder);
         let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
-        let Some(answer) = Box::pin(call).await else {
+        let result = Box::pin(call).await;
+        if let SendResult::NoProxy(why) = result {
+            Box::pin(self.defer_without_proxy(lease, &why)).await;
+            return;
+        }
+        let SendResult::Answered(answer) = result else {
             // Another worker probably has the notification by now. Releasing an expired lease changes nothing.
             tracing::info!(
                 notification = %lease.entry.notification.key,
@@ -172,7 +177,7 @@ impl Worker {
         Box::pin(self.conclude(lease, made)).await;
     }
 
-    /// Makes the call. Returns `None` if the lease expired before the first byte was sent. The body is
+    /// Makes the call. The body is
     /// dropped after the call, because recording and settling may take long and do not need the body.
     async fn call(
         &self,
@@ -181,7 +186,7 @@ impl Worker {
         body: BodyAtHand,
         (measured, started_ms): (Instant, i64),
         recorder: &CallRecorder,
-    ) -> Option<Answer> {
+    ) -> SendResult {
         // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
         // not from that of Redis.
         let signed_ms = self.machine_clock.now_ms();
@@ -197,8 +202,8 @@ impl Worker {
                     .deliver(notification, target, bytes, signed, until, recorder)
             );
         tokio::select! {
-            answer = &mut calling => answer,
-            () = self.interrupt.cancelled() => Some(without_answer(
+            result = &mut calling => result,
+            () = self.interrupt.cancelled() => SendResult::Answered(without_answer(
                 Outcome::Interrupted,
                 "the server was stopped before an answer came".to_string(),
             )),

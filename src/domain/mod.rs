@@ -47,6 +47,7 @@ pub mod notification;
 mod pem;
 pub mod priority;
 pub mod progress;
+pub mod proxy_url;
 pub mod receiver_requests;
 pub mod retry_after;
 pub mod signature;

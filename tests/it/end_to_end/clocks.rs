@@ -58,6 +58,7 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
         secret: crate::support::ringback::secret(),
         timeout: Duration::from_secs(10),
         user_agent: "test".to_string(),
+        proxy: None,
     });
     let recorder = Arc::new(Recorder::start(journal.clone()));
     let dispatcher = Dispatcher::new(

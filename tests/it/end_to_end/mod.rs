@@ -28,6 +28,7 @@ mod memory_bound;
 mod metrics;
 mod order;
 mod outages;
+mod outgoing_proxy;
 mod power_cut;
 mod process;
 mod receiver_requests;

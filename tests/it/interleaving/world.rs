@@ -279,6 +279,7 @@ fn client(number: usize) -> Arc<HttpClient> {
         secret: crate::support::ringback::secret(),
         timeout: Duration::from_secs(10),
         user_agent: format!("server-{number}"),
+        proxy: None,
     });
     Arc::new(client)
 }

@@ -1,0 +1,310 @@
+//! Opens connections to receivers through the proxy of the server.
+//!
+//! The proxy gets the address that this server has resolved and checked, and not the name: if the proxy resolved it,
+//! the address filter could be evaded by a name that has another address there. TLS is spoken with the receiver through
+//! the tunnel, so the proxy sees nothing of a call by https but the address. Calls by plain http go through a tunnel too.
+//!
+//! A failure of the proxy itself is told apart from a receiver that the proxy cannot reach. After one, calls are not
+//! made for a moment, one of them tries the proxy again, and nothing is recorded of any receiver.
+
+use super::proxy_health::ProxyHealth;
+use crate::domain::proxy_url::{ProxyCredentials, ProxyKind, ProxyUrl};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+use thiserror::Error;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use zeroize::Zeroizing;
+
+/// Maximum bytes of the answer to `CONNECT`.
+const LONGEST_ANSWER: usize = 16 * 1024;
+/// Maximum number of addresses of a receiver that the proxy is asked for.
+pub const MOST_ADDRESSES: usize = 3;
+
+/// The proxy, and how it is doing.
+pub struct Proxy {
+    /// Where it is.
+    pub url: ProxyUrl,
+    /// How it is doing.
+    pub health: ProxyHealth,
+}
+
+impl Proxy {
+    /// Notes that the proxy failed.
+    pub fn failed(&self, why: &str) {
+        if self.health.failed(Instant::now(), why) {
+            tracing::error!(
+                proxy = %self.url, why,
+                "the proxy failed, so no new connections to receivers are opened; what is due waits and spends no \
+                 attempt; the proxy is tried again every second"
+            );
+        }
+    }
+
+    /// Notes that the proxy answered.
+    pub fn succeeded(&self) {
+        if self.health.succeeded() {
+            tracing::info!(proxy = %self.url, "the proxy works again");
+        }
+    }
+}
+
+/// Why the proxy gave no connection.
+#[derive(Debug, Error)]
+pub enum ProxyError {
+    /// The proxy itself failed. Nothing is known about the receiver.
+    #[error("the proxy {0}")]
+    Failed(String),
+    /// The proxy did not connect to the receiver. Contains why, after "the proxy".
+    #[error("no connection through the proxy: it {0}")]
+    Refused(String),
+}
+
+/// The proxy did not speak its protocol, or broke off.
+fn broke(error: &io::Error) -> ProxyError {
+    ProxyError::Failed(match error.kind() {
+        io::ErrorKind::UnexpectedEof
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::ConnectionAborted
+        | io::ErrorKind::BrokenPipe => "closed the connection before it answered".to_string(),
+        _ => format!("broke off: {error}"),
+    })
+}
+
+/// Agrees with the proxy on how to speak. What follows concerns the receiver.
+///
+/// # Errors
+/// [`ProxyError::Failed`].
+pub async fn greet(proxy: &ProxyUrl, stream: &mut TcpStream) -> Result<(), ProxyError> {
+    match proxy.kind() {
+        ProxyKind::Http => Ok(()),
+        ProxyKind::Socks5 => greet_socks(stream, proxy.credentials()).await,
+    }
+}
+
+/// Asks the proxy for a tunnel to an address. Afterwards the stream leads there.
+///
+/// # Errors
+/// [`ProxyError`].
+pub async fn ask_for(
+    proxy: &ProxyUrl,
+    stream: &mut TcpStream,
+    address: SocketAddr,
+) -> Result<(), ProxyError> {
+    match proxy.kind() {
+        ProxyKind::Http => connect_http(stream, address, proxy.credentials()).await,
+        ProxyKind::Socks5 => connect_socks(stream, address).await,
+    }
+}
+
+/// `CONNECT` (RFC 9110, section 9.3.6).
+async fn connect_http(
+    stream: &mut TcpStream,
+    address: SocketAddr,
+    credentials: Option<&ProxyCredentials>,
+) -> Result<(), ProxyError> {
+    // Room for everything, so that the buffer does not move and leave a copy of the password behind.
+    let mut request = Zeroizing::new(String::with_capacity(2 * 1024));
+    request.push_str(&format!(
+        "CONNECT {address} HTTP/1.1\r\nHost: {address}\r\n"
+    ));
+    if let Some(ProxyCredentials { user, password }) = credentials {
+        let mut pair = Zeroizing::new(String::with_capacity(user.len() + 1 + password.len()));
+        pair.push_str(user);
+        pair.push(':');
+        pair.push_str(password);
+        request.push_str("Proxy-Authorization: Basic ");
+        STANDARD.encode_string(pair.as_bytes(), &mut request);
+        request.push_str("\r\n");
+    }
+    request.push_str("\r\n");
+    let written = stream.write_all(request.as_bytes()).await;
+    written.map_err(|error| broke(&error))?;
+    let mut answer = Vec::with_capacity(1024);
+    let end = loop {
+        if let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
+            break end;
+        }
+        if answer.len() >= LONGEST_ANSWER {
+            let why = "answered with more than 16 KiB of headers";
+            return Err(ProxyError::Failed(why.to_string()));
+        }
+        let read = stream.read_buf(&mut answer).await;
+        if read.map_err(|error| broke(&error))? == 0 {
+            return Err(broke(&io::ErrorKind::UnexpectedEof.into()));
+        }
+    };
+    match status_of(&answer) {
+        None => Err(ProxyError::Failed(
+            "did not answer with HTTP/1.1; perhaps it is no HTTP proxy".to_string(),
+        )),
+        Some(200..=299) if answer.len() == end + 4 => Ok(()),
+        Some(200..=299) => Err(ProxyError::Failed(
+            "sent more than its answer to CONNECT".to_string(),
+        )),
+        Some(407) => Err(ProxyError::Failed(match credentials {
+            Some(_) => {
+                "does not accept the user name and the password of --proxy (407)".to_string()
+            }
+            None => "asks for a user name and a password, and --proxy has none (407)".to_string(),
+        })),
+        Some(status @ (403 | 405)) => Err(ProxyError::Refused(format!(
+            "does not allow connections to this address and port (it answered {status} to CONNECT {address})"
+        ))),
+        Some(status) => Err(ProxyError::Refused(format!(
+            "answered {status} to CONNECT {address}, probably because it cannot reach the receiver"
+        ))),
+    }
+}
+
+/// The status of an answer of HTTP/1.x.
+fn status_of(answer: &[u8]) -> Option<u16> {
+    let rest = answer
+        .strip_prefix(b"HTTP/1.1 ")
+        .or(answer.strip_prefix(b"HTTP/1.0 "))?;
+    let (digits, after) = rest.split_first_chunk::<3>()?;
+    let status: u16 = std::str::from_utf8(digits).ok()?.parse().ok()?;
+    (status >= 200 && matches!(after.first(), Some(b' ' | b'\r'))).then_some(status)
+}
+
+const VERSION: u8 = 5;
+const NO_CREDENTIALS: u8 = 0;
+const PASSWORD: u8 = 2;
+const PASSWORD_VERSION: u8 = 1;
+const CONNECT: u8 = 1;
+const IPV4: u8 = 1;
+const NAME: u8 = 3;
+const IPV6: u8 = 4;
+
+/// The first part of SOCKS 5 (RFC 1928, section 3; RFC 1929).
+async fn greet_socks(
+    stream: &mut TcpStream,
+    credentials: Option<&ProxyCredentials>,
+) -> Result<(), ProxyError> {
+    let failed = |why: &str| ProxyError::Failed(why.to_string());
+    let methods: &[u8] = match credentials {
+        Some(_) => &[VERSION, 2, NO_CREDENTIALS, PASSWORD],
+        None => &[VERSION, 1, NO_CREDENTIALS],
+    };
+    let written = stream.write_all(methods).await;
+    written.map_err(|error| broke(&error))?;
+    let [version, method] = read(stream).await?;
+    if version != VERSION {
+        return Err(failed("does not speak SOCKS 5"));
+    }
+    let ProxyCredentials { user, password } = match (method, credentials) {
+        (NO_CREDENTIALS, _) => return Ok(()),
+        (PASSWORD, Some(credentials)) => credentials,
+        (_, Some(_)) => return Err(failed("accepts neither a password nor calls without one")),
+        (_, None) => {
+            return Err(failed(
+                "asks for a user name and a password, and --proxy has none",
+            ));
+        }
+    };
+    let mut message = Zeroizing::new(Vec::with_capacity(3 + user.len() + password.len()));
+    message.push(PASSWORD_VERSION);
+    for text in [user, password] {
+        message.push(u8::try_from(text.len()).expect("invariant: at most 255 bytes"));
+        message.extend_from_slice(text.as_bytes());
+    }
+    let written = stream.write_all(&message).await;
+    written.map_err(|error| broke(&error))?;
+    match read(stream).await? {
+        [_, 0] => Ok(()),
+        [_, _] => Err(failed(
+            "does not accept the user name and the password of --proxy",
+        )),
+    }
+}
+
+/// The second part of SOCKS 5 (RFC 1928, sections 4 to 6).
+async fn connect_socks(stream: &mut TcpStream, address: SocketAddr) -> Result<(), ProxyError> {
+    let mut request = vec![VERSION, CONNECT, 0];
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            request.push(IPV4);
+            request.extend(ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            request.push(IPV6);
+            request.extend(ip.octets());
+        }
+    }
+    request.extend(address.port().to_be_bytes());
+    let written = stream.write_all(&request).await;
+    written.map_err(|error| broke(&error))?;
+    let [version, reply, _, kind] = read(stream).await?;
+    if version != VERSION {
+        return Err(ProxyError::Failed("does not speak SOCKS 5".to_string()));
+    }
+    if reply != 0 {
+        return Err(refused_by_socks(reply, address));
+    }
+    // The address from which the proxy calls is not used.
+    let length = match kind {
+        IPV4 => 4,
+        IPV6 => 16,
+        NAME => usize::from(read::<1>(stream).await?[0]),
+        _ => {
+            let why = "answered with an unknown kind of address";
+            return Err(ProxyError::Failed(why.to_string()));
+        }
+    };
+    let mut rest = [0; 255 + 2];
+    let read = stream.read_exact(&mut rest[..length + 2]).await;
+    read.map(drop).map_err(|error| broke(&error))
+}
+
+/// What the proxy says with its reply.
+fn refused_by_socks(reply: u8, address: SocketAddr) -> ProxyError {
+    let why = match reply {
+        2 => "does not allow connections to this address and port",
+        3 => "says that the network cannot be reached",
+        4 => "says that the host cannot be reached",
+        5 => {
+            "says that the connection was refused; no server listens on this port, or a firewall refuses calls"
+        }
+        6 => "says that the host did not answer in time",
+        8 => "cannot connect to addresses of this kind",
+        1 | 7 => "failed to make the connection",
+        _ => "answered with an unknown error",
+    };
+    ProxyError::Refused(format!("{why} (SOCKS reply {reply} for {address})"))
+}
+
+async fn read<const N: usize>(stream: &mut TcpStream) -> Result<[u8; N], ProxyError> {
+    let mut bytes = [0; N];
+    let read = stream.read_exact(&mut bytes).await;
+    read.map_err(|error| broke(&error))?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_is_that_of_http_1() {
+        fn check(answer: &str, expected: Option<u16>) {
+            assert_eq!(status_of(answer.as_bytes()), expected, "{answer}");
+        }
+        check("HTTP/1.1 200 Connection established\r\n\r\n", Some(200));
+        check("HTTP/1.0 407\r\n\r\n", Some(407));
+        check("HTTP/1.1 502 Bad Gateway\r\n", Some(502));
+        for wrong in [
+            "HTTP/2 200 OK\r\n",
+            "HTTP/1.1 20",
+            "HTTP/1.1 2000 OK\r\n",
+            "HTTP/1.1 100 Continue\r\n\r\n",
+            "HTTP/1.1 abc\r\n",
+            "SSH-2.0-x\r\n",
+            "",
+        ] {
+            check(wrong, None);
+        }
+    }
+}
