@@ -48,18 +48,16 @@ end
 -- Fills in the first items of every reply.
 local function finish()
   local known = call('HMGET', META, 'state', 'lost')
-  local used_up, limited = {}, 0
+  local used_up
   for class = IDLE, PROBING do
-    if lacks_settings then
+    if lacks_settings or most > 0 and for_visit(class) == 0 then
+      used_up = used_up or {}
       used_up[class] = true
-    elseif most > 0 and for_visit(class) == 0 then
-      used_up[class] = true
-      local first = first_turn(class)
-      if first and first < NEXT_US then limited = 1 end
     end
   end
-  reply[3] = next_claim(used_up)
-  reply[4] = limited
+  local first, passed_over = earliest(used_up)
+  reply[3] = next_claim(first)
+  reply[4] = passed_over and not lacks_settings and 1 or 0
   reply[5] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
   local data_lost = tonumber(known[2] or nil)
   local over = known[1] == 'whole' and (not data_lost or NOW >= data_lost + lease_ms)
@@ -92,6 +90,9 @@ local function give_again(before)
     end
   end
 end
+
+-- The end of a range of expiries that are over, without the next millisecond.
+local BY_NOW = '(' .. text_of(NEXT_US)
 
 local function return_expired()
   local bytes = bytes_left
@@ -222,10 +223,10 @@ local function visit_lane(lane, class, tail, health)
   place_lane(lane, tail, 'served', health, lease_count + given, expires)
 end
 
--- The last turn of all lanes that are due, in microseconds; now if none is.
-local function last_turn()
+-- The last turn of all lanes that are due, in microseconds; now if none is. `first_class` is the first one that has such.
+local function last_turn(first_class)
   local tail = NOW_US
-  for class = IDLE, PROBING do
+  for class = first_class, PROBING do
     local from, to = range_of(class, NEXT_US)
     local last = call('ZREVRANGEBYSCORE', LANES, to, from, 'WITHSCORES', 'LIMIT', 0, 1)
     if last[2] then tail = math.max(tail, (turn_of(tonumber(last[2])))) end
@@ -243,7 +244,7 @@ local function visit_lanes()
     while for_visit(class) > 0 and bytes_left > 0 and visits < 4 * most_old do
       local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', 0, math.min(most, 64))
       if not lanes[1] then break end
-      tail = tail or last_turn()
+      tail = tail or last_turn(class)
       local fields = health_fields(lanes)
       for n, lane in ipairs(lanes) do
         if for_visit(class) == 0 or bytes_left <= 0 then break end

@@ -55,20 +55,21 @@ local START, CAP = tonumber(string.sub(ARGV[3], 1, blank - 1)), tonumber(string.
 local INSTANCE, SEEN = ARGV[4], tonumber(ARGV[5])
 local call = redis.call
 
-local NOW = tonumber(ARGV[1])
-if not NOW then
+local NOW_TEXT = ARGV[1]
+if NOW_TEXT == '' then
   local time = call('TIME')
-  NOW = time[1] * 1000 + math.floor(time[2] / 1000)
+  NOW_TEXT = time[1] .. string.sub(1000 + math.floor(time[2] / 1000), 2)
 end
+local NOW = tonumber(NOW_TEXT)
 
--- Instants are given to Redis as text. Redis formats a Lua number with 17 digits, which is slow.
+-- Instants are given to Redis as text. Redis formats a Lua number with 17 digits, which is slow. This is slow as
+-- well, about as a call of a command, so it is not done before the text is needed.
 local function text_of(instant)
   return string.format('%d', instant)
 end
 
--- NEXT_US is the start of the next millisecond. BY_NOW is the end of a range up to there, without NEXT_US.
+-- NEXT_US is the start of the next millisecond.
 local NOW_US, NEXT_US = NOW * 1000, (NOW + 1) * 1000
-local NOW_TEXT, BY_NOW = text_of(NOW), '(' .. text_of(NEXT_US)
 
 -- Envelope offsets, one higher than in envelope.rs.
 local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33

@@ -198,20 +198,13 @@ local function turn_of(score)
   return score - class * CLASS_US, class
 end
 
--- The start of the scores of each class.
-local CLASS_FROM = {}
-for class = IDLE, PROBING do CLASS_FROM[class] = text_of(class * CLASS_US) end
+-- The start of the scores of each class, CLASS_US * class, as text.
+local CLASS_FROM = { [IDLE] = '-9007199254740992', [BUSY] = '-4503599627370496', [DOUBTFUL] = '0',
+  [PROBING] = '4503599627370496' }
 
 -- The range of the scores of a class up to an instant.
 local function range_of(class, until_us)
   return CLASS_FROM[class], '(' .. text_of(class * CLASS_US + until_us)
-end
-
--- The turn of the first lane of a class, in microseconds, or nil if none has one.
-local function first_turn(class)
-  local from, to = range_of(class, NEVER_US)
-  local first = call('ZRANGEBYSCORE', LANES, from, to, 'WITHSCORES', 'LIMIT', 0, 1)
-  return first[2] and turn_of(tonumber(first[2]))
 end
 
 -- When the first entry of a lane is due, whatever its priority; nil if none waits.
@@ -228,7 +221,7 @@ local function first_due(lane)
   return due, score
 end
 
--- The earliest turn that this script gave a lane, in microseconds, or nil.
+-- The earliest turn that this script gave a lane that did not have that score before, in microseconds, or nil.
 local placed_us
 
 -- Gives a lane its score in `lanes` after its entries, leases or state changed. A lane whose turn has come
@@ -270,8 +263,8 @@ local function place_lane(lane, floor, how, health, lease_count, expires)
     if expires and not (at and at <= expires) then at = expires end
   end
   if at then
-    if not (placed_us and placed_us <= at) then placed_us = at end
-    call('ZADD', LANES, text_of(base + at), lane)
+    local is_new = call('ZADD', LANES, 'CH', text_of(base + at), lane) == 1
+    if is_new and not (placed_us and placed_us <= at) then placed_us = at end
   else
     call('ZREM', LANES, lane)
   end
@@ -306,35 +299,37 @@ local function return_lease(key, expiry, lease_ms)
   return #envelope
 end
 
--- When the turn of the first lane comes, in ms, or nil. Lanes of the classes in `used_up` that are due now do
--- not count. Asks only for classes that have lanes.
+-- When the turn of the first lane comes, in microseconds, or nil. Lanes of the classes in `used_up` that are due
+-- now do not count; the second result is whether there are such. Asks only for classes that have lanes, and
+-- without `used_up` for none behind a class that is due: no turn matters more.
 local function earliest(used_up)
-  local at
-  local from = CLASS_FROM[IDLE]
-  while from do
-    local first = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
-    from = nil
-    if first[2] then
-      local turn, class = turn_of(tonumber(first[2]))
-      local skipped = turn == NEVER_US or turn < NEXT_US and used_up and used_up[class]
-      if not skipped and not (at and at <= turn) then at = turn end
-      if class < PROBING then from = CLASS_FROM[class + 1] end
+  local at, passed_over
+  local first = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
+  while first[2] do
+    local turn, class = turn_of(tonumber(first[2]))
+    local is_due = turn < NEXT_US
+    if is_due and used_up and used_up[class] then
+      passed_over = true
+    elseif turn ~= NEVER_US and not (at and at <= turn) then
+      at = turn
     end
+    if class >= PROBING or is_due and not used_up then break end
+    first = call('ZRANGEBYSCORE', LANES, CLASS_FROM[class + 1], '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   end
-  return at and ms_of(at)
+  return at, passed_over
 end
 
--- Wakes the other instances if the first turn is now earlier than `before`. Then a lane of this script has it.
-local function publish_if_earlier(before, channel)
-  if not placed_us or placed_us == NEVER_US then return end
-  local placed = ms_of(placed_us)
-  if not before or placed < before then call('PUBLISH', channel, placed) end
+-- Wakes the other instances if this script brought the first turn, `first` by `earliest`. They may know of it
+-- already: it may be no earlier than the first one before.
+local function publish_if_first(first, channel)
+  if placed_us and first and placed_us <= first then call('PUBLISH', channel, ms_of(placed_us)) end
 end
 
--- When there is next something to claim, in ms: a lane's turn, or a lease that expires. -1 for never. Lanes of
--- the classes in `used_up` that are due now do not count.
-local function next_claim(used_up)
-  local at = earliest(used_up)
+-- When there is next something to claim, in ms: `first` (the first turn), or a lease that expires. -1 for never.
+local function next_claim(first)
+  local at = first and ms_of(first)
+  -- Nothing is earlier than what is due.
+  if at and at <= NOW then return at end
   local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
   local expires = lease[2] and ms_of(tonumber(lease[2]))
   if expires and not (at and at <= expires) then at = expires end

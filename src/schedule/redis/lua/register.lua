@@ -14,7 +14,6 @@
 local lost = check_in()
 if lost then return lost end
 
-local before = earliest()
 local prompt, arrival = tonumber(ARGV[7]), tonumber(ARGV[8])
 local reply, touched, keys = { NOW, WRITES }, {}, {}
 for i = 9, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
@@ -41,7 +40,8 @@ for n, key in ipairs(keys) do
     end
     if string.byte(envelope, FLAGS) >= HIGH then note_ranked() end
     call_on_lane('ZADD', LANE .. lane, score, key)
-    touched[lane] = true
+    local due = due_of(tonumber(score))
+    if not (touched[lane] and touched[lane] <= due) then touched[lane] = due end
     reply[#reply + 1] = 0
   elseif readable(here) then
     reply[#reply + 1] = here
@@ -51,9 +51,15 @@ for n, key in ipairs(keys) do
     reply[#reply + 1] = 0
   end
 end
-local lanes = {}
+
+-- A lane whose turn comes by the time its new entries are due is in its place.
+local lanes, misplaced = {}, {}
 for lane in pairs(touched) do lanes[#lanes + 1] = lane end
-local fields = lanes[1] and health_fields(lanes)
-for n, lane in ipairs(lanes) do place_lane(lane, 0, nil, state_of(lane, fields[n])) end
-publish_if_earlier(before, ARGV[6])
+local scores = lanes[1] and call('ZMSCORE', LANES, unpack(lanes))
+for n, lane in ipairs(lanes) do
+  if not scores[n] or turn_of(tonumber(scores[n])) > touched[lane] * 1000 then misplaced[#misplaced + 1] = lane end
+end
+local fields = misplaced[1] and health_fields(misplaced)
+for n, lane in ipairs(misplaced) do place_lane(lane, 0, nil, state_of(lane, fields[n])) end
+if placed_us then publish_if_first(earliest(), ARGV[6]) end
 return reply

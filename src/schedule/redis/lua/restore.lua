@@ -19,7 +19,6 @@ local found = call('HMGET', JOBS, unpack(keys))
 local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))
 
-local before = earliest()
 local missing, moved, touched, new_jobs, added, soonest = 0, 0, {}, {}, {}, {}
 for n, key in ipairs(keys) do
   local held, i = found[n], 5 * n + 2
@@ -68,5 +67,5 @@ end
 for lane in pairs(touched) do
   place_lane(lane, 0)
 end
-publish_if_earlier(before, ARGV[6])
+if placed_us then publish_if_first(earliest(), ARGV[6]) end
 return { NOW, WRITES, missing, moved }

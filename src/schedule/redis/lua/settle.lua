@@ -27,7 +27,6 @@ allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
-local before = earliest()
 local reply, settled_by_lane = { NOW, WRITES, 0 }, {}
 local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
 local lease_ms, reports = tonumber(ARGV[7]), {}
@@ -138,6 +137,7 @@ for n, lane in ipairs(lanes) do
   place_lane(lane, NOW_US, 'settled', health)
 end
 if changed[1] then call('HSET', HEALTH, unpack(changed)) end
-publish_if_earlier(before, ARGV[6])
-reply[3] = next_claim()
+local first = earliest()
+publish_if_first(first, ARGV[6])
+reply[3] = next_claim(first)
 return reply
