@@ -2,6 +2,8 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
+use crate::api::job_view::{accepted, previewed};
+use crate::api::jobs::job_request;
 use crate::api::problem::Problem;
 use crate::api::query::{LanePath, NoQuery, lanes_request};
 use crate::api::reason::reason_of;
@@ -9,6 +11,7 @@ use crate::api::view::json;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::timestamp::display_ms;
 use crate::schedule::lane_status::{LanePage, LaneStatus};
+use crate::service::LaneRetryRequest;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
@@ -114,7 +117,7 @@ pub async fn hold(
     Ok(json(StatusCode::OK, &LaneView::of(&status)))
 }
 
-/// `POST /v1/lanes/{lane}/release`: releases a lane. The body is optional.
+/// `POST /v1/lanes/{lane}/release`: releases a lane, and answers with a job that is done. The body is optional.
 pub async fn release(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -123,10 +126,33 @@ pub async fn release(
     request: Request,
 ) -> Result<Response, Problem> {
     let reason = reason_of(&api, request).await?;
-    let status = api
+    let released = api
         .service
         .release_lane(&lane, actor, &reason)
         .await
         .map_err(Problem::of_service)?;
-    Ok(json(StatusCode::OK, &LaneView::of(&status)))
+    Ok(accepted(&released.job, released.is_kept))
+}
+
+/// `POST /v1/lanes/{lane}/retry`: makes what is pending in a lane due now, as a job. The body is optional.
+pub async fn retry(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    LanePath(lane): LanePath,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let asked = job_request(&api, request).await?;
+    let request = LaneRetryRequest {
+        lane,
+        rate: asked.rate,
+        actor,
+        reason: asked.reason,
+    };
+    if asked.is_dry_run {
+        let preview = api.service.preview_retry(request).await;
+        return Ok(previewed(&preview.map_err(Problem::of_service)?));
+    }
+    let job = api.service.retry_lane(request).await;
+    Ok(accepted(&job.map_err(Problem::of_service)?, true))
 }

@@ -23,6 +23,8 @@ pub mod field_errors;
 pub mod fields;
 pub mod headers_field;
 pub mod health;
+pub mod job_view;
+pub mod jobs;
 pub mod key_document;
 pub mod ladder;
 pub mod lanes;
@@ -229,6 +231,12 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route("/v1/lanes/{lane}", get(lanes::show))
         .route("/v1/lanes/{lane}/hold", post(lanes::hold))
         .route("/v1/lanes/{lane}/release", post(lanes::release))
+        .route("/v1/lanes/{lane}/retry", post(lanes::retry))
+        .route("/v1/jobs", get(jobs::list))
+        .route("/v1/jobs/{id}", get(jobs::show))
+        .route("/v1/jobs/{id}/pause", post(jobs::pause))
+        .route("/v1/jobs/{id}/resume", post(jobs::resume))
+        .route("/v1/jobs/{id}/stop", post(jobs::stop))
         .route("/v1/endpoints/{name}/keys", post(endpoint_keys::add))
         .route(
             "/v1/endpoints/{name}/keys/{id}",

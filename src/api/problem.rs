@@ -174,6 +174,10 @@ impl Problem {
             ServiceError::Unsettled | ServiceError::Schedule(ScheduleError::BeingRegistered) => {
                 Self::new(ProblemKind::Unavailable, detail)
             }
+            ServiceError::MissingJob => Self::new(ProblemKind::MissingJob, detail),
+            ServiceError::JobEnded(_) => Self::new(ProblemKind::JobEnded, detail),
+            ServiceError::JobRuns(_) => Self::new(ProblemKind::JobRuns, detail),
+            ServiceError::TooManyJobs(_) => Self::new(ProblemKind::TooManyJobs, detail),
             ServiceError::NoJournal(_) => Self::new(ProblemKind::NoJournal, detail),
             ServiceError::BadCursor | ServiceError::Schedule(ScheduleError::BadCursor) => {
                 Self::parameters(FieldErrors::one(
@@ -311,6 +315,10 @@ impl Problem {
             | ProblemKind::TooManyEndpoints
             | ProblemKind::MissingKey
             | ProblemKind::SigningKey
+            | ProblemKind::MissingJob
+            | ProblemKind::JobEnded
+            | ProblemKind::JobRuns
+            | ProblemKind::TooManyJobs
             | ProblemKind::Method
             | ProblemKind::Timeout
             | ProblemKind::Mismatch

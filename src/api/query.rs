@@ -7,13 +7,14 @@
 use crate::api::field_errors::FieldErrors;
 use crate::api::problem::{Problem, ProblemKind};
 use crate::domain::endpoint::EndpointName;
+use crate::domain::job::{JobId, JobState};
 use crate::domain::key::{Key, check_topic};
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneState;
 use crate::domain::state::{Cause, State};
 use crate::domain::timestamp;
 use crate::journal::Filter;
-use crate::service::{LaneListRequest, ListRequest};
+use crate::service::{JobListRequest, LaneListRequest, ListRequest};
 use axum::extract::{FromRequestParts, Path};
 use http::Uri;
 use http::request::Parts;
@@ -33,6 +34,7 @@ const LONGEST_LANE_CURSOR: usize = 4_096;
 
 const LANES: [&str; 3] = ["state", "limit", "cursor"];
 const LIST: [&str; 7] = ["topic", "state", "lane", "from", "to", "limit", "cursor"];
+const JOBS: [&str; 3] = ["state", "limit", "cursor"];
 const ENDPOINTS: [&str; 2] = ["limit", "cursor"];
 const DEAD_LETTERS: [&str; 7] = ["topic", "lane", "cause", "from", "to", "limit", "cursor"];
 
@@ -77,6 +79,26 @@ impl<S: Send + Sync> FromRequestParts<S> for LanePath {
         Lane::parse(&lane)
             .map(Self)
             .map_err(|bad| Problem::new(ProblemKind::Missing, bad.to_string()))
+    }
+}
+
+/// The id of a job, from a segment of the path. If it is not valid, the answer is 404, because no job can have it.
+#[derive(Debug)]
+pub struct JobPath(pub JobId);
+
+impl<S: Send + Sync> FromRequestParts<S> for JobPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let Path(id) = Path::<String>::from_request_parts(parts, state)
+            .await
+            .map_err(|_| {
+                let detail = "the path's percent-encoding is not UTF-8";
+                Problem::new(ProblemKind::Parameters, detail)
+            })?;
+        JobId::parse(&id)
+            .map(Self)
+            .map_err(|bad| Problem::new(ProblemKind::MissingJob, bad.to_string()))
     }
 }
 
@@ -180,6 +202,32 @@ pub fn lanes_request(uri: &Uri) -> Result<LaneListRequest, Problem> {
     } else {
         Err(Problem::parameters(errors))
     }
+}
+
+/// Reads the query of `GET /v1/jobs`.
+///
+/// # Errors
+/// The problem that lists every wrong parameter.
+pub fn jobs_request(uri: &Uri) -> Result<JobListRequest, Problem> {
+    let mut errors = FieldErrors::default();
+    let [state, limit, cursor] = read(uri, &JOBS, &mut errors);
+    let request = JobListRequest {
+        state: parsed("state", state, &mut errors, parse_job_state),
+        limit: parsed("limit", limit, &mut errors, parse_limit).unwrap_or(DEFAULT_ITEMS),
+        cursor: parsed("cursor", cursor, &mut errors, |text| {
+            JobId::parse(text).map_err(|_| BAD_CURSOR.to_string())
+        }),
+    };
+    if errors.is_empty() {
+        Ok(request)
+    } else {
+        Err(Problem::parameters(errors))
+    }
+}
+
+fn parse_job_state(name: &str) -> Result<JobState, String> {
+    JobState::from_name(name)
+        .ok_or_else(|| "a state is running, paused, done, stopped or failed".to_string())
 }
 
 fn parse_lane_state(name: &str) -> Result<LaneState, String> {

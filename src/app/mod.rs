@@ -122,6 +122,7 @@ impl App {
             tasks.run_required(duty, work);
         }
         run_probes(&mut tasks, &stores);
+        tasks.run("jobs", service.clone().run_jobs(tasks.stop_token()));
         tasks.run("reading of endpoints", endpoints.run(tasks.stop_token()));
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());

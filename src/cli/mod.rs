@@ -8,6 +8,7 @@ mod arguments;
 mod audit;
 mod client;
 mod demo;
+mod jobs;
 mod ladder;
 mod lanes;
 mod listen;

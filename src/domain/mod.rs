@@ -36,6 +36,7 @@ pub mod endpoint_keys;
 pub mod endpoint_name;
 pub mod endpoint_tls;
 pub mod headers;
+pub mod job;
 pub mod key;
 pub mod ladder;
 pub mod lane;

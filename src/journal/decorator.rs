@@ -5,12 +5,14 @@
 
 use super::{
     AllSetAside, ChangeResult, Changing, Cursor, EndpointRow, EndpointSet, Examined, Filter,
-    Journal, JournalCounts, JournalEndpoints, JournalError, JournalMaintenance, JournalReads,
-    JournalWrites, LaneOrder, Noting, Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording,
-    RegisterResult, Registering, RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage,
-    StoredEndpoint, Transition,
+    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, Journal, JournalCounts, JournalEndpoints,
+    JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting,
+    Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering,
+    RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
+    Transition,
 };
 use crate::domain::endpoint::EndpointName;
+use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
 use crate::domain::key::Key;
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::snapshot::Snapshot;
@@ -43,6 +45,16 @@ pub enum JournalCall {
     RemoveEndpoint,
     Endpoint,
     EndpointsAfter,
+    AddJob,
+    Job,
+    Jobs,
+    OrderJob,
+    TakeJob,
+    KeepJob,
+    RetakeJob,
+    StepJob,
+    JobPage,
+    JobMatches,
     Changes,
     LaneChanges,
     Note,
@@ -179,6 +191,83 @@ impl<Decorator: JournalDecorator> JournalEndpoints for Decorator {
     ) -> Result<Vec<EndpointRow>, JournalError> {
         let calling = self.inner().endpoints_after(number, limit);
         self.around(JournalCall::EndpointsAfter, calling).await
+    }
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalJobs for Decorator {
+    async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError> {
+        let calling = self.inner().add_job(job);
+        self.around(JournalCall::AddJob, calling).await
+    }
+
+    async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError> {
+        let calling = self.inner().job(id);
+        self.around(JournalCall::Job, calling).await
+    }
+
+    async fn jobs(
+        &self,
+        state: Option<JobState>,
+        before: Option<&JobId>,
+        limit: usize,
+    ) -> Result<Vec<BulkJob>, JournalError> {
+        let calling = self.inner().jobs(state, before, limit);
+        self.around(JournalCall::Jobs, calling).await
+    }
+
+    async fn order_job(
+        &self,
+        id: &JobId,
+        order: JobOrder,
+        at_ms: i64,
+    ) -> Result<JobOrdered, JournalError> {
+        let calling = self.inner().order_job(id, order, at_ms);
+        self.around(JournalCall::OrderJob, calling).await
+    }
+
+    async fn take_job(&self, lease_ms: i64) -> Result<Option<TakenJob>, JournalError> {
+        let calling = self.inner().take_job(lease_ms);
+        self.around(JournalCall::TakeJob, calling).await
+    }
+
+    async fn keep_job(&self, id: &JobId, fence: i64, lease_ms: i64) -> Result<bool, JournalError> {
+        let calling = self.inner().keep_job(id, fence, lease_ms);
+        self.around(JournalCall::KeepJob, calling).await
+    }
+
+    async fn retake_job(
+        &self,
+        id: &JobId,
+        fence: i64,
+        lease_ms: i64,
+    ) -> Result<Option<TakenJob>, JournalError> {
+        let calling = self.inner().retake_job(id, fence, lease_ms);
+        self.around(JournalCall::RetakeJob, calling).await
+    }
+
+    async fn step_job(&self, step: &JobStep) -> Result<JobStepped, JournalError> {
+        let calling = self.inner().step_job(step);
+        self.around(JournalCall::StepJob, calling).await
+    }
+
+    async fn job_page(
+        &self,
+        selection: &JobSelection,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError> {
+        let calling = self.inner().job_page(selection, cursor, limit);
+        self.around(JournalCall::JobPage, calling).await
+    }
+
+    async fn job_matches(
+        &self,
+        selection: &JobSelection,
+        cursor: Option<Cursor>,
+    ) -> Result<(u64, Option<Cursor>), JournalError> {
+        let calling = self.inner().job_matches(selection, cursor);
+        self.around(JournalCall::JobMatches, calling).await
     }
 }
 

@@ -8,9 +8,9 @@
 //! Each database has a folder with its SQL. The files beside these folders contain the code that both
 //! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has four parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! The trait has five parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
 //! changing by hand), [`JournalReads`] (look-ups), [`JournalEndpoints`] (receivers that have a name),
-//! [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits). [`Journal`]
+//! [`JournalJobs`] (requests that concern many notifications), [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits). [`Journal`]
 //! combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
@@ -40,6 +40,7 @@ mod endpoints;
 mod error;
 mod examination;
 mod history;
+mod jobs;
 mod lane_order;
 mod lane_rows;
 mod list;
@@ -69,6 +70,7 @@ pub use endpoints::{
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};
+pub use jobs::{JobAdded, JobEnd, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob};
 pub use lane_order::LaneOrder;
 pub use list::{Cursor, Filter, Order, SnapshotPage};
 pub use maintenance::JournalMaintenance;
@@ -83,10 +85,13 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one of the four parts takes the trait of that part.
-pub trait Journal: JournalWrites + JournalReads + JournalEndpoints + JournalMaintenance {}
+/// Code that needs only one of the five parts takes the trait of that part.
+pub trait Journal:
+    JournalWrites + JournalReads + JournalEndpoints + JournalJobs + JournalMaintenance
+{
+}
 
 impl<Whole> Journal for Whole where
-    Whole: JournalWrites + JournalReads + JournalEndpoints + JournalMaintenance
+    Whole: JournalWrites + JournalReads + JournalEndpoints + JournalJobs + JournalMaintenance
 {
 }

@@ -11,7 +11,8 @@ use std::collections::HashSet;
 pub struct Prune {
     /// Bodies and headers of notifications that were delivered or cancelled before this instant.
     pub payloads_before_ms: i64,
-    /// Notifications that were delivered or cancelled before this instant, with their history.
+    /// Notifications that were delivered or cancelled before this instant, with their history, and jobs that ended
+    /// before it.
     pub records_before_ms: i64,
     /// Notifications that became dead letters before this instant, with their history. `None` keeps dead
     /// letters for ever.
@@ -62,6 +63,9 @@ pub(super) trait PruningStore: Send {
     /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 
+    /// Deletes jobs that ended before `before_ms`, at most `limit`.
+    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), Self::Error>;
+
     /// Deletes these notifications with their history and bodies. Returns the number of notifications.
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 }
@@ -102,6 +106,7 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
     };
     let (payloads, mut records): (Vec<i64>, Vec<i64>) = (rows(payloads), rows(records));
     let payloads = store.delete_payloads(&payloads).await?;
+    store.delete_jobs(prune.records_before_ms, limit).await?;
     if let Some(before_ms) = prune.dead_before_ms {
         let left = limit.saturating_sub(records.len());
         records.append(&mut store.dead(before_ms, left).await?);

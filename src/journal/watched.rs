@@ -45,11 +45,14 @@ fn ended(error: &JournalError) -> CallResult {
 }
 
 /// The kind of work that a call belongs to. `None` for a check, which is reported separately; for reading
-/// every notification, which may take very long in a healthy journal; and for asking for changed settings of lanes,
-/// which every server does all the time, so an idle one would otherwise never be idle.
+/// every notification, which may take very long in a healthy journal; and for asking for changed settings of lanes
+/// and for jobs, which every server does all the time, so an idle one would otherwise never be idle.
 fn work_of(call: JournalCall) -> Option<Work> {
     match call {
-        JournalCall::Register | JournalCall::Change | JournalCall::ChangeLane => Some(Work::Accept),
+        JournalCall::Register
+        | JournalCall::Change
+        | JournalCall::ChangeLane
+        | JournalCall::StepJob => Some(Work::Accept),
         JournalCall::Record | JournalCall::Fence | JournalCall::SetAside => Some(Work::Settle),
         JournalCall::Find | JournalCall::Snapshots | JournalCall::Pending | JournalCall::Bodies => {
             Some(Work::Read)
@@ -62,6 +65,14 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint
         | JournalCall::EndpointsAfter
+        | JournalCall::AddJob
+        | JournalCall::Job
+        | JournalCall::Jobs
+        | JournalCall::OrderJob
+        | JournalCall::KeepJob
+        | JournalCall::RetakeJob
+        | JournalCall::JobPage
+        | JournalCall::JobMatches
         | JournalCall::Changes
         | JournalCall::Note
         | JournalCall::Rebuilding
@@ -70,7 +81,10 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::Recall
         | JournalCall::Remember
         | JournalCall::Counts => Some(Work::Browse),
-        JournalCall::LaneChanges | JournalCall::Examine | JournalCall::Check => None,
+        JournalCall::LaneChanges
+        | JournalCall::TakeJob
+        | JournalCall::Examine
+        | JournalCall::Check => None,
     }
 }
 

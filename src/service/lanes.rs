@@ -5,7 +5,7 @@
 //! alone keeps it.
 
 use super::timeouts::{TooLate, with_long_timeout, with_timeout};
-use super::{Service, ServiceError};
+use super::{ReleaseJob, Service, ServiceError};
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
 use crate::journal::{Actor, LaneOrder};
@@ -109,17 +109,22 @@ impl Service {
         self.change_hold(lane, Some(hold), actor, reason).await
     }
 
-    /// Releases a lane that is held. What waits in it and is due is sent, longest due first.
+    /// Releases a lane that is held. What waits in it and is due is sent, longest due first. The job says how many
+    /// those are; it is done when this returns.
     ///
     /// # Errors
-    /// As [`Service::hold_lane`].
+    /// As [`Service::hold_lane`]. If only the job could not be kept, the lane is released nevertheless.
     pub async fn release_lane(
         self: &Arc<Self>,
         lane: &Lane,
         actor: Actor,
         reason: &str,
-    ) -> Result<LaneStatus, ServiceError> {
-        self.change_hold(lane, None, actor, reason).await
+    ) -> Result<ReleaseJob, ServiceError> {
+        // Read before the release: afterwards the calls begin.
+        let due = self.lane(lane).await?.due;
+        self.change_hold(lane, None, actor.clone(), reason).await?;
+        // Dying here leaves the lane released, and no job that says so.
+        self.note_release(lane, due, actor, reason).await
     }
 
     /// Changes who holds a lane. The change is completed even if the caller disconnects.

@@ -12,6 +12,7 @@ mod endpoint_keys;
 mod endpoint_tls;
 mod endpoints;
 mod held;
+mod jobs;
 mod lanes;
 mod locks;
 mod lookup;
@@ -21,6 +22,7 @@ mod timeouts;
 
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
+pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, ReleaseJob, default_rate};
 pub use lanes::LaneListRequest;
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
@@ -30,6 +32,7 @@ use crate::domain::change::Change;
 use crate::domain::endpoint::{EndpointName, MOST_ENDPOINTS};
 use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::endpoint_tls::BadTls;
+use crate::domain::job::BulkJob;
 use crate::domain::key::Key;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
@@ -47,6 +50,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
 use timeouts::with_timeout;
+use tokio::sync::Notify;
 
 /// How long a registration waits for a schedule that is about to be rebuilt.
 const LONGEST_REBUILD_WAIT: Duration = Duration::from_secs(2);
@@ -70,6 +74,8 @@ pub struct Service {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     last_reading: LastReading,
+    /// Wakes the task that takes jobs.
+    job_wake: Notify,
 }
 
 /// Why a request was not done.
@@ -160,6 +166,22 @@ pub enum ServiceError {
     /// Too much is pending; nothing was done. A later request succeeds when something was delivered.
     #[error(transparent)]
     Full(#[from] MemoryLimitReached),
+    /// There is no job of this id.
+    #[error("there is no job of this id")]
+    MissingJob,
+    /// The job has ended, so it takes no orders.
+    #[error("the job has ended: it is {}", .0.state)]
+    JobEnded(Box<BulkJob>),
+    /// Another job of the lane has not ended. Nothing was done.
+    #[error(
+        "the job {} of this lane is {}, and a lane has one at a time; wait for its end, or stop it", .0.id, .0.state
+    )]
+    JobRuns(Box<BulkJob>),
+    /// As many jobs have not ended as there may be. Nothing was done.
+    #[error(
+        "{0} jobs have not ended, and there may be no more; wait for the end of some, or stop them"
+    )]
+    TooManyJobs(usize),
     /// The cursor is not one that a list returned.
     #[error("invalid cursor; use the `next_cursor` of a list")]
     BadCursor,
@@ -180,6 +202,7 @@ impl Service {
             health: Health::new(recorder.is_some()),
             metrics: Metrics::new(),
             last_reading: LastReading::default(),
+            job_wake: Notify::new(),
             recorder,
             endpoints: Arc::default(),
             test_caller: None,

@@ -31,6 +31,9 @@ const LATENESSES_S: [f64; 13] = [
     0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0, 3_600.0,
 ];
 
+/// What a job may do with a notification.
+const JOB_RESULTS: [&str; 3] = ["done", "skipped", "failed"];
+
 /// The only label of a sample, and its value.
 type Labels = [(&'static str, &'static str); 1];
 
@@ -42,6 +45,7 @@ pub struct Metrics {
     durations: Histogram,
     latenesses: Histogram,
     in_flight: Gauge,
+    job_notifications: Family<Labels, Counter>,
     stores: StoreCollector,
 }
 
@@ -64,6 +68,10 @@ impl Metrics {
             // Each outcome has a counter of zero from the start, so that a query sees its first attempt as
             // an increase.
             drop(attempts.get_or_create(&[("outcome", outcome.as_str())]));
+        }
+        let job_notifications = Family::<Labels, Counter>::default();
+        for result in JOB_RESULTS {
+            drop(job_notifications.get_or_create(&[("result", result)]));
         }
         let durations = Histogram::new(DURATIONS_S);
         let latenesses = Histogram::new(LATENESSES_S);
@@ -98,6 +106,11 @@ impl Metrics {
             "Leases that this process works on, at most --concurrency",
             in_flight.clone(),
         );
+        registry.register(
+            "job_notifications",
+            "Notifications that the jobs of this process have seen, by what was done with them",
+            job_notifications.clone(),
+        );
         registry.register_collector(Box::new(stores.clone()));
         Arc::new(Self {
             registry,
@@ -105,6 +118,7 @@ impl Metrics {
             durations,
             latenesses,
             in_flight,
+            job_notifications,
             stores,
         })
     }
@@ -129,6 +143,15 @@ impl Metrics {
         let late_ms = attempt.started_ms.saturating_sub(attempt.due_ms).max(0);
         self.durations.observe(seconds(attempt.duration_ms));
         self.latenesses.observe(seconds(late_ms));
+    }
+
+    /// Counts a step of a job.
+    pub fn job_step(&self, done: usize, skipped: usize, failed: usize) {
+        for (result, many) in JOB_RESULTS.into_iter().zip([done, skipped, failed]) {
+            self.job_notifications
+                .get_or_create(&[("result", result)])
+                .inc_by(many as u64);
+        }
     }
 
     /// All metrics as text, with these readings of the stores.
@@ -209,8 +232,11 @@ mod tests {
         metrics.attempt(&attempt(Outcome::Interrupted, 9_000_000, 0));
         let in_flight = metrics.begin();
         drop(metrics.begin());
+        metrics.job_step(3, 2, 0);
         let text = metrics.text(readings());
         for line in [
+            r#"ringback_job_notifications_total{result="done"} 3"#,
+            r#"ringback_job_notifications_total{result="failed"} 0"#,
             r#"ringback_attempts_total{outcome="acknowledged"} 1"#,
             r#"ringback_attempts_total{outcome="interrupted"} 1"#,
             r#"ringback_attempts_total{outcome="dns"} 0"#,

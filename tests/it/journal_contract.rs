@@ -5,6 +5,7 @@
 
 mod changing;
 mod endpoints;
+mod jobs;
 mod keeping;
 mod lanes;
 mod listing;
@@ -152,6 +153,14 @@ macro_rules! contract {
             lanes::changes_of_lanes_come_in_pages,
             lanes::numbers_of_changes_never_go_back,
             lanes::changes_of_lanes_at_once_get_a_number_each,
+            jobs::a_job_is_kept_and_listed_newest_first,
+            jobs::a_lane_has_one_job_at_a_time_and_all_have_a_bound,
+            jobs::an_order_changes_a_job_until_it_has_ended,
+            jobs::one_server_has_a_job_at_a_time,
+            jobs::a_step_is_kept_whole_or_not_at_all,
+            jobs::a_job_that_cannot_go_on_says_why,
+            jobs::jobs_that_ended_long_ago_are_pruned,
+            jobs::a_job_concerns_what_was_pending_and_not_due,
             maintenance::many_are_looked_up_at_once_in_order,
             maintenance::changes_by_hand_are_found_by_their_time,
             maintenance::a_note_stands_in_the_history,

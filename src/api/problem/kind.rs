@@ -27,6 +27,14 @@ pub enum ProblemKind {
     MissingKey,
     /// The signing keys of the endpoint, or the master key of the server, do not allow the change.
     SigningKey,
+    /// There is no job of this id.
+    MissingJob,
+    /// The job has ended.
+    JobEnded,
+    /// Another job of the lane has not ended.
+    JobRuns,
+    /// As many jobs have not ended as there may be.
+    TooManyJobs,
     /// The path does not accept this method.
     Method,
     /// The body arrived too slowly.
@@ -92,6 +100,10 @@ impl ProblemKind {
             Self::EndpointInUse => (Status::CONFLICT, "urn:ringback:problem:endpoint-in-use", "The endpoint is in use"),
             Self::MissingKey => (Status::NOT_FOUND, "urn:ringback:problem:missing-key", "No such signing key"),
             Self::SigningKey => (Status::CONFLICT, "urn:ringback:problem:signing-key", "The signing keys do not allow this"),
+            Self::MissingJob => (Status::NOT_FOUND, "urn:ringback:problem:missing-job", "No such job"),
+            Self::JobEnded => (Status::CONFLICT, "urn:ringback:problem:job-ended", "The job has ended"),
+            Self::JobRuns => (Status::CONFLICT, "urn:ringback:problem:job-runs", "Another job of the lane runs"),
+            Self::TooManyJobs => (Status::CONFLICT, "urn:ringback:problem:too-many-jobs", "Too many jobs"),
             Self::Method => (Status::METHOD_NOT_ALLOWED, "urn:ringback:problem:method", "Not with this method"),
             Self::Timeout => (Status::REQUEST_TIMEOUT, "urn:ringback:problem:timeout", "The request came too slowly"),
             Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),

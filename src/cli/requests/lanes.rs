@@ -1,6 +1,7 @@
 //! The commands about lanes.
 
-use super::{NOT_OURS, as_it_is};
+use super::jobs::{print_job, print_preview};
+use super::{NOT_OURS, as_it_is, print_text};
 use crate::cli::client::{Client, ServerArguments};
 use crate::cli::lanes;
 use crate::cli::terminal::{Colours, now_ms};
@@ -9,7 +10,7 @@ use crate::domain::lane::Lane;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::{self, Write as _};
 
 #[derive(Args)]
@@ -41,6 +42,8 @@ enum LaneCommand {
     Hold(LaneReasonArguments),
     /// Release a lane that is held
     Release(LaneReasonArguments),
+    /// Send now what is pending for a lane, oldest first, as a job
+    Retry(LaneRetryArguments),
 }
 
 #[derive(Args)]
@@ -58,6 +61,21 @@ struct LaneReasonArguments {
     /// The reason, which is shown with the lane
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+}
+
+#[derive(Args)]
+struct LaneRetryArguments {
+    #[command(flatten)]
+    one: OneLaneArguments,
+    /// The reason, which is shown with the job and in the history of each notification
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    reason: String,
+    /// How many notifications are made due per second, at most 1000; 100 if it is not given
+    #[arg(long, value_name = "N")]
+    rate: Option<f64>,
+    /// Only show how many notifications match, and some of them
+    #[arg(long)]
+    dry_run: bool,
 }
 
 /// Sends the request for a list of lanes and prints the answer.
@@ -89,34 +107,50 @@ pub fn list(arguments: &LanesArguments) -> Result<(), CommandFailure> {
 /// Sends a request about one lane and prints the answer.
 pub fn run(arguments: &LaneArguments) -> Result<(), CommandFailure> {
     match &arguments.command {
-        LaneCommand::Show(one) => call(one, None),
-        LaneCommand::Hold(LaneReasonArguments { one, reason }) => call(one, Some(("hold", reason))),
+        LaneCommand::Show(one) => {
+            let (client, lane) = (Client::new(&one.server)?, parse(one)?);
+            let url = client.url(&["lanes", lane.as_str()]);
+            print_lane(block_on(client.call(Method::GET, url, None))?, &one.server)
+        }
+        LaneCommand::Hold(LaneReasonArguments { one, reason }) => {
+            let answer = ask(one, "hold", &json!({ "reason": reason }))?;
+            print_lane(answer, &one.server)
+        }
         LaneCommand::Release(LaneReasonArguments { one, reason }) => {
-            call(one, Some(("release", reason)))
+            let answer = ask(one, "release", &json!({ "reason": reason }))?;
+            print_job(answer, &one.server)
+        }
+        LaneCommand::Retry(retry) => {
+            let LaneRetryArguments {
+                one,
+                reason,
+                rate,
+                dry_run,
+            } = retry;
+            let body = json!({ "reason": reason, "rate": rate, "dry_run": dry_run });
+            let answer = ask(one, "retry", &body)?;
+            match dry_run {
+                true => print_preview(answer, &one.server),
+                false => print_job(answer, &one.server),
+            }
         }
     }
 }
 
-fn call(one: &OneLaneArguments, change: Option<(&str, &String)>) -> Result<(), CommandFailure> {
-    let lane = Lane::parse(&one.lane).map_err(|bad| CommandFailure::Usage(bad.to_string()))?;
+fn parse(one: &OneLaneArguments) -> Result<Lane, CommandFailure> {
+    Lane::parse(&one.lane).map_err(|bad| CommandFailure::Usage(bad.to_string()))
+}
+
+fn ask(one: &OneLaneArguments, verb: &str, body: &Value) -> Result<Vec<u8>, CommandFailure> {
+    let lane = parse(one)?;
     let client = Client::new(&one.server)?;
-    let answer = match change {
-        None => {
-            let url = client.url(&["lanes", lane.as_str()]);
-            block_on(client.call(Method::GET, url, None))?
-        }
-        Some((verb, reason)) => {
-            let url = client.url(&["lanes", lane.as_str(), verb]);
-            let body = json!({ "reason": reason });
-            block_on(client.call(Method::POST, url, Some(&body)))?
-        }
-    };
-    let text = if one.server.json {
-        as_it_is(answer)
-    } else {
-        let lane = serde_json::from_slice(&answer).context(NOT_OURS)?;
-        lanes::one(&lane, Colours::of_stdout(), now_ms()).into_bytes()
-    };
-    io::stdout().write_all(&text)?;
-    Ok(())
+    let url = client.url(&["lanes", lane.as_str(), verb]);
+    block_on(client.call(Method::POST, url, Some(body)))
+}
+
+fn print_lane(answer: Vec<u8>, server: &ServerArguments) -> Result<(), CommandFailure> {
+    print_text(answer, server, |answer| {
+        let lane = serde_json::from_slice(answer)?;
+        Ok(lanes::one(&lane, Colours::of_stdout(), now_ms()))
+    })
 }

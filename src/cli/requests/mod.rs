@@ -2,6 +2,7 @@
 
 mod endpoint;
 mod endpoint_key;
+mod jobs;
 mod lanes;
 mod send;
 
@@ -13,6 +14,7 @@ use crate::domain::key::Key;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use endpoint::EndpointCommand;
+use jobs::{JobArguments, JobsArguments};
 use lanes::{LaneArguments, LanesArguments};
 use reqwest::Method;
 use send::SendArguments;
@@ -47,8 +49,12 @@ pub enum Request {
     Endpoint(EndpointCommand),
     /// List the destinations that have pending notifications or are held
     Lanes(LanesArguments),
-    /// Show, hold or release one destination
+    /// Show, hold or release one destination, or send now what is pending for it
     Lane(LaneArguments),
+    /// List jobs, newest first
+    Jobs(JobsArguments),
+    /// Show, pause, resume or stop one job
+    Job(JobArguments),
 }
 
 #[derive(Args)]
@@ -181,6 +187,8 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
         Request::Lanes(arguments) => lanes::list(&arguments),
         Request::Lane(arguments) => lanes::run(&arguments),
+        Request::Jobs(arguments) => jobs::list(&arguments),
+        Request::Job(arguments) => jobs::run(&arguments),
         Request::Dead(dead) => print_list("dead-letters", ("cause", dead.cause), &dead.filter),
     }
 }

@@ -63,6 +63,55 @@ impl PostgresCall for ApplyChange<'_> {
     }
 }
 
+/// Applies changes by hand to different notifications within a transaction. If one of the results is
+/// [`ChangeResult::Fenced`], the caller must roll back.
+pub(super) async fn change_all(
+    connection: &mut PgConnection,
+    changes: &[Changing],
+    instance: &Arc<str>,
+) -> Result<Vec<ChangeResult>, PostgresFailure> {
+    let keys: Vec<&Key> = changes.iter().map(|one| one.lease.key()).collect();
+    let mut known = lock(connection, &keys).await?;
+    let mut results = Vec::with_capacity(changes.len());
+    let (mut changed, mut lines) = (Vec::new(), Vec::new());
+    for changing in changes {
+        let key = changing.lease.key();
+        let Some(mut stored) = known.remove(key) else {
+            results.push(ChangeResult::Missing);
+            continue;
+        };
+        let before = stored.clone();
+        let line = match effect::change(&mut stored.snapshot, changing) {
+            Ok(line) => line,
+            Err(refused) => {
+                results.push(refused);
+                continue;
+            }
+        };
+        if changing.change.needs_payload() && !has_payload(connection, stored.row_id).await? {
+            results.push(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
+            continue;
+        }
+        lines.extend(delivery_of(connection, &before).await?);
+        let released = match before.snapshot.set_aside {
+            Some(_) => set_aside::release(connection, key).await?,
+            None => None,
+        };
+        lines.extend(history::of_change(
+            stored.row_id,
+            changing,
+            line,
+            released,
+            instance,
+        ));
+        results.push(ChangeResult::Done(Box::new(stored.snapshot.clone())));
+        changed.push(stored);
+    }
+    update_statuses(connection, &changed).await?;
+    insert_history(connection, &lines).await?;
+    Ok(results)
+}
+
 async fn has_payload(connection: &mut PgConnection, row_id: i64) -> Result<bool, PostgresFailure> {
     let found =
         sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM payloads WHERE notification = $1)")

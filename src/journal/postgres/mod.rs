@@ -15,6 +15,8 @@ mod connections;
 mod endpoints;
 mod error;
 mod examination;
+mod job_pages;
+mod jobs;
 mod lanes;
 mod list;
 mod load;

@@ -99,6 +99,19 @@ impl PruningStore for PgConnection {
         delete(self, DELETE_PAYLOADS, rows).await
     }
 
+    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), PostgresFailure> {
+        sqlx::query(
+            "DELETE FROM jobs WHERE id IN (
+                SELECT id FROM jobs WHERE ended_ms IS NOT NULL AND ended_ms < $1 ORDER BY ended_ms LIMIT $2
+             )",
+        )
+        .bind(before_ms)
+        .bind(limit_of(limit))
+        .execute(self)
+        .await?;
+        Ok(())
+    }
+
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         for statement in [
             DELETE_PAYLOADS,

@@ -10,6 +10,7 @@ mod check;
 mod endpoints;
 mod error;
 mod examination;
+mod jobs;
 mod lanes;
 mod list;
 mod load;

@@ -91,6 +91,11 @@ impl SqliteJournal {
         }
         let applied = migrate(&mut connection, &file).await?;
         let id = identify(&mut connection).await.map_err(refuse)?;
+        // Only this server writes to the file, so the server that had these jobs has ended.
+        sqlx::query("UPDATE jobs SET leased_until_ms = 0 WHERE ended_ms IS NULL")
+            .execute(&mut connection)
+            .await
+            .map_err(refuse)?;
         let readers = open_readers(readers).await.map_err(refuse)?;
         let journal = Self {
             id,

@@ -79,6 +79,20 @@ impl PruningStore for SqliteConnection {
         delete(self, "DELETE FROM payloads WHERE notification = ?", rows).await
     }
 
+    async fn delete_jobs(&mut self, before_ms: i64, limit: usize) -> Result<(), SqliteFailure> {
+        sqlx::query(
+            "DELETE FROM jobs WHERE id IN (
+                SELECT id FROM jobs INDEXED BY jobs_ended
+                WHERE ended_ms IS NOT NULL AND ended_ms < ? ORDER BY ended_ms LIMIT ?
+             )",
+        )
+        .bind(before_ms)
+        .bind(limit_of(limit))
+        .execute(self)
+        .await?;
+        Ok(())
+    }
+
     async fn delete_records(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
         // SQLite deletes their payloads, attempts and transitions too (`ON DELETE CASCADE`).
         delete(self, "DELETE FROM notifications WHERE row_id = ?", rows).await

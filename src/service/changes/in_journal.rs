@@ -146,7 +146,7 @@ impl Service {
 
     /// Puts a notification that is pending in the journal into the schedule, if it is missing there or has
     /// other progress. After a failure, the sweep does it.
-    async fn restore(&self, journal: &dyn JournalReads, key: &Key) {
+    pub(in crate::service) async fn restore(&self, journal: &dyn JournalReads, key: &Key) {
         let Ok(Some(pending)) = with_timeout(journal.pending(key)).await else {
             return;
         };
@@ -166,7 +166,7 @@ impl Service {
 
     /// Records an attempt whose lease expired before its outcome was known. After a cancellation or a replay,
     /// no server would record it.
-    async fn record_interruption(
+    pub(in crate::service) async fn record_interruption(
         &self,
         recorder: &Recorder,
         lease: &Lease,

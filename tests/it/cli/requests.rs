@@ -125,6 +125,29 @@ async fn every_command_is_one_request() {
         ];
         check(&change, Method::POST, &path, reason.clone()).await;
     }
+    let retry = [
+        "lane",
+        "retry",
+        "https://shop.example",
+        "--reason",
+        "back",
+        "--rate",
+        "50",
+    ];
+    let body = json!({ "reason": "back", "rate": 50.0, "dry_run": false });
+    check(&retry, Method::POST, &format!("{shop}/retry"), body).await;
+    let dry_run = ["lane", "retry", "https://shop.example", "--dry-run"];
+    let body = json!({ "reason": "", "rate": null, "dry_run": true });
+    check(&dry_run, Method::POST, &format!("{shop}/retry"), body).await;
+    let jobs = ["jobs", "--state", "done", "--limit", "5", "--cursor", "0a"];
+    let query = "/v1/jobs?state=done&limit=5&cursor=0a";
+    check(&jobs, Method::GET, query, none.clone()).await;
+    let show = ["job", "show", "0a"];
+    check(&show, Method::GET, "/v1/jobs/0a", none.clone()).await;
+    for verb in ["pause", "resume", "stop"] {
+        let path = format!("/v1/jobs/0a/{verb}");
+        check(&["job", verb, "0a"], Method::POST, &path, none.clone()).await;
+    }
     check(
         &["show", "t", "1"],
         Method::GET,

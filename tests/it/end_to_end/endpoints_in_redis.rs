@@ -48,7 +48,7 @@ impl Pair {
         let changed = async {
             loop {
                 let body = Some(json!({ "reason": "x" }));
-                if self.one.call(Method::POST, &path, body).await.0 == 200 {
+                if matches!(self.one.call(Method::POST, &path, body).await.0, 200 | 202) {
                     return;
                 }
                 tokio::task::yield_now().await;

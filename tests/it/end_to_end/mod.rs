@@ -18,6 +18,7 @@ mod failures;
 mod fair_shares;
 mod floods;
 mod hostile;
+mod jobs;
 mod kept;
 mod ladder;
 mod lanes;

@@ -84,6 +84,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Fence => Some("journal.fence"),
         JournalCall::Change => Some("journal.change"),
         JournalCall::ChangeLane => Some("journal.change_lane"),
+        JournalCall::StepJob => Some("journal.step_job"),
         JournalCall::SetAside => Some("journal.set_aside"),
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
@@ -97,6 +98,15 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint
         | JournalCall::EndpointsAfter
+        | JournalCall::AddJob
+        | JournalCall::Job
+        | JournalCall::Jobs
+        | JournalCall::OrderJob
+        | JournalCall::TakeJob
+        | JournalCall::KeepJob
+        | JournalCall::RetakeJob
+        | JournalCall::JobPage
+        | JournalCall::JobMatches
         | JournalCall::Changes
         | JournalCall::LaneChanges
         | JournalCall::Note

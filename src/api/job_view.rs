@@ -1,0 +1,105 @@
+//! Jobs as JSON.
+
+use crate::api::view::{NotificationView, json};
+use crate::domain::job::BulkJob;
+use crate::domain::lane_settings::CallRate;
+use crate::domain::timestamp::display_ms;
+use crate::service::JobPreview;
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+
+/// A job. Callers rely on the names of the members.
+#[derive(Debug, Serialize)]
+pub struct JobView<'a> {
+    /// `null` if there is no journal to keep it in.
+    id: Option<&'a str>,
+    kind: &'static str,
+    state: &'static str,
+    lane: Option<&'a str>,
+    matched: u64,
+    done: u64,
+    skipped: u64,
+    failed: u64,
+    /// Notifications per second.
+    rate: f64,
+    actor: &'a str,
+    reason: Option<&'a str>,
+    /// Why it has failed.
+    problem: Option<&'a str>,
+    created_at: String,
+    ended_at: Option<String>,
+}
+
+/// A page of jobs.
+#[derive(Debug, Serialize)]
+pub struct JobListView<'a> {
+    items: Vec<JobView<'a>>,
+    next_cursor: Option<&'a str>,
+}
+
+/// The answer to a dry run.
+#[derive(Debug, Serialize)]
+struct PreviewView<'a> {
+    matched: u64,
+    sample: Vec<NotificationView<'a>>,
+}
+
+impl<'a> JobView<'a> {
+    /// The view of a job.
+    #[must_use]
+    pub fn of(job: &'a BulkJob) -> Self {
+        Self {
+            id: Some(job.id.as_str()),
+            kind: job.kind.as_str(),
+            state: job.state.as_str(),
+            lane: job.lane.as_ref().map(|lane| lane.as_str()),
+            matched: job.counts.matched,
+            done: job.counts.done,
+            skipped: job.counts.skipped,
+            failed: job.counts.failed,
+            rate: CallRate::calls_per_second(job.rate),
+            actor: &job.actor,
+            reason: Some(&*job.reason).filter(|reason| !reason.is_empty()),
+            problem: job.problem.as_deref(),
+            created_at: display_ms(job.created_ms),
+            ended_at: job.ended_ms.map(display_ms),
+        }
+    }
+}
+
+impl<'a> JobListView<'a> {
+    /// The view of a page of jobs.
+    #[must_use]
+    pub fn of(jobs: &'a [BulkJob], next_cursor: Option<&'a str>) -> Self {
+        Self {
+            items: jobs.iter().map(JobView::of).collect(),
+            next_cursor,
+        }
+    }
+}
+
+/// The answer to a request that was accepted as a job. If it is not kept, nobody can ask for it.
+#[must_use]
+pub fn accepted(job: &BulkJob, is_kept: bool) -> Response {
+    let mut view = JobView::of(job);
+    if !is_kept {
+        view.id = None;
+        return json(StatusCode::ACCEPTED, &view);
+    }
+    let mut response = json(StatusCode::ACCEPTED, &view);
+    let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
+    let location = location.expect("invariant: an id is ASCII");
+    response.headers_mut().insert(header::LOCATION, location);
+    response
+}
+
+/// The answer to a dry run.
+#[must_use]
+pub fn previewed(preview: &JobPreview) -> Response {
+    let view = PreviewView {
+        matched: preview.matched,
+        sample: preview.sample.iter().map(NotificationView::of).collect(),
+    };
+    json(StatusCode::OK, &view)
+}

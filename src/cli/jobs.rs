@@ -1,0 +1,193 @@
+//! Prints jobs for support staff: the state first, then how far the job is, then who asked for it and why.
+
+use super::terminal::{Colours, clean, instant, table};
+use owo_colors::Style;
+use serde::Deserialize;
+
+/// A job in an answer of the API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobDetails {
+    id: Option<String>,
+    kind: String,
+    state: String,
+    lane: Option<String>,
+    matched: u64,
+    done: u64,
+    skipped: u64,
+    failed: u64,
+    rate: f64,
+    actor: String,
+    reason: Option<String>,
+    problem: Option<String>,
+    created_at: Option<String>,
+    ended_at: Option<String>,
+}
+
+/// A page of jobs in an answer of the API.
+#[derive(Debug, Default, Deserialize)]
+pub struct JobPageDetails {
+    items: Vec<JobDetails>,
+    #[serde(default)]
+    next_cursor: Option<String>,
+}
+
+/// The answer to a dry run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PreviewDetails {
+    matched: u64,
+    sample: Vec<SampleDetails>,
+}
+
+/// A notification of a dry run.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SampleDetails {
+    topic: String,
+    id: String,
+    next_attempt_at: Option<String>,
+}
+
+/// The text for one job.
+pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
+    let id = job.id.as_deref().map_or("not kept".to_string(), clean);
+    let mut text = format!("{}  {id}\n", state(colours, &job.state));
+    let mut line = |name: &str, value: String| {
+        if !value.is_empty() {
+            let name = colours.faint(&format!("{name:<14}"));
+            text.push_str(&format!("  {name} {value}\n"));
+        }
+    };
+    let at = |text: &Option<String>| {
+        let text = text.as_deref();
+        text.map_or(String::new(), |text| instant(text, now_ms))
+    };
+    let given = |text: &Option<String>| text.as_deref().map(clean).unwrap_or_default();
+    line("kind", clean(&job.kind));
+    line("lane", given(&job.lane));
+    line(
+        "progress",
+        format!(
+            "{} done, {} skipped, {} failed of {}",
+            job.done, job.skipped, job.failed, job.matched
+        ),
+    );
+    line("rate", format!("{} per second", job.rate));
+    line("asked by", clean(&job.actor));
+    line("reason", given(&job.reason));
+    line("problem", given(&job.problem));
+    line("made", at(&job.created_at));
+    line("ended", at(&job.ended_at));
+    text
+}
+
+/// The text for a page of jobs, one line for each.
+pub fn list(page: &JobPageDetails, colours: Colours, now_ms: i64) -> String {
+    let rows: Vec<Vec<String>> = page.items.iter().map(|job| row(job, now_ms)).collect();
+    let heading = [
+        "state", "id", "kind", "lane", "done", "skipped", "failed", "of", "asked by", "made",
+    ];
+    let mut text = if rows.is_empty() {
+        "none\n".to_string()
+    } else {
+        table(colours, &heading, &rows)
+    };
+    if let Some(cursor) = &page.next_cursor {
+        text.push_str(&format!("next page: --cursor '{}'\n", clean(cursor)));
+    }
+    text
+}
+
+/// The text for a dry run.
+pub fn preview(preview: &PreviewDetails, colours: Colours, now_ms: i64) -> String {
+    let mut text = format!("{} match; nothing was changed\n", preview.matched);
+    let rows = preview.sample.iter().map(|one| {
+        let next = one.next_attempt_at.as_deref();
+        vec![
+            one.topic.clone(),
+            one.id.clone(),
+            next.map_or("-".to_string(), |next| instant(next, now_ms)),
+        ]
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if !rows.is_empty() {
+        text.push_str(&table(colours, &["topic", "id", "next attempt"], &rows));
+    }
+    text
+}
+
+fn row(job: &JobDetails, now_ms: i64) -> Vec<String> {
+    let made = job.created_at.as_deref();
+    vec![
+        job.state.clone(),
+        job.id.clone().unwrap_or_default(),
+        job.kind.clone(),
+        job.lane.clone().unwrap_or_else(|| "-".to_string()),
+        job.done.to_string(),
+        job.skipped.to_string(),
+        job.failed.to_string(),
+        job.matched.to_string(),
+        job.actor.clone(),
+        made.map_or("-".to_string(), |made| instant(made, now_ms)),
+    ]
+}
+
+/// The name of the state of a job, in the colour of the state.
+fn state(colours: Colours, state: &str) -> String {
+    let style = Style::new().bold();
+    let style = match state {
+        "done" => style.green(),
+        "running" | "paused" => style.yellow(),
+        "stopped" | "failed" => style.red(),
+        _ => style,
+    };
+    colours.paint(&clean(state), style)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const NOW_MS: i64 = 1_795_163_400_000;
+
+    #[test]
+    fn a_job_says_how_far_it_is_and_who_asked_for_it() {
+        let job = serde_json::from_value(json!({
+            "id": "0a-1", "kind": "lane_retry", "state": "running", "lane": "https://shop.example", "matched": 10,
+            "done": 4, "skipped": 1, "failed": 0, "rate": 0.5, "actor": "anna", "reason": "back\u{1b}",
+            "problem": null, "created_at": "2026-11-20T08:28:00.000Z", "ended_at": null,
+        }))
+        .expect("a job");
+        let text = one(&job, Colours::never(), NOW_MS);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "running  0a-1",
+                "  kind           lane_retry",
+                "  lane           https://shop.example",
+                "  progress       4 done, 1 skipped, 0 failed of 10",
+                "  rate           0.5 per second",
+                "  asked by       anna",
+                "  reason         back\\u{1b}",
+                "  made           2026-11-20T08:28:00.000Z (2m ago)",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dry_run_shows_how_many_and_some_of_them() {
+        let found = serde_json::from_value(json!({
+            "matched": 7,
+            "sample": [{ "topic": "t", "id": "1", "next_attempt_at": "2026-11-20T08:31:00.000Z" }],
+        }))
+        .expect("an answer");
+        let text = preview(&found, Colours::never(), NOW_MS);
+        assert!(text.starts_with("7 match; nothing was changed\n"), "{text}");
+        assert!(text.contains("2026-11-20T08:31:00.000Z"), "{text}");
+        let empty = list(&JobPageDetails::default(), Colours::never(), NOW_MS);
+        assert_eq!(empty, "none\n");
+    }
+}

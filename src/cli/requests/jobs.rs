@@ -1,0 +1,107 @@
+//! The commands about jobs.
+
+use super::print_text;
+use crate::cli::client::{Client, ServerArguments};
+use crate::cli::jobs;
+use crate::cli::terminal::{Colours, now_ms};
+use crate::cli::{CommandFailure, block_on};
+use clap::{Args, Subcommand};
+use reqwest::Method;
+
+#[derive(Args)]
+pub struct JobsArguments {
+    /// Only this state: running, paused, done, stopped or failed
+    #[arg(long)]
+    state: Option<String>,
+    /// Maximum number of jobs
+    #[arg(long, value_name = "N")]
+    limit: Option<u32>,
+    /// The cursor that the previous page printed, to show the next page
+    #[arg(long)]
+    cursor: Option<String>,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+#[derive(Args)]
+pub struct JobArguments {
+    #[command(subcommand)]
+    command: JobCommand,
+}
+
+#[derive(Subcommand)]
+enum JobCommand {
+    /// Show one job
+    Show(OneJobArguments),
+    /// Pause a job: nothing more is done until it is resumed
+    Pause(OneJobArguments),
+    /// Resume a job that is paused
+    Resume(OneJobArguments),
+    /// Stop a job; what it has done stays
+    Stop(OneJobArguments),
+}
+
+#[derive(Args)]
+struct OneJobArguments {
+    /// The job's id
+    id: String,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+/// Sends the request for a list of jobs and prints the answer.
+pub fn list(arguments: &JobsArguments) -> Result<(), CommandFailure> {
+    let client = Client::new(&arguments.server)?;
+    let mut url = client.url(&["jobs"]);
+    let limit = arguments.limit.map(|limit| limit.to_string());
+    let query = [
+        ("state", &arguments.state),
+        ("limit", &limit),
+        ("cursor", &arguments.cursor),
+    ];
+    for (name, value) in query {
+        if let Some(value) = value {
+            url.query_pairs_mut().append_pair(name, value);
+        }
+    }
+    let answer = block_on(client.call(Method::GET, url, None))?;
+    print_text(answer, &arguments.server, |answer| {
+        let page = serde_json::from_slice(answer)?;
+        Ok(jobs::list(&page, Colours::of_stdout(), now_ms()))
+    })
+}
+
+/// Sends a request about one job and prints the answer.
+pub fn run(arguments: &JobArguments) -> Result<(), CommandFailure> {
+    let (one, order) = match &arguments.command {
+        JobCommand::Show(one) => (one, None),
+        JobCommand::Pause(one) => (one, Some("pause")),
+        JobCommand::Resume(one) => (one, Some("resume")),
+        JobCommand::Stop(one) => (one, Some("stop")),
+    };
+    let client = Client::new(&one.server)?;
+    let answer = match order {
+        None => block_on(client.call(Method::GET, client.url(&["jobs", &one.id]), None))?,
+        Some(order) => {
+            let url = client.url(&["jobs", &one.id, order]);
+            block_on(client.call(Method::POST, url, None))?
+        }
+    };
+    print_job(answer, &one.server)
+}
+
+/// Prints a job.
+pub fn print_job(answer: Vec<u8>, server: &ServerArguments) -> Result<(), CommandFailure> {
+    print_text(answer, server, |answer| {
+        let job = serde_json::from_slice(answer)?;
+        Ok(jobs::one(&job, Colours::of_stdout(), now_ms()))
+    })
+}
+
+/// Prints the answer to a dry run.
+pub fn print_preview(answer: Vec<u8>, server: &ServerArguments) -> Result<(), CommandFailure> {
+    print_text(answer, server, |answer| {
+        let preview = serde_json::from_slice(answer)?;
+        Ok(jobs::preview(&preview, Colours::of_stdout(), now_ms()))
+    })
+}

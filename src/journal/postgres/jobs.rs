@@ -1,0 +1,436 @@
+//! Jobs: keeping them, and the orders and steps that change them.
+
+use super::PostgresJournal;
+use super::change::change_all;
+use super::connections::PostgresCall;
+use super::error::PostgresFailure;
+use super::job_pages::{CountMatches, FindJobPage};
+use super::statements::storable;
+use crate::domain::job::{
+    BulkJob, JobId, JobOrder, JobSelection, JobState, MOST_JOBS, MOST_JOBS_KEPT,
+};
+use crate::journal::jobs::{
+    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, advance,
+    job_columns, taken_job_columns,
+};
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
+use crate::journal::{ChangeResult, Cursor, JournalError};
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
+use std::sync::Arc;
+
+/// Now, in milliseconds since 1970, by the clock of the server.
+macro_rules! now_ms {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT"
+    };
+}
+
+#[async_trait]
+impl JournalJobs for PostgresJournal {
+    async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError> {
+        let instance = &self.instance;
+        self.connections.write(&AddJob { job, instance }).await
+    }
+
+    async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError> {
+        self.connections.read(&FindJob(id)).await
+    }
+
+    async fn jobs(
+        &self,
+        state: Option<JobState>,
+        before: Option<&JobId>,
+        limit: usize,
+    ) -> Result<Vec<BulkJob>, JournalError> {
+        let call = ListJobs {
+            state,
+            before,
+            limit,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn order_job(
+        &self,
+        id: &JobId,
+        order: JobOrder,
+        at_ms: i64,
+    ) -> Result<JobOrdered, JournalError> {
+        self.connections
+            .write(&ObeyOrder { id, order, at_ms })
+            .await
+    }
+
+    async fn take_job(&self, lease_ms: i64) -> Result<Option<TakenJob>, JournalError> {
+        self.connections.write(&TakeJob { lease_ms }).await
+    }
+
+    async fn keep_job(&self, id: &JobId, fence: i64, lease_ms: i64) -> Result<bool, JournalError> {
+        let call = KeepJob {
+            id,
+            fence,
+            lease_ms,
+        };
+        self.connections.write(&call).await
+    }
+
+    async fn retake_job(
+        &self,
+        id: &JobId,
+        fence: i64,
+        lease_ms: i64,
+    ) -> Result<Option<TakenJob>, JournalError> {
+        let call = RetakeJob {
+            id,
+            fence,
+            lease_ms,
+        };
+        self.connections.write(&call).await
+    }
+
+    async fn step_job(&self, step: &JobStep) -> Result<JobStepped, JournalError> {
+        let instance = &self.instance;
+        self.connections.write(&DoStep { step, instance }).await
+    }
+
+    async fn job_page(
+        &self,
+        selection: &JobSelection,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError> {
+        let call = FindJobPage {
+            selection,
+            cursor,
+            limit,
+        };
+        self.connections.read(&call).await
+    }
+
+    async fn job_matches(
+        &self,
+        selection: &JobSelection,
+        cursor: Option<Cursor>,
+    ) -> Result<(u64, Option<Cursor>), JournalError> {
+        let call = CountMatches { selection, cursor };
+        self.connections.read(&call).await
+    }
+}
+
+/// See [`JournalJobs::add_job`]. It may be executed twice: the second time finds the job.
+struct AddJob<'call> {
+    job: &'call BulkJob,
+    instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl PostgresCall for AddJob<'_> {
+    type Reply = JobAdded;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<JobAdded, PostgresFailure> {
+        let Self { job, instance } = self;
+        let open: i64 = sqlx::query_scalar("SELECT count(*) FROM jobs WHERE ended_ms IS NULL")
+            .fetch_one(&mut *connection)
+            .await?;
+        if job.ended_ms.is_none() && open >= limit_of(MOST_JOBS) {
+            return Ok(JobAdded::Full);
+        }
+        // If servers add a job of a lane at the same time, the unique index lets one of them pass.
+        sqlx::query(
+            "INSERT INTO jobs (id, kind, state, lane, failed_since_ms, matched, done, skipped, failed, rate, actor,
+                               reason, problem, created_ms, ended_ms, instance)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+             ON CONFLICT DO NOTHING",
+        )
+        .bind(job.id.as_str())
+        .bind(job.kind.as_str())
+        .bind(job.state.as_str())
+        .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+        .bind(job.failed_since_ms)
+        .bind(number(job.counts.matched))
+        .bind(number(job.counts.done))
+        .bind(number(job.counts.skipped))
+        .bind(number(job.counts.failed))
+        .bind(i64::from(job.rate.to_stored()))
+        .bind(&*job.actor)
+        .bind(storable(&job.reason))
+        .bind(job.problem.as_deref().map(storable))
+        .bind(job.created_ms)
+        .bind(job.ended_ms)
+        .bind(&***instance)
+        .execute(&mut *connection)
+        .await?;
+        let of_lane = concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL) ORDER BY (id = $1) DESC LIMIT 1"
+        );
+        let found = sqlx::query(of_lane)
+            .bind(job.id.as_str())
+            .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+            .fetch_optional(&mut *connection)
+            .await?;
+        let kept = found.map(|row| Fields::of(&row).job()).transpose()?;
+        match kept {
+            Some(kept) if kept.id == job.id => {}
+            Some(other) => return Ok(JobAdded::LaneTaken(Box::new(other))),
+            None => {
+                let ended = "another job of the lane has just ended".to_string();
+                return Err(PostgresFailure::Conflict(ended));
+            }
+        }
+        sqlx::query(
+            "DELETE FROM jobs WHERE id IN (
+                SELECT id FROM jobs WHERE ended_ms IS NOT NULL
+                ORDER BY ended_ms LIMIT greatest(0, (SELECT count(*) FROM jobs) - $1)
+             )",
+        )
+        .bind(limit_of(MOST_JOBS_KEPT))
+        .execute(connection)
+        .await?;
+        Ok(JobAdded::Added)
+    }
+}
+
+struct FindJob<'call>(&'call JobId);
+
+#[async_trait]
+impl PostgresCall for FindJob<'_> {
+    type Reply = Option<BulkJob>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Option<BulkJob>, PostgresFailure> {
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE id = $1"
+        ))
+        .bind(self.0.as_str())
+        .fetch_optional(connection)
+        .await?;
+        Ok(found.map(|row| Fields::of(&row).job()).transpose()?)
+    }
+}
+
+struct ListJobs<'call> {
+    state: Option<JobState>,
+    before: Option<&'call JobId>,
+    limit: usize,
+}
+
+#[async_trait]
+impl PostgresCall for ListJobs<'_> {
+    type Reply = Vec<BulkJob>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Vec<BulkJob>, PostgresFailure> {
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE ($1::TEXT IS NULL OR id < $1) AND ($2::TEXT IS NULL OR state = $2)
+              ORDER BY id DESC LIMIT $3"
+        ))
+        .bind(self.before.map(JobId::as_str))
+        .bind(self.state.map(JobState::as_str))
+        .bind(limit_of(self.limit))
+        .fetch_all(connection)
+        .await?;
+        let jobs = found.iter().map(|row| Fields::of(row).job());
+        Ok(jobs.collect::<Result<_, _>>()?)
+    }
+}
+
+/// See [`JournalJobs::order_job`]. An order that ends the job is not repeated after its commit was sent: the second
+/// try would be refused.
+struct ObeyOrder<'call> {
+    id: &'call JobId,
+    order: JobOrder,
+    at_ms: i64,
+}
+
+#[async_trait]
+impl PostgresCall for ObeyOrder<'_> {
+    type Reply = JobOrdered;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<JobOrdered, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE id = $1 FOR UPDATE"
+        ))
+        .bind(self.id.as_str())
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(mut job) = found.map(|row| Fields::of(&row).job()).transpose()? else {
+            transaction.rollback().await?;
+            return Ok(JobOrdered::Missing);
+        };
+        let Some(state) = self.order.apply(job.state) else {
+            transaction.rollback().await?;
+            return Ok(JobOrdered::Refused(Box::new(job)));
+        };
+        if state != job.state {
+            job.state = state;
+            job.ended_ms = state.has_ended().then_some(self.at_ms);
+            sqlx::query(
+                "UPDATE jobs SET state = $1, ended_ms = $2, leased_until_ms = 0 WHERE id = $3",
+            )
+            .bind(state.as_str())
+            .bind(job.ended_ms)
+            .bind(self.id.as_str())
+            .execute(&mut *transaction)
+            .await?;
+        }
+        let committed = transaction.commit().await;
+        committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
+        Ok(JobOrdered::Done(Box::new(job)))
+    }
+}
+
+/// See [`JournalJobs::take_job`]. It may be executed twice: the job that the first one took is free again when that
+/// lease expires.
+struct TakeJob {
+    lease_ms: i64,
+}
+
+#[async_trait]
+impl PostgresCall for TakeJob {
+    type Reply = Option<TakenJob>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let found = sqlx::query(concat!(
+            "WITH free AS MATERIALIZED (
+                SELECT id FROM jobs
+                WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
+            now_ms!(),
+            "   ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+             )
+             UPDATE jobs SET fence = fence + 1, leased_until_ms = $1 + ",
+            now_ms!(),
+            " FROM free WHERE jobs.id = free.id RETURNING ",
+            taken_job_columns!()
+        ))
+        .bind(self.lease_ms)
+        .fetch_optional(connection)
+        .await?;
+        Ok(found.map(|row| Fields::of(&row).taken_job()).transpose()?)
+    }
+}
+
+struct KeepJob<'call> {
+    id: &'call JobId,
+    fence: i64,
+    lease_ms: i64,
+}
+
+#[async_trait]
+impl PostgresCall for KeepJob<'_> {
+    type Reply = bool;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<bool, PostgresFailure> {
+        let kept = sqlx::query(concat!(
+            "UPDATE jobs SET leased_until_ms = $1 + ",
+            now_ms!(),
+            " WHERE id = $2 AND fence = $3 AND state = 'running'"
+        ))
+        .bind(self.lease_ms)
+        .bind(self.id.as_str())
+        .bind(self.fence)
+        .execute(connection)
+        .await?;
+        Ok(kept.rows_affected() == 1)
+    }
+}
+
+/// See [`JournalJobs::retake_job`]. It waits for a step that is being written, because that has locked the row. If it is
+/// executed twice, the second one finds the job taken, and the job is free again when the lease expires.
+struct RetakeJob<'call> {
+    id: &'call JobId,
+    fence: i64,
+    lease_ms: i64,
+}
+
+#[async_trait]
+impl PostgresCall for RetakeJob<'_> {
+    type Reply = Option<TakenJob>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Self::Reply, PostgresFailure> {
+        let found = sqlx::query(concat!(
+            "UPDATE jobs SET fence = fence + 1, leased_until_ms = $1 + ",
+            now_ms!(),
+            " WHERE id = $2 AND fence = $3 AND state = 'running' RETURNING ",
+            taken_job_columns!()
+        ))
+        .bind(self.lease_ms)
+        .bind(self.id.as_str())
+        .bind(self.fence)
+        .fetch_optional(connection)
+        .await?;
+        Ok(found.map(|row| Fields::of(&row).taken_job()).transpose()?)
+    }
+}
+
+/// See [`JournalJobs::step_job`]. It is not repeated after its commit was sent.
+struct DoStep<'call> {
+    step: &'call JobStep,
+    instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl PostgresCall for DoStep<'_> {
+    type Reply = JobStepped;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<JobStepped, PostgresFailure> {
+        let Self { step, instance } = self;
+        let mut transaction = connection.begin().await?;
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE id = $1 AND fence = $2 AND state = 'running' FOR UPDATE"
+        ))
+        .bind(step.id.as_str())
+        .bind(step.fence)
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let Some(mut job) = found.map(|row| Fields::of(&row).job()).transpose()? else {
+            transaction.rollback().await?;
+            return Ok(JobStepped::JobLost);
+        };
+        let results = change_all(&mut transaction, &step.changes, instance).await?;
+        let is_lost = |result: &ChangeResult| matches!(result, ChangeResult::Fenced(_));
+        if results.iter().any(is_lost) {
+            transaction.rollback().await?;
+            return Ok(JobStepped::NotificationLost);
+        }
+        advance(&mut job, step, &results);
+        sqlx::query(concat!(
+            "UPDATE jobs SET state = $1, matched = $2, done = $3, skipped = $4, failed = $5, problem = $6,
+                             ended_ms = $7, place_ms = coalesce($8, place_ms),
+                             place_row = coalesce($9, place_row), leased_until_ms = $10 + ",
+            now_ms!(),
+            " WHERE id = $11"
+        ))
+        .bind(job.state.as_str())
+        .bind(number(job.counts.matched))
+        .bind(number(job.counts.done))
+        .bind(number(job.counts.skipped))
+        .bind(number(job.counts.failed))
+        .bind(job.problem.as_deref().map(storable))
+        .bind(job.ended_ms)
+        .bind(step.place.map(|place| place.at_ms))
+        .bind(step.place.map(|place| place.row))
+        .bind(step.lease_ms)
+        .bind(step.id.as_str())
+        .execute(&mut *transaction)
+        .await?;
+        let committed = transaction.commit().await;
+        committed.map_err(|error| PostgresFailure::from(error).in_doubt())?;
+        Ok(JobStepped::Kept(results))
+    }
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

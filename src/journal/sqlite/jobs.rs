@@ -1,0 +1,450 @@
+//! Jobs: keeping them, and doing their steps.
+
+use super::SqliteJournal;
+use super::error::SqliteFailure;
+use super::writes::change;
+use crate::domain::job::{
+    BulkJob, JobId, JobOrder, JobSelection, JobState, MOST_JOBS, MOST_JOBS_KEPT,
+};
+use crate::journal::jobs::{
+    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, MOST_SCANNED, TakenJob,
+    advance, job_columns, taken_job_columns, unanswered,
+};
+use crate::journal::rows::Fields;
+use crate::journal::sql_values::limit_of;
+use crate::journal::{ChangeResult, Cursor, JournalError};
+use async_trait::async_trait;
+use sqlx::{SqliteConnection, SqlitePool};
+use std::sync::Arc;
+
+/// Now, in milliseconds since 1970, by the clock of this machine.
+macro_rules! now_ms {
+    () => {
+        "CAST(unixepoch('subsec') * 1000 AS INTEGER)"
+    };
+}
+
+/// The pending notifications that a page reads, oldest registration first.
+macro_rules! pending {
+    () => {
+        "FROM notifications INDEXED BY registered_scheduled
+         WHERE state = 'scheduled' AND (registered_ms, row_id) > (?1, ?2) AND registered_ms <= ?3
+         ORDER BY registered_ms, row_id"
+    };
+}
+
+/// Those of them that a job concerns.
+macro_rules! concerned {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM (SELECT * ",
+            pending!(),
+            " LIMIT ?4) AS n
+              WHERE n.lane = ?5 AND n.next_due_ms > ?6
+                AND NOT EXISTS (SELECT 1 FROM set_aside AS a WHERE a.topic = n.topic AND a.id = n.id)
+                AND (?7 IS NULL OR ifnull((
+                    SELECT t.started_ms >= ?7 AND t.outcome IN ",
+            unanswered!(),
+            "       FROM attempts AS t WHERE t.notification = n.row_id ORDER BY t.row_id DESC LIMIT 1
+                ), FALSE)) "
+        )
+    };
+}
+
+#[async_trait]
+impl JournalJobs for SqliteJournal {
+    async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let added = add(transaction.connection(), &self.instance, job).await?;
+        transaction.commit().await?;
+        Ok(added)
+    }
+
+    async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(find(&mut reading, id).await?)
+    }
+
+    async fn jobs(
+        &self,
+        state: Option<JobState>,
+        before: Option<&JobId>,
+        limit: usize,
+    ) -> Result<Vec<BulkJob>, JournalError> {
+        Ok(list(&self.readers, state, before, limit).await?)
+    }
+
+    async fn order_job(
+        &self,
+        id: &JobId,
+        order: JobOrder,
+        at_ms: i64,
+    ) -> Result<JobOrdered, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let ordered = obey(transaction.connection(), id, order, at_ms).await?;
+        transaction.commit().await?;
+        Ok(ordered)
+    }
+
+    async fn take_job(&self, lease_ms: i64) -> Result<Option<TakenJob>, JournalError> {
+        // A server asks for jobs all the time, and usually there is none. The look-up writes nothing.
+        let free = sqlx::query_scalar(concat!(
+            "SELECT EXISTS (SELECT 1 FROM jobs INDEXED BY jobs_open
+             WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
+            now_ms!(),
+            ")"
+        ))
+        .fetch_one(&self.readers)
+        .await;
+        let free: bool = free.map_err(SqliteFailure::from)?;
+        if !free {
+            return Ok(None);
+        }
+        let mut transaction = self.writer()?.begin().await?;
+        let taken = take(transaction.connection(), lease_ms).await?;
+        transaction.commit().await?;
+        Ok(taken)
+    }
+
+    async fn keep_job(&self, id: &JobId, fence: i64, lease_ms: i64) -> Result<bool, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let kept = sqlx::query(concat!(
+            "UPDATE jobs SET leased_until_ms = ",
+            now_ms!(),
+            " + ? WHERE id = ? AND fence = ? AND state = 'running'"
+        ))
+        .bind(lease_ms)
+        .bind(id.as_str())
+        .bind(fence)
+        .execute(transaction.connection())
+        .await;
+        let kept = kept.map_err(SqliteFailure::from)?;
+        transaction.commit().await?;
+        Ok(kept.rows_affected() == 1)
+    }
+
+    async fn retake_job(
+        &self,
+        id: &JobId,
+        fence: i64,
+        lease_ms: i64,
+    ) -> Result<Option<TakenJob>, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let found = sqlx::query(concat!(
+            "UPDATE jobs SET fence = fence + 1, leased_until_ms = ",
+            now_ms!(),
+            " + ? WHERE id = ? AND fence = ? AND state = 'running' RETURNING ",
+            taken_job_columns!()
+        ))
+        .bind(lease_ms)
+        .bind(id.as_str())
+        .bind(fence)
+        .fetch_optional(transaction.connection())
+        .await;
+        let found = found.map_err(SqliteFailure::from)?;
+        transaction.commit().await?;
+        found.map(|row| Fields::of(&row).taken_job()).transpose()
+    }
+
+    async fn step_job(&self, step: &JobStep) -> Result<JobStepped, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let stepped = do_step(transaction.connection(), &self.instance, step).await?;
+        match stepped {
+            JobStepped::Kept(_) => transaction.commit().await?,
+            JobStepped::NotificationLost | JobStepped::JobLost => transaction.release().await?,
+        }
+        Ok(stepped)
+    }
+
+    async fn job_page(
+        &self,
+        selection: &JobSelection,
+        cursor: Option<Cursor>,
+        limit: usize,
+    ) -> Result<JobPage, JournalError> {
+        Ok(page(&self.readers, selection, cursor, limit).await?)
+    }
+
+    async fn job_matches(
+        &self,
+        selection: &JobSelection,
+        cursor: Option<Cursor>,
+    ) -> Result<(u64, Option<Cursor>), JournalError> {
+        Ok(matches(&self.readers, selection, cursor).await?)
+    }
+}
+
+async fn add(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    job: &BulkJob,
+) -> Result<JobAdded, SqliteFailure> {
+    if find(connection, &job.id).await?.is_some() {
+        return Ok(JobAdded::Added);
+    }
+    if job.ended_ms.is_none() {
+        let other = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs INDEXED BY jobs_of_lane WHERE lane = ? AND ended_ms IS NULL"
+        ))
+        .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+        .fetch_optional(&mut *connection)
+        .await?;
+        if let Some(row) = other {
+            return Ok(JobAdded::LaneTaken(Box::new(Fields::of(&row).job()?)));
+        }
+        let open: i64 = sqlx::query_scalar(
+            "SELECT count(*) FROM jobs INDEXED BY jobs_open WHERE ended_ms IS NULL",
+        )
+        .fetch_one(&mut *connection)
+        .await?;
+        if open >= limit_of(MOST_JOBS) {
+            return Ok(JobAdded::Full);
+        }
+    }
+    sqlx::query(
+        "INSERT INTO jobs (id, kind, state, lane, failed_since_ms, matched, done, skipped, failed, rate, actor, reason,
+                           problem, created_ms, ended_ms, instance)
+         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+    )
+    .bind(job.id.as_str())
+    .bind(job.kind.as_str())
+    .bind(job.state.as_str())
+    .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+    .bind(job.failed_since_ms)
+    .bind(number(job.counts.matched))
+    .bind(number(job.counts.done))
+    .bind(number(job.counts.skipped))
+    .bind(number(job.counts.failed))
+    .bind(i64::from(job.rate.to_stored()))
+    .bind(&*job.actor)
+    .bind(&*job.reason)
+    .bind(job.problem.as_deref())
+    .bind(job.created_ms)
+    .bind(job.ended_ms)
+    .bind(instance.clone())
+    .execute(&mut *connection)
+    .await?;
+    sqlx::query(
+        "DELETE FROM jobs WHERE id IN (
+            SELECT id FROM jobs INDEXED BY jobs_ended WHERE ended_ms IS NOT NULL
+            ORDER BY ended_ms LIMIT max(0, (SELECT count(*) FROM jobs) - ?)
+         )",
+    )
+    .bind(limit_of(MOST_JOBS_KEPT))
+    .execute(connection)
+    .await?;
+    Ok(JobAdded::Added)
+}
+
+async fn find(
+    connection: &mut SqliteConnection,
+    id: &JobId,
+) -> Result<Option<BulkJob>, SqliteFailure> {
+    let found = sqlx::query(concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE id = ?"
+    ))
+    .bind(id.as_str())
+    .fetch_optional(connection)
+    .await?;
+    let job = found.map(|row| Fields::of(&row).job());
+    Ok(job.transpose()?)
+}
+
+async fn list(
+    readers: &SqlitePool,
+    state: Option<JobState>,
+    before: Option<&JobId>,
+    limit: usize,
+) -> Result<Vec<BulkJob>, SqliteFailure> {
+    let found = sqlx::query(concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE (?1 IS NULL OR id < ?1) AND (?2 IS NULL OR state = ?2) ORDER BY id DESC LIMIT ?3"
+    ))
+    .bind(before.map(JobId::as_str))
+    .bind(state.map(JobState::as_str))
+    .bind(limit_of(limit))
+    .fetch_all(readers)
+    .await?;
+    let jobs = found.iter().map(|row| Fields::of(row).job());
+    Ok(jobs.collect::<Result<_, _>>()?)
+}
+
+async fn obey(
+    connection: &mut SqliteConnection,
+    id: &JobId,
+    order: JobOrder,
+    at_ms: i64,
+) -> Result<JobOrdered, SqliteFailure> {
+    let Some(mut job) = find(connection, id).await? else {
+        return Ok(JobOrdered::Missing);
+    };
+    let Some(state) = order.apply(job.state) else {
+        return Ok(JobOrdered::Refused(Box::new(job)));
+    };
+    if state != job.state {
+        job.state = state;
+        job.ended_ms = state.has_ended().then_some(at_ms);
+        sqlx::query("UPDATE jobs SET state = ?, ended_ms = ?, leased_until_ms = 0 WHERE id = ?")
+            .bind(state.as_str())
+            .bind(job.ended_ms)
+            .bind(id.as_str())
+            .execute(connection)
+            .await?;
+    }
+    Ok(JobOrdered::Done(Box::new(job)))
+}
+
+async fn take(
+    connection: &mut SqliteConnection,
+    lease_ms: i64,
+) -> Result<Option<TakenJob>, SqliteFailure> {
+    let found = sqlx::query(concat!(
+        "UPDATE jobs SET fence = fence + 1, leased_until_ms = ",
+        now_ms!(),
+        " + ? WHERE id = (
+            SELECT id FROM jobs INDEXED BY jobs_open
+            WHERE ended_ms IS NULL AND state = 'running' AND leased_until_ms <= ",
+        now_ms!(),
+        " ORDER BY id LIMIT 1) RETURNING ",
+        taken_job_columns!()
+    ))
+    .bind(lease_ms)
+    .fetch_optional(connection)
+    .await?;
+    let taken = found.map(|row| Fields::of(&row).taken_job());
+    Ok(taken.transpose()?)
+}
+
+async fn do_step(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    step: &JobStep,
+) -> Result<JobStepped, SqliteFailure> {
+    let found = sqlx::query(concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE id = ? AND fence = ? AND state = 'running'"
+    ))
+    .bind(step.id.as_str())
+    .bind(step.fence)
+    .fetch_optional(&mut *connection)
+    .await?;
+    let Some(row) = found else {
+        return Ok(JobStepped::JobLost);
+    };
+    let mut job = Fields::of(&row).job()?;
+    let mut results = Vec::with_capacity(step.changes.len());
+    for changing in &step.changes {
+        let result = change(connection, instance, changing).await?;
+        if let ChangeResult::Fenced(_) = result {
+            return Ok(JobStepped::NotificationLost);
+        }
+        results.push(result);
+    }
+    advance(&mut job, step, &results);
+    sqlx::query(concat!(
+        "UPDATE jobs SET state = ?, matched = ?, done = ?, skipped = ?, failed = ?, problem = ?, ended_ms = ?,
+                         place_ms = ifnull(?, place_ms), place_row = ifnull(?, place_row), leased_until_ms = ",
+        now_ms!(),
+        " + ? WHERE id = ?"
+    ))
+    .bind(job.state.as_str())
+    .bind(number(job.counts.matched))
+    .bind(number(job.counts.done))
+    .bind(number(job.counts.skipped))
+    .bind(number(job.counts.failed))
+    .bind(job.problem.as_deref())
+    .bind(job.ended_ms)
+    .bind(step.place.map(|place| place.at_ms))
+    .bind(step.place.map(|place| place.row))
+    .bind(step.lease_ms)
+    .bind(step.id.as_str())
+    .execute(connection)
+    .await?;
+    Ok(JobStepped::Kept(results))
+}
+
+async fn page(
+    readers: &SqlitePool,
+    selection: &JobSelection,
+    cursor: Option<Cursor>,
+    limit: usize,
+) -> Result<JobPage, SqliteFailure> {
+    let mut reading = readers.begin().await?;
+    let after = cursor.unwrap_or(BEGINNING);
+    let found = sqlx::query(concat!(
+        concerned!("n.registered_ms, n.row_id, n.topic, n.id"),
+        "ORDER BY n.registered_ms, n.row_id LIMIT ?8"
+    ))
+    .bind(after.at_ms)
+    .bind(after.row)
+    .bind(selection.registered_until_ms)
+    .bind(limit_of(MOST_SCANNED))
+    .bind(selection.lane.as_str())
+    .bind(selection.due_after_ms)
+    .bind(selection.failed_since_ms)
+    .bind(limit_of(limit))
+    .fetch_all(&mut *reading)
+    .await?;
+    let found = Fields::job_keys(&found)?;
+    let scan_end = scan_end(&mut reading, selection, after).await?;
+    Ok(JobPage::of(found, limit, scan_end))
+}
+
+async fn matches(
+    readers: &SqlitePool,
+    selection: &JobSelection,
+    cursor: Option<Cursor>,
+) -> Result<(u64, Option<Cursor>), SqliteFailure> {
+    let mut reading = readers.begin().await?;
+    let after = cursor.unwrap_or(BEGINNING);
+    let many: i64 = sqlx::query_scalar(concerned!("count(*)"))
+        .bind(after.at_ms)
+        .bind(after.row)
+        .bind(selection.registered_until_ms)
+        .bind(limit_of(MOST_SCANNED))
+        .bind(selection.lane.as_str())
+        .bind(selection.due_after_ms)
+        .bind(selection.failed_since_ms)
+        .fetch_one(&mut *reading)
+        .await?;
+    let scan_end = scan_end(&mut reading, selection, after).await?;
+    Ok((many.unsigned_abs(), scan_end))
+}
+
+/// The last row that may be read for a page; `None` if there are no more.
+async fn scan_end(
+    connection: &mut SqliteConnection,
+    selection: &JobSelection,
+    after: Cursor,
+) -> Result<Option<Cursor>, SqliteFailure> {
+    let found: Option<(i64, i64)> = sqlx::query_as(concat!(
+        "SELECT registered_ms, row_id ",
+        pending!(),
+        " LIMIT 1 OFFSET ?4"
+    ))
+    .bind(after.at_ms)
+    .bind(after.row)
+    .bind(selection.registered_until_ms)
+    .bind(limit_of(MOST_SCANNED - 1))
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.map(|(at_ms, row)| Cursor { at_ms, row }))
+}
+
+/// The place before all notifications.
+const BEGINNING: Cursor = Cursor {
+    at_ms: i64::MIN,
+    row: i64::MIN,
+};
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

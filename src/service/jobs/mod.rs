@@ -1,0 +1,285 @@
+//! Jobs: making them, showing them, and giving them orders. The servers carry them on in the background
+//! ([`runner`]), in steps ([`step`]).
+//!
+//! A kind of job is a module of its own: it says which notifications the job concerns and what is done with each of
+//! them. Everything else is the same for all kinds.
+
+mod lane_retry;
+mod runner;
+mod step;
+
+use super::timeouts::{with_long_timeout, with_timeout};
+use super::{Service, ServiceError};
+use crate::domain::job::{
+    BulkJob, DEFAULT_JOB_RATE, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState,
+    MOST_JOBS,
+};
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::lane_settings::CallRate;
+use crate::domain::snapshot::Snapshot;
+use crate::journal::{Actor, JobAdded, JobOrdered, Journal, JournalError};
+use std::sync::Arc;
+use uuid::Uuid;
+
+/// How many of the notifications that match a dry run shows.
+const SAMPLE: usize = 10;
+
+const NO_JOBS: ServiceError = ServiceError::NoJournal("run jobs, because a journal keeps them");
+
+/// A request to make the pending notifications of a lane due now.
+#[derive(Debug, Clone)]
+pub struct LaneRetryRequest {
+    /// The lane.
+    pub lane: Lane,
+    /// How many notifications per second; at most [`crate::domain::job::HIGHEST_JOB_RATE`].
+    pub rate: CallRate,
+    /// Who asks for it.
+    pub actor: Actor,
+    /// The reason; may be empty.
+    pub reason: String,
+}
+
+/// What a job would concern.
+#[derive(Debug, Clone, Default)]
+pub struct JobPreview {
+    /// How many notifications.
+    pub matched: u64,
+    /// Some of them: those that would come first, without their attempts.
+    pub sample: Vec<Snapshot>,
+}
+
+/// Which jobs to list.
+#[derive(Debug, Clone, Default)]
+pub struct JobListRequest {
+    /// Only jobs in this state.
+    pub state: Option<JobState>,
+    /// Maximum number of jobs on the page.
+    pub limit: usize,
+    /// The job after which the page begins.
+    pub cursor: Option<JobId>,
+}
+
+impl Service {
+    /// Makes a job that makes the pending notifications of a lane due now, oldest registration first. What is due
+    /// already is sent without it and is not concerned; nor is what is set aside.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoJournal`]; [`ServiceError::JobRuns`] if another job of the lane has not ended;
+    /// [`ServiceError::TooManyJobs`]; the errors of the journal.
+    pub async fn retry_lane(&self, request: LaneRetryRequest) -> Result<BulkJob, ServiceError> {
+        let journal = self.journal().ok_or(NO_JOBS)?;
+        let mut job = self.new_job(JobKind::LaneRetry, request);
+        let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
+        job.counts.matched = count(journal, &selection).await?;
+        self.add_job(journal, &job).await?;
+        Ok(job)
+    }
+
+    /// What [`Service::retry_lane`] would concern now.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoJournal`], or the errors of the stores.
+    pub async fn preview_retry(
+        &self,
+        request: LaneRetryRequest,
+    ) -> Result<JobPreview, ServiceError> {
+        let journal = self.journal().ok_or(NO_JOBS)?;
+        let job = self.new_job(JobKind::LaneRetry, request);
+        let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
+        let matched = count(journal, &selection).await?;
+        let mut keys: Vec<Key> = Vec::new();
+        let mut cursor = None;
+        while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {
+            let reading = journal.job_page(&selection, cursor, SAMPLE - keys.len());
+            let page = with_long_timeout(reading).await?;
+            keys.extend(page.found.into_iter().map(|(key, _)| key));
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
+        let found = with_timeout(journal.snapshots(&keys)).await?;
+        let mut sample: Vec<Snapshot> = found.into_iter().flatten().collect();
+        sample
+            .iter_mut()
+            .for_each(|one| self.endpoints.fill_in_url(one));
+        Ok(JobPreview { matched, sample })
+    }
+
+    /// Keeps the job that stands for a release: it is done when it is made, because what waited is due when it was
+    /// due. Without a journal it is not kept, and its id is `None`.
+    pub(super) async fn note_release(
+        &self,
+        lane: &Lane,
+        due: u64,
+        actor: Actor,
+        reason: &str,
+    ) -> Result<ReleaseJob, ServiceError> {
+        let request = LaneRetryRequest {
+            lane: lane.clone(),
+            rate: default_rate(),
+            actor,
+            reason: reason.to_string(),
+        };
+        let mut job = self.new_job(JobKind::LaneRelease, request);
+        job.state = JobState::Done;
+        job.ended_ms = Some(job.created_ms);
+        job.counts = JobCounts {
+            matched: due,
+            done: due,
+            ..JobCounts::default()
+        };
+        let Some(journal) = self.journal() else {
+            return Ok(ReleaseJob {
+                job,
+                is_kept: false,
+            });
+        };
+        with_timeout(journal.add_job(&job)).await?;
+        Ok(ReleaseJob { job, is_kept: true })
+    }
+
+    /// One job.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoJournal`], [`ServiceError::MissingJob`], or the errors of the journal.
+    pub async fn job(&self, id: &JobId) -> Result<BulkJob, ServiceError> {
+        let journal = self.journal().ok_or(NO_JOBS)?;
+        let found = with_timeout(journal.job(id)).await?;
+        found.ok_or(ServiceError::MissingJob)
+    }
+
+    /// Jobs, newest first, and the cursor of the next page; `None` at the end.
+    ///
+    /// # Errors
+    /// [`ServiceError::NoJournal`], or the errors of the journal.
+    pub async fn jobs(
+        &self,
+        request: &JobListRequest,
+    ) -> Result<(Vec<BulkJob>, Option<JobId>), ServiceError> {
+        let journal = self.journal().ok_or(NO_JOBS)?;
+        let limit = request.limit;
+        let reading = journal.jobs(
+            request.state,
+            request.cursor.as_ref(),
+            limit.saturating_add(1),
+        );
+        let mut jobs = with_long_timeout(reading).await?;
+        let more = jobs.len() > limit;
+        jobs.truncate(limit);
+        let next = jobs.last().filter(|_| more).map(|job| job.id.clone());
+        Ok((jobs, next))
+    }
+
+    /// Pauses, resumes or stops a job. After a pause or a stop has succeeded, the job changes nothing more. What it
+    /// has made due before is sent nevertheless.
+    ///
+    /// # Errors
+    /// [`ServiceError::MissingJob`], [`ServiceError::JobEnded`], [`ServiceError::NoJournal`], or the errors of the
+    /// journal.
+    pub async fn order_job(
+        &self,
+        id: &JobId,
+        order: JobOrder,
+        actor: &Actor,
+    ) -> Result<BulkJob, ServiceError> {
+        let journal = self.journal().ok_or(NO_JOBS)?;
+        let at_ms = self.clock.now_ms();
+        match with_timeout(journal.order_job(id, order, at_ms)).await? {
+            JobOrdered::Done(job) => {
+                tracing::info!(job = %id, actor = &*actor.0, order = %order, state = %job.state, "a job was given an order");
+                self.job_wake.notify_one();
+                Ok(*job)
+            }
+            JobOrdered::Refused(job) => Err(ServiceError::JobEnded(job)),
+            JobOrdered::Missing => Err(ServiceError::MissingJob),
+        }
+    }
+
+    fn new_job(&self, kind: JobKind, request: LaneRetryRequest) -> BulkJob {
+        let LaneRetryRequest {
+            lane,
+            rate,
+            actor,
+            reason,
+        } = request;
+        let id = Uuid::now_v7().to_string();
+        BulkJob {
+            id: JobId::parse(&id).expect("invariant: a UUID is the id of a job"),
+            kind,
+            state: JobState::Running,
+            lane: Some(lane),
+            failed_since_ms: None,
+            counts: JobCounts::default(),
+            rate,
+            actor: (*actor.0).into(),
+            reason: reason.into(),
+            problem: None,
+            created_ms: self.clock.now_ms(),
+            ended_ms: None,
+        }
+    }
+
+    async fn add_job(&self, journal: &dyn Journal, job: &BulkJob) -> Result<(), ServiceError> {
+        match with_timeout(journal.add_job(job)).await? {
+            JobAdded::Added => {}
+            JobAdded::LaneTaken(other) => return Err(ServiceError::JobRuns(other)),
+            JobAdded::Full => return Err(ServiceError::TooManyJobs(MOST_JOBS)),
+        }
+        tracing::info!(
+            job = %job.id,
+            kind = %job.kind,
+            lane = job.lane.as_ref().map_or("", |lane| lane.as_str()),
+            matched = job.counts.matched,
+            actor = &*job.actor,
+            reason = &*job.reason,
+            "a job was made"
+        );
+        // Dying here leaves it in the journal: any server takes it.
+        self.job_wake.notify_one();
+        Ok(())
+    }
+}
+
+/// The job that stands for a release.
+#[derive(Debug, Clone)]
+pub struct ReleaseJob {
+    /// The job.
+    pub job: BulkJob,
+    /// Whether the journal keeps it. If there is none, the job has no id that anybody could ask for.
+    pub is_kept: bool,
+}
+
+/// The rate of a job whose request names none.
+#[must_use]
+pub fn default_rate() -> CallRate {
+    CallRate::per_second(DEFAULT_JOB_RATE).expect("invariant: it is a rate")
+}
+
+/// Which notifications a job concerns; `None` if it has nothing to do.
+fn selection_of(job: &BulkJob) -> Option<JobSelection> {
+    match job.kind {
+        JobKind::LaneRetry => lane_retry::selection(job),
+        JobKind::LaneRelease => None,
+    }
+}
+
+async fn count(journal: &dyn Journal, selection: &JobSelection) -> Result<u64, ServiceError> {
+    let counting = async {
+        let (mut matched, mut cursor) = (0, None);
+        loop {
+            let (many, next) = journal.job_matches(selection, cursor).await?;
+            matched += many;
+            match next {
+                Some(next) => cursor = Some(next),
+                None => return Ok(matched),
+            }
+        }
+    };
+    let counted: Result<u64, JournalError> = with_long_timeout(counting).await;
+    Ok(counted?)
+}
+
+/// What jobs hold while they run in the background.
+type SharedService = Arc<Service>;

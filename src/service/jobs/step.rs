@@ -1,0 +1,270 @@
+//! One step of a job: leases some notifications, changes them together with the place of the job, and settles the
+//! leases.
+//!
+//! Dying before the journal has kept the step leaves leases that expire in a few seconds; the next server repeats the
+//! step. Dying after it leaves the changes in the journal and not in the schedule: the leases expire, the journal is
+//! asked before anything is sent, and the reconciler finds the changes by their time, as it does for a change of one
+//! notification by hand. The next server goes on behind them.
+
+use super::{SharedService, lane_retry};
+use crate::domain::change::Change;
+use crate::domain::job::{BulkJob, JobKind};
+use crate::domain::key::Key;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::journal::{
+    Actor, ChangeResult, Changing, Cursor, JobEnd, JobStep, JobStepped, JournalError,
+};
+use crate::schedule::Settled;
+use crate::service::held::{HeldLease, Leasing};
+use crate::service::timeouts::with_timeout;
+use crate::service::{Service, ServiceError};
+use tokio::task::JoinSet;
+
+/// A job while this server has it.
+pub(super) struct CurrentJob {
+    pub(super) job: BulkJob,
+    pub(super) fence: i64,
+    /// For how long every step keeps the job.
+    pub(super) lease_ms: i64,
+}
+
+/// What a step did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepDone {
+    /// It was kept. So many notifications were changed, and so many others were seen.
+    Kept {
+        changed: usize,
+        skipped: usize,
+        failed: usize,
+    },
+    /// The lease of a notification was lost; nothing was changed. The step can be repeated.
+    Again,
+    /// The job no longer runs, or another server has it.
+    Lost,
+}
+
+/// A notification that is leased for a job, to be changed.
+struct LeasedForJob {
+    held: HeldLease,
+    before: Box<Snapshot>,
+    change: Change,
+}
+
+/// What became of one notification of a step before the journal was written.
+enum Prepared {
+    Leased(Box<LeasedForJob>),
+    /// It needs nothing.
+    Skipped,
+    /// It cannot be leased or read.
+    Failed,
+}
+
+impl Service {
+    /// Does a step with these notifications. `place` is where the job stands afterwards. `call_now`: the destination is
+    /// called now even if it is probed.
+    ///
+    /// # Errors
+    /// If a store fails. The step may have been kept nevertheless, so the caller must read the job again.
+    pub(super) async fn do_job_step(
+        self: &SharedService,
+        current: &CurrentJob,
+        keys: Vec<Key>,
+        place: Option<Cursor>,
+        end: Option<JobEnd>,
+        call_now: bool,
+    ) -> Result<StepDone, ServiceError> {
+        let (mut leased, mut skipped, mut failed) = (Vec::new(), 0, 0);
+        let mut problem = None;
+        let kind = current.job.kind;
+        let mut preparing = JoinSet::new();
+        for key in keys {
+            let service = self.clone();
+            preparing.spawn(async move { service.prepare(key, kind).await });
+        }
+        while let Some(prepared) = preparing.join_next().await {
+            match prepared {
+                Ok(Ok(Prepared::Leased(one))) => leased.push(*one),
+                Ok(Ok(Prepared::Skipped)) => skipped += 1,
+                Ok(Ok(Prepared::Failed)) | Err(_) => failed += 1,
+                Ok(Err(error)) => problem = Some(error),
+            }
+        }
+        if let Some(error) = problem {
+            self.release_all(leased).await;
+            return Err(error);
+        }
+        let at_ms = self.clock.now_ms();
+        let job = &current.job;
+        let changes = leased.iter().map(|one| Changing {
+            lease: one.held.token(),
+            fence: one.before.fence,
+            change: one.change,
+            actor: Actor((*job.actor).into()),
+            reason: reason_of(job),
+            at_ms,
+        });
+        let step = JobStep {
+            id: job.id.clone(),
+            fence: current.fence,
+            place,
+            changes: changes.collect(),
+            skipped: count(skipped),
+            failed: count(failed),
+            end,
+            at_ms,
+            lease_ms: current.lease_ms,
+        };
+        let Some(journal) = self.journal() else {
+            return Ok(StepDone::Lost);
+        };
+        match with_timeout(journal.step_job(&step)).await {
+            Ok(JobStepped::Kept(results)) => {
+                let is_done = |result: &&ChangeResult| matches!(result, ChangeResult::Done(_));
+                let changed = results.iter().filter(is_done).count();
+                let skipped = skipped + results.len() - changed;
+                self.settle_all(leased, results, call_now).await;
+                Ok(StepDone::Kept {
+                    changed,
+                    skipped,
+                    failed,
+                })
+            }
+            Ok(JobStepped::NotificationLost) => {
+                self.recheck_all(leased).await;
+                Ok(StepDone::Again)
+            }
+            Ok(JobStepped::JobLost) => {
+                self.release_all(leased).await;
+                Ok(StepDone::Lost)
+            }
+            // The journal may have kept the step nevertheless, or may still do so.
+            Err(error) => {
+                self.recheck_all(leased).await;
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Leases one notification, if it needs a change.
+    async fn prepare(
+        self: SharedService,
+        key: Key,
+        kind: JobKind,
+    ) -> Result<Prepared, ServiceError> {
+        let leasing = {
+            // Held only until the notification is leased: a step leases many, and two of them may share a lock.
+            match self.locks.lock(&key).await {
+                Ok(_lock) => self.lease(&key, Change::Retry).await,
+                Err(error) => Err(error),
+            }
+        };
+        let (held, before) = match leasing {
+            Ok(Leasing::Held(held, before)) => (held, before),
+            // An attempt is in flight, or it has ended.
+            Ok(Leasing::InFlight | Leasing::Refused(_) | Leasing::Missing) => {
+                return Ok(Prepared::Skipped);
+            }
+            Err(error) => return failed_alone(error),
+        };
+        let change = match kind {
+            JobKind::LaneRetry => lane_retry::change(&before, self.clock.now_ms()),
+            JobKind::LaneRelease => None,
+        };
+        let Some(change) = change else {
+            self.release(held).await;
+            return Ok(Prepared::Skipped);
+        };
+        if let (HeldLease::Entry(lease), Some(recorder)) = (&held, &self.recorder)
+            && let Err(error) = self.record_interruption(recorder, lease, &before).await
+        {
+            self.release(held).await;
+            return failed_alone(error);
+        }
+        Ok(Prepared::Leased(Box::new(LeasedForJob {
+            held,
+            before,
+            change,
+        })))
+    }
+
+    /// Settles the leases to what the journal has now.
+    async fn settle_all(
+        self: &SharedService,
+        leased: Vec<LeasedForJob>,
+        results: Vec<ChangeResult>,
+        mut call_now: bool,
+    ) {
+        let mut settling = JoinSet::new();
+        for (one, result) in leased.into_iter().zip(results) {
+            let held = match std::mem::take(&mut call_now) {
+                true => one.held.for_change(one.change),
+                false => one.held,
+            };
+            let service = self.clone();
+            settling.spawn(async move { service.settle_one(held, result).await });
+        }
+        // A panic is logged where it happens, and the lease expires.
+        while settling.join_next().await.is_some() {}
+    }
+
+    async fn settle_one(&self, held: HeldLease, result: ChangeResult) {
+        let Some(journal) = self.journal() else {
+            return;
+        };
+        let after = match result {
+            ChangeResult::Done(after)
+            | ChangeResult::Refused(after)
+            | ChangeResult::Fenced(after)
+            | ChangeResult::PayloadDeleted(after) => after,
+            ChangeResult::Missing => return self.release(held).await,
+        };
+        let key = after.key.clone();
+        match self.settle_to_journal(journal, held, &after).await {
+            Ok(Settled::Lost) if after.state == State::Scheduled => {
+                self.restore(journal, &key).await;
+            }
+            Ok(Settled::Done | Settled::Lost) => {}
+            Err(error) => tracing::debug!(
+                notification = %key,
+                %error,
+                "a notification that a job has made due could not be moved in the schedule; the reconciler does it"
+            ),
+        }
+    }
+
+    async fn release_all(self: &SharedService, leased: Vec<LeasedForJob>) {
+        for one in leased {
+            self.release(one.held).await;
+        }
+    }
+
+    async fn recheck_all(self: &SharedService, leased: Vec<LeasedForJob>) {
+        for one in leased {
+            self.recheck(one.held).await;
+        }
+    }
+}
+
+/// What an error of one notification means: a store that is away stops the step, everything else is a matter of this
+/// notification.
+fn failed_alone(error: ServiceError) -> Result<Prepared, ServiceError> {
+    match error {
+        ServiceError::Unsettled | ServiceError::Journal(JournalError::Corrupt(_)) => {
+            Ok(Prepared::Failed)
+        }
+        error => Err(error),
+    }
+}
+
+/// What the history of a notification says.
+fn reason_of(job: &BulkJob) -> String {
+    match &*job.reason {
+        "" => format!("job {}", job.id),
+        reason => format!("job {}: {reason}", job.id),
+    }
+}
+
+fn count(many: usize) -> u64 {
+    u64::try_from(many).unwrap_or(u64::MAX)
+}
