@@ -5,13 +5,18 @@ use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::view::json;
 use crate::clock::millis;
 use crate::domain::duration;
+use crate::domain::lane::Lane;
 use crate::domain::timestamp::display_ms;
 use crate::health::{HealthReport, Store, StoreReport, StoreState, Work, names, words_of};
 use axum::extract::State;
 use axum::response::Response;
 use http::StatusCode;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+
+/// Maximum number of endpoints that a warning names.
+const MOST_NAMED: usize = 10;
 
 #[derive(Debug, Serialize)]
 struct Liveness {
@@ -26,6 +31,8 @@ struct Readiness<'a> {
     #[serde(flatten)]
     problem: Option<ProblemView<'a>>,
     stores: Vec<StoreView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
 }
 
 /// The state of one store.
@@ -66,7 +73,8 @@ pub async fn alive() -> Response {
 
 /// `GET /readyz`: answers 200 if registrations can be accepted and attempts can be made. Otherwise it
 /// answers 503 and says which store does not work, since when and why. Recent calls count as well as a check
-/// that is made now, because a store may answer a check and still refuse the real work.
+/// that is made now, because a store may answer a check and still refuse the real work. `warnings` say what else a
+/// person should see to.
 pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     let report = api.service.check().await;
     let now_ms = api.service.clock().now_ms();
@@ -75,11 +83,13 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         .iter()
         .map(|(store, report)| StoreView::of(*store, report, now_ms))
         .collect();
+    let warnings = unusable(&api.service.unusable_endpoints());
     if report.is_ready() {
         let readiness = Readiness {
             status: Some("ready"),
             problem: None,
             stores,
+            warnings,
         };
         return json(StatusCode::OK, &readiness);
     }
@@ -88,8 +98,30 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         status: None,
         problem: Some(problem.view()),
         stores,
+        warnings,
     };
     problem.respond(&readiness)
+}
+
+/// The warning about endpoints whose keys cannot be opened, if there are any.
+fn unusable(lanes: &BTreeSet<Lane>) -> Vec<String> {
+    if lanes.is_empty() {
+        return Vec::new();
+    }
+    let named = lanes.iter().filter_map(Lane::endpoint);
+    let names: Vec<String> = (named.take(MOST_NAMED))
+        .map(|name| name.to_string())
+        .collect();
+    let more = match lanes.len() > names.len() {
+        true => ", ...",
+        false => "",
+    };
+    vec![format!(
+        "this server cannot open a signing key of {} endpoints ({}{more}), so it sends nothing to them; start it with \
+         the master key of the other servers",
+        lanes.len(),
+        names.join(", ")
+    )]
 }
 
 /// The reasons why the server is not ready, each as a clause of a sentence.

@@ -32,6 +32,8 @@ const PACE: Duration = Duration::from_millis(10);
 const BACK_OFF: Duration = Duration::from_millis(50);
 /// Longest wait after a failed claim.
 const LONGEST_BACK_OFF: Duration = Duration::from_millis(400);
+/// How often it is tried again to open the signing keys that could not be opened.
+const REVIEW_KEYS: Duration = Duration::from_millis(250);
 /// How long a worker may take in addition to its call while both stores work. If no claim succeeds for
 /// longer than a call and this margin, health reports that attempts are stuck.
 const WORK_MARGIN: Duration = Duration::from_secs(20);
@@ -151,19 +153,25 @@ impl Dispatcher {
     /// Claims and starts workers until `stop.drain` is cancelled. Then waits for the attempts in flight,
     /// interrupts those that take longer than `stop.drain_timeout`, and returns when all workers have ended.
     pub async fn run(self, stop: Stop) {
+        tokio::join!(self.claim_until(&stop.drain), self.review_keys(&stop.drain));
+        self.drain(stop.drain_timeout).await;
+    }
+
+    /// Claims until `drain` is cancelled.
+    async fn claim_until(&self, drain: &CancellationToken) {
         let mut back_off = BACK_OFF;
         let longest_work = self.worker.client.timeout() + WORK_MARGIN;
         self.health.expect_claims(Some(longest_work));
-        while let Some(quota) = stop.drain.run_until_cancelled(self.quota()).await {
-            match self.claim(quota, &stop.drain).await {
+        while let Some(quota) = drain.run_until_cancelled(self.quota()).await {
+            match self.claim(quota, drain).await {
                 Ok(more) => {
                     back_off = BACK_OFF;
                     let waiting = self.until_due(more);
-                    stop.drain.run_until_cancelled(waiting).await;
+                    drain.run_until_cancelled(waiting).await;
                 }
                 Err(error) => {
                     tracing::debug!(%error, "claiming due notifications failed; trying again");
-                    stop.drain
+                    drain
                         .run_until_cancelled(tokio::time::sleep(back_off))
                         .await;
                     back_off = (back_off * 2).min(LONGEST_BACK_OFF);
@@ -171,7 +179,19 @@ impl Dispatcher {
             }
         }
         self.health.expect_claims(None);
-        self.drain(stop.drain_timeout).await;
+    }
+
+    /// Claims for endpoints again as soon as their signing keys can be opened, until `drain` is cancelled.
+    async fn review_keys(&self, drain: &CancellationToken) {
+        while drain
+            .run_until_cancelled(tokio::time::sleep(REVIEW_KEYS))
+            .await
+            .is_some()
+        {
+            if self.worker.review_keys() {
+                self.schedule.wake().bring_forward(self.clock.now_ms());
+            }
+        }
     }
 
     /// What may be claimed, once there is a free permit.

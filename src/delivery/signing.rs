@@ -1,10 +1,12 @@
 //! Finds what signs an attempt and what TLS shows, and waits if a key of the endpoint cannot be opened.
 //!
 //! A server that was started before the first key was added, and without the master key, cannot open the key. It must
-//! not sign with another one: the receiver would refuse the call, and the attempt would be spent. So it settles the
-//! lease without an attempt, and the notification is due again after [`DEFERRAL_MS`]. All servers know that instant, so
-//! one that can open the key claims the notification as probably as one that cannot. If the lease were kept and
-//! then released, the server that released it would be the first to claim it again, every time.
+//! not sign with another one: the receiver would refuse the call, and the attempt would be spent. So it releases the
+//! lease, and skips the lane of the endpoint from then on ([`crate::schedule::skipped`]), so that another server claims
+//! the notification in its turn. It opens the keys again four times a second, and skips the lane no more when it can.
+//!
+//! The list of skipped lanes is bounded. A notification beyond it is due again after [`DEFERRAL_MS`], and so is one
+//! whose certificates cannot be used by any server.
 
 use super::tls_profiles::{TlsProfile, UnusableProfile};
 use super::worker::Worker;
@@ -14,15 +16,15 @@ use crate::keyring::UnusableKey;
 use crate::schedule::{Lease, Settlement};
 use std::sync::Arc;
 
-/// How long a notification waits until a server tries again to open the keys of its endpoint, in milliseconds.
+/// How long a notification waits whose lane is not skipped, in milliseconds.
 const DEFERRAL_MS: i64 = 1_000;
 /// How long a notification waits after the proxy failed, in milliseconds. While it fails, everything that is due
 /// comes here again after this time.
 const PROXY_DEFERRAL_MS: i64 = 3_000;
 
 impl Worker {
-    /// What signs an attempt under this lease, and the TLS configuration of its endpoint. Returns `None` if a key cannot be opened: then nothing is sent, and
-    /// the notification is due again after [`DEFERRAL_MS`].
+    /// What signs an attempt under this lease, and the TLS configuration of its endpoint. Returns `None` if a key
+    /// cannot be opened: then nothing is sent, and the lease is settled.
     pub(super) async fn find_signers(
         &self,
         lease: Lease,
@@ -32,16 +34,49 @@ impl Worker {
             return Some((lease, Signers::default_secret(), None));
         };
         let profile = self.client.profiles().of(endpoint, &self.endpoints).await;
-        match self.endpoints.signers(endpoint, self.clock.now_ms()) {
+        let others_may_send = match self.endpoints.signers(endpoint, self.clock.now_ms()) {
             Ok(signers) => match profile {
                 Ok(profile) => return Some((lease, signers, profile)),
-                Err(unusable) => self.log_unusable_profile(endpoint, &unusable),
+                Err(unusable) => {
+                    self.log_unusable_profile(endpoint, &unusable);
+                    matches!(unusable, UnusableProfile::Key(_))
+                }
             },
-            Err(unusable) => self.log_unusable(endpoint, &unusable),
-        }
-        let again_ms = self.clock.now_ms().saturating_add(DEFERRAL_MS);
-        self.settle(lease, Settlement::Defer(again_ms)).await;
+            Err(unusable) => {
+                self.log_unusable(endpoint, &unusable);
+                true
+            }
+        };
+        // Before the lease is released, so that no claim after it gets the notification again.
+        let lane = &lease.entry.notification.lane;
+        let settlement = match others_may_send && self.schedule.skipped_lanes().skip(lane) {
+            true => Settlement::Release,
+            false => Settlement::Defer(self.clock.now_ms().saturating_add(DEFERRAL_MS)),
+        };
+        self.settle(lease, settlement).await;
         None
+    }
+
+    /// Tries again to open the keys of the endpoints whose lanes are skipped. Returns whether any can be claimed for
+    /// again.
+    pub(super) fn review_keys(&self) -> bool {
+        let now_ms = self.clock.now_ms();
+        self.schedule.skipped_lanes().retain(|lane| {
+            let endpoint = lane.endpoint().and_then(|name| self.endpoints.known(&name));
+            endpoint.is_some_and(|endpoint| {
+                self.endpoints.signers(&endpoint, now_ms).is_err()
+                    || !self.opens_client_key(&endpoint)
+            })
+        })
+    }
+
+    /// Whether the key of the client certificate of an endpoint can be opened, if it has one.
+    fn opens_client_key(&self, endpoint: &Endpoint) -> bool {
+        let tls = endpoint.settings.tls.as_ref();
+        tls.and_then(|tls| tls.identity()).is_none_or(|identity| {
+            let (keyring, name) = (self.endpoints.keyring(), endpoint.name.as_str());
+            keyring.open_client_key(name, &identity.sealed_key).is_ok()
+        })
     }
 
     fn log_unusable_profile(&self, endpoint: &Endpoint, unusable: &UnusableProfile) {

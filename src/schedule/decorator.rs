@@ -9,6 +9,7 @@ use super::endpoints::ScheduleEndpoints;
 use super::lane_status::{LanePage, LaneSelection, LaneStatus};
 use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use super::recoverable::Recoverable;
+use super::skipped::SkippedLanes;
 use super::wake::Wake;
 use super::{
     ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
@@ -103,6 +104,10 @@ impl<Decorator: ScheduleDecorator> ScheduleLeases for Decorator {
 
     fn wake(&self) -> &Wake {
         self.inner().wake()
+    }
+
+    fn skipped_lanes(&self) -> &SkippedLanes {
+        self.inner().skipped_lanes()
     }
 
     fn limits(&self) -> Limits {

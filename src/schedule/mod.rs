@@ -15,6 +15,7 @@
 //! * A claim never gives a lane more leases than its cap, nor more than its state allows
 //!   ([`crate::domain::lane_health`]). It serves the classes of lanes one after the other, the due lanes of a
 //!   class in turn, and within a lane takes the entries that have been due longest.
+//! * A claim gives nothing to the lanes that its instance skips ([`skipped`]); they keep their turns.
 //! * A lane may have settings ([`crate::domain::lane_settings`]): a claim gives a held lane nothing, and calls of a
 //!   lane with a rate begin at that rate. Where the settings come from a journal, a claim gives nothing to any lane
 //!   until they are here.
@@ -35,6 +36,7 @@ pub mod memory;
 pub mod memory_budget;
 pub mod recoverable;
 pub mod redis;
+pub mod skipped;
 pub mod wake;
 pub mod watched;
 
@@ -54,6 +56,7 @@ use endpoints::ScheduleEndpoints;
 use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
 use recoverable::Recoverable;
+use skipped::SkippedLanes;
 use std::sync::Arc;
 use wake::Wake;
 
@@ -162,6 +165,10 @@ pub trait ScheduleLeases: Send + Sync + 'static {
 
     /// Wakes the dispatcher when there may be something to claim earlier than the last claim knew.
     fn wake(&self) -> &Wake;
+
+    /// The lanes that the claims of this instance skip: they get nothing, keep their turns, and do not count for
+    /// [`Claimed::next_due_ms`] and [`Claimed::is_limited`].
+    fn skipped_lanes(&self) -> &SkippedLanes;
 
     /// The settings with which it was opened.
     fn limits(&self) -> Limits;

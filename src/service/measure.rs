@@ -67,6 +67,7 @@ impl Service {
             schedule,
             memory,
             health: up.collect(),
+            unusable_endpoints: self.schedule.skipped_lanes().current().len(),
         };
         let text: Arc<str> = self.metrics.text(reading).into();
         *last = Some((Instant::now(), text.clone()));

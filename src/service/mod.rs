@@ -34,6 +34,7 @@ use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::endpoint_tls::BadTls;
 use crate::domain::job::BulkJob;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
 use crate::health::{Health, HealthReport, Store};
@@ -45,7 +46,7 @@ use crate::schedule::{self, Entry, FoundEntry, LeaseRequest, Schedule, ScheduleE
 use crate::telemetry::metrics::Metrics;
 use locks::KeyLocks;
 use measure::LastReading;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thiserror::Error;
@@ -264,6 +265,12 @@ impl Service {
         let schedule = async { schedule::watched::checked(&self.schedule.check().await) };
         tokio::join!(journal, self.health.check(Store::Schedule, schedule));
         self.health.report()
+    }
+
+    /// The lanes of the endpoints to which this server sends nothing, because it cannot open one of their keys.
+    #[must_use]
+    pub fn unusable_endpoints(&self) -> Arc<BTreeSet<Lane>> {
+        self.schedule.skipped_lanes().current()
     }
 
     fn journal(&self) -> Option<&dyn Journal> {

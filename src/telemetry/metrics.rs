@@ -221,6 +221,7 @@ mod tests {
                     failed_calls: 7,
                 },
             ],
+            unusable_endpoints: 3,
         }
     }
 

@@ -20,6 +20,8 @@ pub struct StoreReadings {
     pub memory: Option<MemoryReading>,
     /// The health of each store.
     pub health: Vec<HealthReading>,
+    /// Endpoints with a signing key that this process cannot open.
+    pub unusable_endpoints: usize,
 }
 
 /// How many notifications the journal holds.
@@ -94,7 +96,13 @@ impl Collector for StoreCollector {
         if let Some(memory) = &readings.memory {
             encode_memory(&mut samples, memory)?;
         }
-        encode_health(&mut samples, &readings.health)
+        encode_health(&mut samples, &readings.health)?;
+        samples.gauge(
+            "unusable_endpoints",
+            "Endpoints to which this process sends nothing, because it cannot open one of their signing keys",
+            None,
+            readings.unusable_endpoints as u64,
+        )
     }
 }
 

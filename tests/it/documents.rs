@@ -211,6 +211,7 @@ fn the_documented_metrics_are_those_that_are_exported() {
             up: true,
             failed_calls: 0,
         }],
+        unusable_endpoints: 0,
     };
     let document = read("docs/operations.md");
     let documented: BTreeSet<(String, String)> = rows(&document)

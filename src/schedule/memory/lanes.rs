@@ -54,6 +54,8 @@ pub(super) struct Lanes {
     resting: RestingLanes,
     /// The settings of the lanes that have any.
     settings: BTreeMap<Lane, LaneSettings>,
+    /// The lanes that get nothing although they may have a turn.
+    pub(super) skipped: Arc<BTreeSet<Lane>>,
     next_number: u64,
 }
 
@@ -135,6 +137,7 @@ impl Lanes {
             order: Default::default(),
             resting: RestingLanes::default(),
             settings: BTreeMap::new(),
+            skipped: Arc::default(),
             next_number: 0,
         }
     }
@@ -239,14 +242,14 @@ impl Lanes {
 
     /// Serves the lane of this class whose turn is first: removes some of its due entries, which the caller
     /// leases. These are at most `most`, and at most as many as the lane's limit leaves free and its rate allows.
-    /// `None` if no lane of the class is due.
+    /// `None` if no lane of the class is due, apart from those that are skipped.
     pub(super) fn visit(
         &mut self,
         class: LaneClass,
         most: usize,
         now_ms: i64,
     ) -> Option<LaneVisit> {
-        let (turn, lane) = self.order[class as usize].first_key_value()?;
+        let (turn, lane) = self.first(class)?;
         if turn.at_ms > now_ms {
             return None;
         }
@@ -270,10 +273,15 @@ impl Lanes {
         })
     }
 
-    /// When a lane of this class next has something to do.
+    /// When a lane of this class next has something to do. Those that are skipped do not count.
     pub(super) fn next_ms(&self, class: LaneClass) -> Option<i64> {
-        let first = self.order[class as usize].first_key_value();
-        first.map(|(turn, _)| turn.at_ms)
+        self.first(class).map(|(turn, _)| turn.at_ms)
+    }
+
+    /// The first lane of this class that is not skipped.
+    fn first(&self, class: LaneClass) -> Option<(&LaneTurn, &Arc<Lane>)> {
+        let mut order = self.order[class as usize].iter();
+        order.find(|(_, lane)| !self.skipped.contains(&***lane))
     }
 
     /// Number of leases of a lane.

@@ -32,6 +32,7 @@ use crate::schedule::memory_budget::{
     MemoryBudget, MemoryLimitReached, MemoryReservation, MemoryUse,
 };
 use crate::schedule::recoverable::Recoverable;
+use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
     ClaimQuota, Claimed, DeadPage, Entry, FoundEntry, Holding, Lease, LeaseRequest, LeasedOne,
@@ -48,6 +49,7 @@ pub struct MemorySchedule {
     clock: Arc<dyn Clock>,
     limits: Limits,
     wake: Wake,
+    skipped: SkippedLanes,
     state: Mutex<MemoryState>,
     budget: Arc<MemoryBudget>,
 }
@@ -79,6 +81,7 @@ impl MemorySchedule {
             clock,
             limits,
             wake: Wake::default(),
+            skipped: SkippedLanes::default(),
             state: Mutex::new(MemoryState::new(limits, bodies, budget.clone())),
             budget,
         }
@@ -118,6 +121,10 @@ impl ScheduleLeases for MemorySchedule {
         &self.wake
     }
 
+    fn skipped_lanes(&self) -> &SkippedLanes {
+        &self.skipped
+    }
+
     fn limits(&self) -> Limits {
         self.limits
     }
@@ -136,6 +143,7 @@ impl ScheduleLeases for MemorySchedule {
     async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
         // Does not wake the dispatcher: the reply of the claim says when there is more.
         let mut state = self.state()?;
+        state.skip(self.skipped.current());
         Ok(state.claim(quota, self.clock.now_ms()))
     }
 

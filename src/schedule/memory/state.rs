@@ -13,6 +13,7 @@ use super::lanes::Lanes;
 use super::timed::Timed;
 use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneClass;
 use crate::domain::lease::Expiry;
 use crate::domain::notification::Notification;
@@ -187,6 +188,11 @@ impl MemoryState {
             }
         }
         restored
+    }
+
+    /// Gives nothing to these lanes from now on.
+    pub(super) fn skip(&mut self, skipped: Arc<BTreeSet<Lane>>) {
+        self.lanes.skipped = skipped;
     }
 
     pub(super) fn claim(&mut self, mut quota: ClaimQuota, now_ms: i64) -> Claimed {

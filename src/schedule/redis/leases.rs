@@ -5,6 +5,7 @@ use super::RedisSchedule;
 use super::writes::Settling;
 use crate::clock::Clock;
 use crate::domain::lease::{Expiry, LeaseToken};
+use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
 use crate::schedule::{
     ClaimQuota, Claimed, Entry, Lease, LeaseRequest, LeasedOne, Limits, Registered, Reservation,
@@ -26,6 +27,10 @@ impl ScheduleLeases for RedisSchedule {
 
     fn wake(&self) -> &Wake {
         &self.wake
+    }
+
+    fn skipped_lanes(&self) -> &SkippedLanes {
+        &self.skipped
     }
 
     fn limits(&self) -> Limits {
@@ -51,6 +56,7 @@ impl ScheduleLeases for RedisSchedule {
         let many = self.partitions.len();
         let first = self.turn.fetch_add(1, Ordering::Relaxed);
         let started = Instant::now();
+        let skipped = self.skipped.current();
         let mut leases = Vec::new();
         let mut next_due_ms = vec![None; many];
         let (mut all_asked, mut is_limited) = (true, false);
@@ -69,7 +75,8 @@ impl ScheduleLeases for RedisSchedule {
                 all_asked = false;
                 break;
             }
-            match self.partitions[number].claim(wanted).await {
+            let skipped = skipped.iter().filter(|lane| self.number_of(lane) == number);
+            match self.partitions[number].claim(wanted, skipped).await {
                 Ok(claimed) => {
                     for lease in &claimed.leases {
                         quota.take(lease.class, 1);

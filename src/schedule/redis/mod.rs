@@ -55,6 +55,7 @@ mod writes;
 
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::lane::Lane;
+use crate::schedule::skipped::SkippedLanes;
 use crate::schedule::wake::Wake;
 use crate::schedule::{Limits, ScheduleError};
 use connection::Connector;
@@ -106,6 +107,7 @@ pub struct RedisSchedule {
     directory: Option<Arc<Directory>>,
     clock: Arc<OffsetClock>,
     wake: Arc<Wake>,
+    skipped: SkippedLanes,
     limits: Limits,
     owner: String,
     signing: Option<String>,
@@ -175,6 +177,7 @@ impl RedisSchedule {
             directory,
             clock,
             wake,
+            skipped: SkippedLanes::default(),
             limits: options.limits,
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
             signing: options.signing.clone(),

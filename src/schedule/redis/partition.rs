@@ -15,6 +15,7 @@ use super::writes::{Settling, registrations, settlements};
 use crate::batch::{BatchLost, Batcher};
 use crate::clock::{Clock, OffsetClock};
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::schedule::envelope;
 use crate::schedule::wake::Wake;
@@ -140,11 +141,16 @@ impl Partition {
             .unwrap_or_else(|lost| Err(gone(lost)))
     }
 
-    /// See [`crate::schedule::ScheduleLeases::claim`]; at most [`MOST_CLAIMED`] at a time.
+    /// See [`crate::schedule::ScheduleLeases::claim`]; at most [`MOST_CLAIMED`] at a time. The lanes `skipped` get
+    /// nothing.
     ///
     /// A claim that was not answered may have been executed nevertheless, and then no server would use its
     /// leases until they expire. So it is repeated with the same number, and gives them again.
-    pub async fn claim(&self, quota: ClaimQuota) -> Result<Claimed, ScheduleError> {
+    pub async fn claim(
+        &self,
+        quota: ClaimQuota,
+        skipped: impl Iterator<Item = &Lane> + Send,
+    ) -> Result<Claimed, ScheduleError> {
         let mut last = self.last_claim.lock().await;
         let number = match *last {
             (number, true) => number + 1,
@@ -174,6 +180,9 @@ impl Partition {
             .arg(quota.doubtful)
             .arg(quota.probing)
             .arg(u8::from(limits.settings_source == SettingsSource::Journal));
+        for lane in skipped {
+            command.arg(lane.as_str());
+        }
         let mut reply = self
             .context
             .run(&self.claims, &self.claim, &command)

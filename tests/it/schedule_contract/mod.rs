@@ -29,6 +29,7 @@ mod redis;
 mod registering;
 mod reserving;
 mod restoring;
+mod skipping;
 mod steps;
 mod unknown_changes;
 mod waking;
@@ -213,6 +214,11 @@ macro_rules! each_entry {
                 a_claim_knows_whether_a_lane_is_full_or_at_its_rate,
                 an_entry_that_was_put_off_is_found_where_it_waits,
             }
+            skipping {
+                a_skipped_lane_gets_nothing_and_is_not_next,
+                an_expired_lease_of_a_skipped_lane_is_returned,
+                many_skipped_lanes_hide_no_other,
+            }
             lane_status {
                 a_lane_shows_what_is_in_it,
                 a_lane_shows_how_it_is_doing_and_its_settings,
@@ -241,6 +247,9 @@ macro_rules! all_lanes {
                 a_full_lane_holds_nobody_up,
                 a_lane_that_was_full_comes_behind_those_that_wait,
                 a_lane_with_nothing_due_takes_no_turn,
+            }
+            skipping {
+                a_skipped_lane_keeps_its_turn,
             }
             fair_shares {
                 destinations_that_answer_come_first,

@@ -15,6 +15,8 @@
 --       15 maximum number of leases to give to doubtful lanes
 --       16 maximum number of leases to give to lanes that are probing
 --       17 '1' if the settings of lanes come from a journal: until they are here, no lane gets anything
+--        18 and on: the lanes that this instance skips. They get nothing, keep their turns, and do not count for
+--          the third and fourth item of the reply
 -- Reply  now, writes, when to claim next (-1: nothing known), whether a lane is due that got nothing because
 --        its part was used up (1 or 0; such lanes do not count for the item before), whether something is
 --        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
@@ -35,6 +37,12 @@ local parts = { [DOUBTFUL] = tonumber(ARGV[15]), [PROBING] = tonumber(ARGV[16]) 
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
 local lacks_settings = false
+-- The lanes to skip; nil if there are none.
+local skipped
+for i = 18, #ARGV do
+  skipped = skipped or {}
+  skipped[ARGV[i]] = true
+end
 local reply
 
 -- How many leases a visit of a lane of this class may give (as ClaimQuota::for_visit).
@@ -55,7 +63,7 @@ local function finish()
       used_up[class] = true
     end
   end
-  local first, passed_over = earliest(used_up)
+  local first, passed_over = earliest(used_up, skipped)
   reply[3] = next_claim(first)
   reply[4] = passed_over and not lacks_settings and 1 or 0
   reply[5] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
@@ -234,18 +242,34 @@ local function last_turn(first_class)
   return tail
 end
 
+-- These lanes without those to skip, and how many there are of those.
+local function without_skipped(lanes)
+  local others = {}
+  for _, lane in ipairs(lanes) do
+    if not skipped[lane] then others[#others + 1] = lane end
+  end
+  return others, #lanes - #others
+end
+
 -- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn one microsecond
--- after the last of them.
+-- after the last of them. So the lanes to skip that were found are always the first of their class.
 local function visit_lanes()
   local tail
   local visits = 0
   for class = IDLE, PROBING do
     local from, to = range_of(class, NEXT_US)
+    local passed = 0
     while for_visit(class) > 0 and bytes_left > 0 and visits < 4 * most_old do
-      local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', 0, math.min(most, 64))
+      local wanted = skipped and 64 or math.min(most, 64)
+      local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', passed, wanted)
       if not lanes[1] then break end
-      tail = tail or last_turn(class)
-      local fields = health_fields(lanes)
+      if skipped then
+        local found
+        lanes, found = without_skipped(lanes)
+        passed = passed + found
+      end
+      if lanes[1] then tail = tail or last_turn(class) end
+      local fields = lanes[1] and health_fields(lanes)
       for n, lane in ipairs(lanes) do
         if for_visit(class) == 0 or bytes_left <= 0 then break end
         visits = visits + 1

@@ -299,12 +299,29 @@ local function return_lease(key, expiry, lease_ms)
   return #envelope
 end
 
+-- The first lane with a score from `from` on, and that score; empty if there is none. Lanes in `skipped` (which may be
+-- nil) do not count.
+local function first_from(from, skipped)
+  local first = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  if not (skipped and skipped[first[1]]) then return first end
+  local passed = 1
+  repeat
+    local some = call('ZRANGEBYSCORE', LANES, from, '+inf', 'WITHSCORES', 'LIMIT', passed, 64)
+    for i = 1, #some, 2 do
+      if not skipped[some[i]] then return { some[i], some[i + 1] } end
+    end
+    passed = passed + #some / 2
+  until not some[1]
+  return {}
+end
+
 -- When the turn of the first lane comes, in microseconds, or nil. Lanes of the classes in `used_up` that are due
--- now do not count; the second result is whether there are such. Asks only for classes that have lanes, and
+-- now do not count, nor do lanes in `skipped`; the second result is whether there are such. Asks only for classes that have lanes, and
 -- without `used_up` for none behind a class that is due: no turn matters more.
-local function earliest(used_up)
+local function earliest(used_up, skipped)
   local at, passed_over
   local first = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')
+  if skipped and skipped[first[1]] then first = first_from('-inf', skipped) end
   while first[2] do
     local turn, class = turn_of(tonumber(first[2]))
     local is_due = turn < NEXT_US
@@ -314,7 +331,7 @@ local function earliest(used_up)
       at = turn
     end
     if class >= PROBING or is_due and not used_up then break end
-    first = call('ZRANGEBYSCORE', LANES, CLASS_FROM[class + 1], '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    first = first_from(CLASS_FROM[class + 1], skipped)
   end
   return at, passed_over
 end
