@@ -121,13 +121,15 @@ impl Keyring {
             let _ = write!(id, "{byte:02x}");
         }
         let nonce = *random()?;
-        let sealed = master.seal(nonce, endpoint, &id, &key.expose());
+        let public_key = key.public_key();
+        let place = place(&id, key.kind(), public_key.as_deref());
+        let sealed = master.seal(nonce, endpoint, &place, &key.expose());
         Ok(Sealed {
             key: EndpointKey {
                 id,
                 kind: key.kind(),
                 sealed,
-                public_key: key.public_key(),
+                public_key,
                 created_ms,
                 signs_until_ms: None,
             },
@@ -147,7 +149,11 @@ impl Keyring {
         let master = self.master.get();
         let master = master.ok_or_else(|| unusable(SealFailure::NoMasterKey.to_string()))?;
         let text = master
-            .open(endpoint, &key.id, &key.sealed)
+            .open(
+                endpoint,
+                &place(&key.id, key.kind, key.public_key.as_deref()),
+                &key.sealed,
+            )
             .map_err(|error: NotOpened| unusable(error.to_string()))?;
         SigningKey::parse(&text).map_err(|bad| unusable(bad.to_string()))
     }
@@ -214,6 +220,12 @@ impl Keyring {
     }
 }
 
+/// What a sealed key is bound to besides its endpoint: whoever can write to the database cannot make a shared secret
+/// out of an asymmetric key, nor announce another public key. None of the three has a line break.
+fn place(id: &str, kind: KeyKind, public_key: Option<&str>) -> String {
+    format!("{id}\n{}\n{}", kind.as_str(), public_key.unwrap_or("-"))
+}
+
 fn random<const N: usize>() -> Result<Zeroizing<[u8; N]>, SealFailure> {
     let mut bytes = Zeroizing::new([0; N]);
     getrandom::fill(&mut bytes[..]).map_err(|error| SealFailure::Random(error.to_string()))?;
@@ -258,6 +270,49 @@ mod tests {
         for other in [keyring(2), Keyring::default()] {
             let unusable = other.signers(&endpoint, 9).expect_err("another master key");
             assert_eq!(unusable.key_id, id);
+        }
+    }
+
+    #[test]
+    fn a_sealed_key_is_bound_to_what_its_row_says() {
+        for kind in [KeyKind::Symmetric, KeyKind::Ed25519] {
+            let key = keyring(1).generate(kind).expect("made");
+            let sealed = keyring(1).seal("shop-1", &key, 0).expect("sealed").key;
+            assert!(keyring(1).open("shop-1", &sealed).is_ok());
+            let other_kind = match kind {
+                KeyKind::Symmetric => KeyKind::Ed25519,
+                KeyKind::Ed25519 => KeyKind::Symmetric,
+            };
+            let public = keyring(1)
+                .generate(KeyKind::Ed25519)
+                .expect("made")
+                .public_key();
+            let changed = [
+                EndpointKey {
+                    kind: other_kind,
+                    ..sealed.clone()
+                },
+                EndpointKey {
+                    public_key: public,
+                    ..sealed.clone()
+                },
+                EndpointKey {
+                    id: "key_0".to_string(),
+                    ..sealed.clone()
+                },
+            ];
+            for changed in changed {
+                assert!(keyring(1).open("shop-1", &changed).is_err(), "{changed:?}");
+            }
+            assert!(keyring(1).open("shop-2", &sealed).is_err());
+            let prolonged = EndpointKey {
+                signs_until_ms: Some(1),
+                ..sealed
+            };
+            assert!(
+                keyring(1).open("shop-1", &prolonged).is_ok(),
+                "a rotation changes that"
+            );
         }
     }
 
