@@ -126,8 +126,9 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
 }
 
 /// Applies a merge patch (RFC 7396) to an endpoint: a member replaces the one there, `null` removes it, and
-/// objects are merged. What the patch does not name stays as it is. The keys are replaced as a whole; `null` removes
-/// all of them. To remove the client certificate removes its key too.
+/// objects are merged. What the patch does not name stays as it is. The keys are replaced as a whole. `null` for the
+/// keys is refused: it could come from a client that writes `null` for what it does not know. To remove the client
+/// certificate removes its key too.
 ///
 /// # Errors
 /// [`InvalidRequest`] lists every wrong field of the patch, or of the endpoint that would result.
@@ -141,7 +142,12 @@ pub fn patched(
     let fields =
         fields::read(patch, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     let [.., client_key, keys] = fields;
-    let removes_keys = keys.is_some_and(|keys| keys.get() == "null");
+    if keys.is_some_and(|keys| keys.get() == "null") {
+        errors.add(
+            "/keys",
+            "null removes no keys; `[]` removes all of them, DELETE /v1/endpoints/{name}/keys/{id} removes one",
+        );
+    }
     let client_key = read_client_key(client_key, &mut errors);
     let (Ok(client_key), true) = (client_key, errors.is_empty()) else {
         return Err(InvalidRequest::Fields(errors));
@@ -231,7 +237,6 @@ pub fn patched(
     if !errors.is_empty() {
         return Err(InvalidRequest::Fields(errors));
     }
-    let keys = if removes_keys { Some(Vec::new()) } else { keys };
     let tls_before = before.tls.as_ref();
     let certificate_before = tls_before.and_then(EndpointTls::identity);
     let tls = TlsRequest {
@@ -488,7 +493,9 @@ mod tests {
             )
         };
         assert_eq!(change(r#"{"timeout":"1s"}"#), None);
-        assert_eq!(change(r#"{"keys":null}"#), Some(0));
+        let refused = patched(&before, r#"{"keys":null}"#, LONGEST).expect_err("null");
+        assert!(summary(refused).contains("/keys: null removes no keys"));
+        assert_eq!(change(r#"{"keys":[]}"#), Some(0));
         assert_eq!(change(&format!(r#"{{"keys":{KEYS}}}"#)), Some(1));
     }
 }

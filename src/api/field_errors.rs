@@ -2,8 +2,9 @@
 //!
 //! All errors are reported at once, so that a caller corrects a request once and not once per field. So
 //! the code that reads a request adds each error to this list and continues. The list is bounded, because
-//! a hostile request could contain an unknown field every five bytes.
+//! a hostile request could contain an unknown field every five bytes. What looks like a secret is not repeated.
 
+use crate::domain::redaction::redacted;
 use serde::Serialize;
 use std::fmt::Display;
 
@@ -143,7 +144,7 @@ impl FieldErrors {
         if self.listed.len() < MOST_LISTED {
             self.listed.push(FieldError {
                 location,
-                detail: detail.to_string(),
+                detail: redacted(&detail.to_string()).into_owned(),
             });
         } else {
             self.unlisted += 1;
@@ -159,6 +160,7 @@ fn member_pointer(pointer: &str, name: &str) -> String {
 }
 
 fn shortened(name: &str) -> String {
+    let name = redacted(name);
     let mut short: String = name.chars().take(LONGEST_NAME).collect();
     if short.len() < name.len() {
         short.push_str("...");
@@ -183,6 +185,15 @@ mod tests {
             &"x".repeat(129),
             &format!("/headers/{}...", "x".repeat(128)),
         );
+    }
+
+    #[test]
+    fn secrets_are_not_repeated() {
+        let mut errors = FieldErrors::default();
+        errors.add("/ladder", "unknown ladder `whsec_hunter2`");
+        errors.add_member("", "whsk_hunter2", "unknown field");
+        errors.add_parameter("whsec_hunter2", "unknown");
+        assert!(!errors.summary().contains("hunter2"), "{errors:?}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
 use crate::domain::endpoint_keys::BadKeyChange;
+use crate::domain::redaction::redacted;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
 use crate::service::ServiceError;
@@ -33,12 +34,17 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem whose `detail` is this sentence.
+    /// A problem whose `detail` is this sentence. What looks like a secret is not repeated.
     #[must_use]
     pub fn new(kind: ProblemKind, detail: impl Into<Cow<'static, str>>) -> Self {
+        let detail = detail.into();
+        let shown = match redacted(&detail) {
+            Cow::Owned(shown) => Some(shown),
+            Cow::Borrowed(_) => None,
+        };
         Self {
             kind,
-            detail: detail.into(),
+            detail: shown.map_or(detail, Cow::Owned),
             errors: Vec::new(),
             subject: None,
         }

@@ -17,7 +17,7 @@ mod test_calls;
 use crate::api::server;
 use crate::api::{self, ApiSettings};
 use crate::clock::{Clock, SystemClock, millis};
-use crate::config::{RetentionConfig, ServeConfig};
+use crate::config::{RetentionConfig, ServeConfig, is_exposed};
 use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
@@ -90,6 +90,7 @@ impl App {
             .await
             .with_context(|| format!("cannot listen on {listen}"))?;
         let address = listener.local_addr().context("cannot listen")?;
+        warn_of_exposed(&config);
         let instance = instance_name();
         let stores = ServerStores::open(&config, &instance, clock.clone(), time).await?;
         let keyring = open_keyring(&config, &stores).await?;
@@ -179,6 +180,18 @@ impl App {
             *part = "journal";
             journal.close().await;
         }
+    }
+}
+
+/// Warns of files with secrets that other users of this machine can read. It is no error, because some platforms mount
+/// secrets with rights that cannot be changed.
+fn warn_of_exposed(config: &ServeConfig) {
+    for path in config.secret_files.iter().filter(|path| is_exposed(path)) {
+        tracing::warn!(
+            path = %path.display(),
+            "other users of this machine can read or write this file, which has a secret of the server; change its \
+             mode to 0600, and the secret too if others may have read it"
+        );
     }
 }
 

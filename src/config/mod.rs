@@ -16,7 +16,7 @@ mod values;
 pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
 pub use master_key::{MASTER_KEY_FILE, read_master_key, read_or_make_master_key};
-pub use secret::{SECRET_FILE, read_secret};
+pub use secret::{SECRET_FILE, is_exposed, read_secret};
 pub use sources::Flags;
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 
@@ -55,6 +55,8 @@ pub struct ServeConfig {
     pub delivery: DeliveryConfig,
     /// The master key that was given. `None`: one is kept in the data directory, if the journal is in SQLite.
     pub master_key: Option<MasterKey>,
+    /// The files that may hold secrets of this server. Some of them need not exist.
+    pub secret_files: Vec<PathBuf>,
     /// The log.
     pub log: LogConfig,
     /// The directory for the files of this server.
@@ -213,6 +215,9 @@ impl ServeConfig {
                 proxy: None,
             },
             master_key: None,
+            secret_files: [SECRET_FILE, MASTER_KEY_FILE]
+                .map(|name| data_dir.join(name))
+                .to_vec(),
             log: LogConfig {
                 format: LogFormat::Text,
                 filter: LogFilter::default(),

@@ -7,7 +7,7 @@ use super::error::ConfigError;
 use crate::domain::signature::SigningSecret;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt as _};
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -48,6 +48,12 @@ pub(super) fn make_dir(dir: &Path) -> Result<(), ConfigError> {
         .mode(0o700)
         .create(dir)
         .map_err(|error| unusable(dir, &format!("the directory cannot be created: {error}")))
+}
+
+/// Whether a file can be read or written by others than its owner. `false` if there is none.
+#[must_use]
+pub fn is_exposed(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|file| file.permissions().mode() & 0o077 != 0)
 }
 
 /// Reads the secret in this directory. `None` if there is no secret.
@@ -119,7 +125,6 @@ pub(super) fn unusable(path: &Path, problem: &str) -> ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_secret_is_made_once_and_for_its_owner_alone() {
@@ -131,7 +136,11 @@ mod tests {
         assert_eq!(first.expose(), second.expose());
         let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o777;
         assert_eq!(mode(&dir), 0o700);
-        assert_eq!(mode(&dir.join(SECRET_FILE)), 0o600);
+        let file = dir.join(SECRET_FILE);
+        assert_eq!(mode(&file), 0o600);
+        assert!(!is_exposed(&file) && !is_exposed(&dir.join("missing")));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).expect("changed");
+        assert!(is_exposed(&file));
         assert_eq!(fs::read_dir(&dir).expect("a directory").count(), 1);
     }
 

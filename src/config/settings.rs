@@ -6,6 +6,8 @@
 //! clap gets its flags from this table (`cli/setting_flags.rs`), and values are checked here.
 
 use super::error::ConfigError;
+use super::master_key::MASTER_KEY_FILE;
+use super::secret::SECRET_FILE;
 use super::values::{self, ApiKey, RedisUrl};
 use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, StoresConfig};
 use super::{master_key, secret};
@@ -431,6 +433,10 @@ impl Draft {
                 JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE))
             }
         };
+        config.secret_files = [SECRET_FILE, MASTER_KEY_FILE]
+            .map(|name| config.data_dir.join(name))
+            .to_vec();
+        config.secret_files.extend(master_key_file.clone());
         config.master_key = match (master_key, master_key_file) {
             (Some(_), Some(_)) => return Err(ConfigError::TwoMasterKeys),
             (None, Some(path)) => Some(master_key::read_named(&path)?),

@@ -4,6 +4,7 @@
 use super::error::{ConfigError, SettingOrigin};
 use super::settings::{ALL, Arity, CONFIG, Draft, Setting};
 use super::values::quoted;
+use crate::domain::redaction::redacted;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
@@ -45,7 +46,7 @@ pub(super) fn gather(
         for value in values {
             (setting.set)(&mut draft, &value).map_err(|problem| ConfigError::Value {
                 origin: origin.clone(),
-                problem,
+                problem: redacted(&problem).into_owned(),
             })?;
         }
     }

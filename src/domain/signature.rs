@@ -126,10 +126,7 @@ impl SigningSecret {
         body: &[u8],
         now_s: i64,
     ) -> Result<(), BadSignature> {
-        let timestamp_s: i64 = timestamp.parse().map_err(|_| BadSignature::Timestamp)?;
-        if now_s.abs_diff(timestamp_s) > TOLERANCE_S.unsigned_abs() {
-            return Err(BadSignature::Stale);
-        }
+        let timestamp_s = read_timestamp(timestamp, now_s)?;
         let expected = self.sign(webhook_id, timestamp_s, body);
         let matches = signatures
             .split(' ')
@@ -150,6 +147,18 @@ impl SigningSecret {
         mac.update(body);
         mac
     }
+}
+
+/// Reads the timestamp of a received request, which must be close to `now_s`.
+///
+/// # Errors
+/// [`BadSignature::Timestamp`], [`BadSignature::Stale`].
+pub fn read_timestamp(timestamp: &str, now_s: i64) -> Result<i64, BadSignature> {
+    let timestamp_s: i64 = timestamp.parse().map_err(|_| BadSignature::Timestamp)?;
+    if now_s.abs_diff(timestamp_s) > TOLERANCE_S.unsigned_abs() {
+        return Err(BadSignature::Stale);
+    }
+    Ok(timestamp_s)
 }
 
 impl Drop for SigningSecret {

@@ -3,7 +3,8 @@
 //! Its memory is bounded: there are limits for bodies, for calls in flight and for counted notifications.
 
 use crate::cli::terminal::now_ms;
-use crate::domain::signature::SigningSecret;
+use crate::domain::signature::BadSignature;
+use crate::domain::verifying_key::VerifyingKey;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
@@ -30,8 +31,8 @@ const LONGEST_HEADER: usize = 200;
 
 /// The merchant and its settings.
 pub struct ListenMerchant {
-    /// The secret that verifies signatures, if it is known.
-    pub secret: Option<SigningSecret>,
+    /// The keys that verify signatures, as far as they are known. One of them has to match.
+    pub keys: Vec<VerifyingKey>,
     /// The body of the answer.
     pub answer: String,
     /// The status of the answer.
@@ -107,9 +108,9 @@ impl ListenMerchant {
     }
 
     fn judge(&self, headers: &HeaderMap, body: &[u8], now_ms: i64) -> SignatureCheck {
-        let Some(secret) = &self.secret else {
+        if self.keys.is_empty() {
             return SignatureCheck::Unverified;
-        };
+        }
         let value = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let (Some(id), Some(timestamp), Some(signatures)) = (
             value("webhook-id"),
@@ -118,10 +119,14 @@ impl ListenMerchant {
         ) else {
             return SignatureCheck::Bad("a header is missing".to_string());
         };
-        match secret.verify(id, timestamp, signatures, body, now_ms / 1_000) {
-            Ok(()) => SignatureCheck::Verified,
-            Err(error) => SignatureCheck::Bad(error.to_string()),
+        let mut verdict = BadSignature::Mismatch;
+        for key in &self.keys {
+            match key.verify(id, timestamp, signatures, body, now_ms / 1_000) {
+                Ok(()) => return SignatureCheck::Verified,
+                Err(bad) => verdict = bad,
+            }
         }
+        SignatureCheck::Bad(verdict.to_string())
     }
 }
 

@@ -11,6 +11,7 @@ use crate::config::{SECRET_FILE, parse_duration, read_secret};
 use crate::domain::attempt::escape;
 use crate::domain::signature::SigningSecret;
 use crate::domain::timestamp::display_ms;
+use crate::domain::verifying_key::VerifyingKey;
 use anyhow::Context as _;
 use clap::Args;
 use merchant::{ListenMerchant, ReceivedCall, SignatureCheck};
@@ -36,9 +37,9 @@ pub struct ListenArguments {
     /// The port on 127.0.0.1; 0 means any free port
     #[arg(long, default_value_t = 9400)]
     port: u16,
-    /// The signing secret, whsec_... [default: RINGBACK_SIGNING_SECRET, then the secret in the data directory]
-    #[arg(long)]
-    secret: Option<String>,
+    /// A signing secret, whsec_..., or a public key, whpk_...; repeatable: one of them has to match [default: RINGBACK_SIGNING_SECRET, then the secret in the data directory]
+    #[arg(long, value_name = "SECRET|PUBLIC_KEY")]
+    secret: Vec<String>,
     /// The data directory of the server, which contains its signing secret [default: ./ringback-data]
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
@@ -62,28 +63,25 @@ pub struct ListenArguments {
 
 /// Answers calls until a signal stops the process.
 pub fn run(arguments: ListenArguments) -> Result<(), CommandFailure> {
-    let secret = find_secret(&arguments)?;
-    block_on(listen(arguments, secret))
+    let keys = find_keys(&arguments)?;
+    block_on(listen(arguments, keys))
 }
 
-async fn listen(
-    arguments: ListenArguments,
-    secret: Option<SigningSecret>,
-) -> Result<(), CommandFailure> {
+async fn listen(arguments: ListenArguments, keys: Vec<VerifyingKey>) -> Result<(), CommandFailure> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, arguments.port))
         .await
         .with_context(|| format!("cannot listen on 127.0.0.1:{}", arguments.port))?;
     let port = listener.local_addr().context("the address")?.port();
     let stop = stop_signal()?;
     print(&format!("listening on http://127.0.0.1:{port}/"))?;
-    if secret.is_none() {
+    if keys.is_empty() {
         terminal::complain(
             "no signing secret is known, so no signature can be verified; use --secret or --data-dir",
         );
     }
     let (calls, called) = mpsc::channel(PRINT_QUEUE);
     let merchant = ListenMerchant {
-        secret,
+        keys,
         answer: arguments.answer,
         status: arguments.status,
         fail_first: arguments.fail_first,
@@ -123,20 +121,24 @@ async fn print_calls(mut called: mpsc::Receiver<ReceivedCall>, json: bool) -> io
     Ok(())
 }
 
-/// Finds the secret: from the flag, the environment variable or the data directory.
-fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, CommandFailure> {
+/// Finds the keys: from the flag, or the secret in the environment variable or the data directory.
+fn find_keys(arguments: &ListenArguments) -> Result<Vec<VerifyingKey>, CommandFailure> {
     let parse = |origin: &str, text: &str| {
-        SigningSecret::parse(text)
-            .map(Some)
+        VerifyingKey::parse(text)
             .map_err(|error| CommandFailure::Usage(format!("{origin}: {error}")))
     };
-    if let Some(text) = &arguments.secret {
-        return parse("--secret", text);
+    let in_dir = |secret: Option<SigningSecret>| {
+        let key = secret.map(VerifyingKey::Secret);
+        key.into_iter().collect::<Vec<_>>()
+    };
+    if !arguments.secret.is_empty() {
+        let given = arguments.secret.iter();
+        return given.map(|text| parse("--secret", text)).collect();
     }
     if let Some(dir) = &arguments.data_dir {
         let found = read_secret(dir)?;
         return match found {
-            Some(secret) => Ok(Some(secret)),
+            Some(secret) => Ok(in_dir(Some(secret))),
             None => Err(CommandFailure::Usage(format!(
                 "--data-dir: there is no {SECRET_FILE} in {}",
                 dir.display()
@@ -144,11 +146,11 @@ fn find_secret(arguments: &ListenArguments) -> Result<Option<SigningSecret>, Com
         };
     }
     match std::env::var("RINGBACK_SIGNING_SECRET") {
-        Ok(text) if !text.is_empty() => parse("RINGBACK_SIGNING_SECRET", &text),
+        Ok(text) if !text.is_empty() => Ok(vec![parse("RINGBACK_SIGNING_SECRET", &text)?]),
         Ok(_) | Err(_) => {
             let dir = std::env::var_os("RINGBACK_DATA_DIR").filter(|dir| !dir.is_empty());
             let dir = dir.map_or_else(|| PathBuf::from(DEFAULT_DATA_DIR), PathBuf::from);
-            Ok(read_secret(Path::new(&dir))?)
+            Ok(in_dir(read_secret(Path::new(&dir))?))
         }
     }
 }
