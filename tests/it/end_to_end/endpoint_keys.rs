@@ -263,10 +263,23 @@ async fn keys_can_be_replaced_and_requests_repeated(stores: Stores) {
     let (_, list) = server.call(Method::GET, "/v1/endpoints", None).await;
     let listed = &list["items"][0]["keys"];
     assert_eq!(listed.as_array().map(Vec::len), Some(10));
-    let patch = Some(json!({ "keys": null }));
     let path = "/v1/endpoints/shop-1";
+    let null = Some(json!({ "keys": null }));
+    let (status, problem) = server.call(Method::PATCH, path, null).await;
+    assert_eq!(status, 422, "{problem}");
+    let patch = Some(json!({ "keys": [] }));
     let (_, patched) = server.call(Method::PATCH, path, patch).await;
     assert_eq!(patched["keys"], json!([]), "{patched}");
+    let wrong = json!({ "url": merchant.url("/n"), "ladder": GIVEN, "ack": GIVEN, GIVEN: 1 });
+    let (status, problem) = server.call(Method::PUT, path, Some(wrong)).await;
+    assert_eq!(status, 422);
+    assert!(!problem.to_string().contains("C2FV"), "{problem}");
+    let (status, _) = server.call(Method::DELETE, path, None).await;
+    assert_eq!(status, 204);
+    let (status, problem) = server
+        .call(Method::DELETE, &format!("{KEYS}/{first}"), None)
+        .await;
+    assert_eq!(status, 404, "the endpoint was removed: {problem}");
     server.stop().await;
 }
 
@@ -334,6 +347,21 @@ async fn without_the_master_key_nothing_is_sent_until_a_server_has_it() {
     let with_key = first.config().clone();
     first.stop().await;
     second.register(naming("a")).await;
+    let warned = async {
+        loop {
+            let (status, ready) = second.call(Method::GET, "/readyz", None).await;
+            assert_eq!(status, 200, "{ready}");
+            if ready["warnings"].to_string().contains("(shop-1)") {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    within("the warning", warned).await;
+    let url = format!("{}/metrics", second.url());
+    let text = reqwest::get(url).await.expect("answered").text().await;
+    let text = text.expect("a text");
+    assert!(text.contains("ringback_unusable_endpoints 1"), "{text}");
     assert!(merchant.arrived().is_none(), "nothing is sent unsigned");
     let (_, attempt) = second
         .call(Method::POST, "/v1/endpoints/shop-1/test", None)
