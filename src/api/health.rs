@@ -5,6 +5,7 @@ use crate::api::problem::{Problem, ProblemKind, ProblemView};
 use crate::api::view::json;
 use crate::clock::millis;
 use crate::domain::duration;
+use crate::domain::endpoint::EndpointName;
 use crate::domain::lane::Lane;
 use crate::domain::timestamp::display_ms;
 use crate::health::{HealthReport, Store, StoreReport, StoreState, Work, names, words_of};
@@ -83,7 +84,8 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         .iter()
         .map(|(store, report)| StoreView::of(*store, report, now_ms))
         .collect();
-    let warnings = unusable(&api.service.unusable_endpoints());
+    let mut warnings = unusable(&api.service.unusable_endpoints());
+    warnings.extend(api.service.other_default_secret().map(other_default_secret));
     if report.is_ready() {
         let readiness = Readiness {
             status: Some("ready"),
@@ -103,12 +105,21 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
     problem.respond(&readiness)
 }
 
+/// The warning about a default secret that is not that of the other servers.
+fn other_default_secret(fingerprint: String) -> String {
+    format!(
+        "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this server \
+         sends nothing that it would sign with its own; start it with their --signing-secret"
+    )
+}
+
 /// The warning about endpoints whose keys cannot be opened, if there are any.
 fn unusable(lanes: &BTreeSet<Lane>) -> Vec<String> {
+    let lanes: Vec<EndpointName> = lanes.iter().filter_map(Lane::endpoint).collect();
     if lanes.is_empty() {
         return Vec::new();
     }
-    let named = lanes.iter().filter_map(Lane::endpoint);
+    let named = lanes.iter();
     let names: Vec<String> = (named.take(MOST_NAMED))
         .map(|name| name.to_string())
         .collect();

@@ -22,6 +22,7 @@ use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
 use crate::endpoints::Endpoints;
+use crate::endpoints::default_secret::DefaultSecret;
 use crate::endpoints::store::EndpointStore;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
@@ -102,7 +103,9 @@ impl App {
         let endpoints = Endpoints::open(endpoint_store)
             .await
             .context("the endpoints cannot be read")?;
-        let endpoints = Arc::new(endpoints.with_keyring(keyring));
+        let default_secret = announce_default_secret(&config, &stores).await?;
+        let endpoints = endpoints.with_keyring(keyring);
+        let endpoints = Arc::new(endpoints.with_default_secret(default_secret));
         let client = Arc::new(http_client(&config));
         let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
         let parts = (client, endpoints.clone(), clock, metrics.clone());
@@ -181,6 +184,19 @@ impl App {
             journal.close().await;
         }
     }
+}
+
+/// Tells the other servers of the journal, by a fingerprint, with which default secret this one signs.
+async fn announce_default_secret(
+    config: &ServeConfig,
+    stores: &ServerStores,
+) -> anyhow::Result<DefaultSecret> {
+    let Some(journal) = &stores.journal else {
+        return Ok(DefaultSecret::default());
+    };
+    let fingerprint = config.delivery.signing_secret.fingerprint();
+    let announced = DefaultSecret::announce(fingerprint, journal.as_ref()).await;
+    announced.context("the fingerprint of the default secret cannot be compared")
 }
 
 /// Warns of files with secrets that other users of this machine can read. It is no error, because some platforms mount

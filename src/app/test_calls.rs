@@ -72,7 +72,7 @@ impl TestCaller for TestCalls {
         let settings = Some(&endpoint.settings);
         let (notification, _) = registration.accept(WebhookId::new(id), started_ms, settings);
         let recorder = CallRecorder::default();
-        let signers = self.endpoints.signers(&endpoint, started_ms);
+        let signers = self.endpoints.signers(Some(&endpoint), started_ms);
         let profile = self.client.profiles().of(&endpoint, &self.endpoints).await;
         let answer = match (&signers, &profile) {
             (Ok(signers), Ok(profile)) => {

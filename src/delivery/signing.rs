@@ -5,6 +5,9 @@
 //! lease, and skips the lane of the endpoint from then on ([`crate::schedule::skipped`]), so that another server claims
 //! the notification in its turn. It opens the keys again four times a second, and skips the lane no more when it can.
 //!
+//! A server whose default secret is not that of the others ([`crate::endpoints::default_secret`]) does the same with
+//! everything that its default secret would sign.
+//!
 //! The list of skipped lanes is bounded. A notification beyond it is due again after [`DEFERRAL_MS`], and so is one
 //! whose certificates cannot be used by any server.
 
@@ -30,21 +33,22 @@ impl Worker {
         lease: Lease,
         endpoint: Option<&Endpoint>,
     ) -> Option<(Lease, Signers, Option<Arc<TlsProfile>>)> {
-        let Some(endpoint) = endpoint else {
-            return Some((lease, Signers::default_secret(), None));
+        let profile = match endpoint {
+            Some(endpoint) => self.client.profiles().of(endpoint, &self.endpoints).await,
+            None => Ok(None),
         };
-        let profile = self.client.profiles().of(endpoint, &self.endpoints).await;
-        let others_may_send = match self.endpoints.signers(endpoint, self.clock.now_ms()) {
-            Ok(signers) => match profile {
-                Ok(profile) => return Some((lease, signers, profile)),
-                Err(unusable) => {
-                    self.log_unusable_profile(endpoint, &unusable);
-                    matches!(unusable, UnusableProfile::Key(_))
-                }
-            },
-            Err(unusable) => {
+        let others_may_send = match (
+            self.endpoints.signers(endpoint, self.clock.now_ms()),
+            profile,
+        ) {
+            (Ok(signers), Ok(profile)) => return Some((lease, signers, profile)),
+            (Err(unusable), _) => {
                 self.log_unusable(endpoint, &unusable);
                 true
+            }
+            (Ok(_), Err(unusable)) => {
+                self.log_unusable_profile(endpoint, &unusable);
+                matches!(unusable, UnusableProfile::Key(_))
             }
         };
         // Before the lease is released, so that no claim after it gets the notification again.
@@ -62,9 +66,12 @@ impl Worker {
     pub(super) fn review_keys(&self) -> bool {
         let now_ms = self.clock.now_ms();
         self.schedule.skipped_lanes().retain(|lane| {
-            let endpoint = lane.endpoint().and_then(|name| self.endpoints.known(&name));
+            let Some(name) = lane.endpoint() else {
+                return self.endpoints.signers(None, now_ms).is_err();
+            };
+            let endpoint = self.endpoints.known(&name);
             endpoint.is_some_and(|endpoint| {
-                self.endpoints.signers(&endpoint, now_ms).is_err()
+                self.endpoints.signers(Some(&endpoint), now_ms).is_err()
                     || !self.opens_client_key(&endpoint)
             })
         })
@@ -79,8 +86,8 @@ impl Worker {
         })
     }
 
-    fn log_unusable_profile(&self, endpoint: &Endpoint, unusable: &UnusableProfile) {
-        if self.unusable_keys.is_new(endpoint) {
+    fn log_unusable_profile(&self, endpoint: Option<&Endpoint>, unusable: &UnusableProfile) {
+        if let Some(endpoint) = endpoint.filter(|endpoint| self.unusable_keys.is_new(endpoint)) {
             tracing::error!(
                 endpoint = %endpoint.name, version = endpoint.version, why = %unusable,
                 "the client certificate or the authorities of an endpoint cannot be used, so this server sends nothing to \
@@ -100,8 +107,9 @@ impl Worker {
         self.settle(lease, Settlement::Defer(again_ms)).await;
     }
 
-    fn log_unusable(&self, endpoint: &Endpoint, UnusableKey { key_id, why }: &UnusableKey) {
-        if self.unusable_keys.is_new(endpoint) {
+    /// Logs a key once. The log says already, without an endpoint, that the default secret is another one.
+    fn log_unusable(&self, endpoint: Option<&Endpoint>, UnusableKey { key_id, why }: &UnusableKey) {
+        if let Some(endpoint) = endpoint.filter(|endpoint| self.unusable_keys.is_new(endpoint)) {
             tracing::error!(
                 endpoint = %endpoint.name, version = endpoint.version, key = key_id, why,
                 "a signing key of an endpoint cannot be opened, so this server sends nothing to the endpoint; give \

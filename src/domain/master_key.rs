@@ -311,6 +311,9 @@ mod tests {
         assert_eq!(open(7, "shop-1"), Ok("hunter2".to_string()));
         assert_eq!(open(8, "shop-1"), Err(NotOpened::Sealed));
         assert_eq!(open(7, "shop-2"), Err(NotOpened::Sealed));
-        assert_eq!(key(7).open("shop-1", "", &sealed).err(), Some(NotOpened::Sealed));
+        assert_eq!(
+            key(7).open("shop-1", "", &sealed).err(),
+            Some(NotOpened::Sealed)
+        );
     }
 }

@@ -9,6 +9,7 @@
 //! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
 //! stay encrypted in memory; they are opened for each call.
 
+pub mod default_secret;
 mod in_schedule;
 pub mod store;
 
@@ -17,6 +18,7 @@ use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::EndpointRow;
 use crate::keyring::{Keyring, UnusableKey};
+use default_secret::DefaultSecret;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,6 +38,7 @@ pub struct Endpoints {
     store: Option<EndpointStore>,
     known: RwLock<KnownEndpoints>,
     keyring: Keyring,
+    default_secret: DefaultSecret,
 }
 
 #[derive(Default)]
@@ -102,6 +105,7 @@ impl Endpoints {
             store,
             known: RwLock::default(),
             keyring: Keyring::default(),
+            default_secret: DefaultSecret::default(),
         };
         endpoints.refresh().await?;
         Ok(endpoints)
@@ -113,17 +117,43 @@ impl Endpoints {
         Self { keyring, ..self }
     }
 
+    /// Compares the default secret of this server with that of the others.
+    #[must_use]
+    pub fn with_default_secret(self, default_secret: DefaultSecret) -> Self {
+        Self {
+            default_secret,
+            ..self
+        }
+    }
+
+    /// Whether this server signs with the default secret of the others.
+    #[must_use]
+    pub fn default_secret(&self) -> &DefaultSecret {
+        &self.default_secret
+    }
+
     /// Seals signing keys.
     #[must_use]
     pub fn keyring(&self) -> &Keyring {
         &self.keyring
     }
 
-    /// What signs a call to this endpoint at this instant.
+    /// What signs a call to this endpoint, or to a URL without one, at this instant.
     ///
     /// # Errors
     /// [`UnusableKey`]: then the call must not be made.
-    pub fn signers(&self, endpoint: &Endpoint, now_ms: i64) -> Result<Signers, UnusableKey> {
+    pub fn signers(
+        &self,
+        endpoint: Option<&Endpoint>,
+        now_ms: i64,
+    ) -> Result<Signers, UnusableKey> {
+        let Some(endpoint) = endpoint else {
+            self.default_secret.check()?;
+            return Ok(Signers::default_secret());
+        };
+        if endpoint.keys.default_signs_at(now_ms) {
+            self.default_secret.check()?;
+        }
         self.keyring.signers(endpoint, now_ms)
     }
 
@@ -279,6 +309,9 @@ impl Endpoints {
             .is_some()
         {
             let reading = async {
+                if let EndpointStore::Journal(journal) = store {
+                    self.default_secret.compare(journal.as_ref()).await?;
+                }
                 if read_all.elapsed() < READ_ALL_EVERY {
                     return self.refresh().await;
                 }

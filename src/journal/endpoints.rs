@@ -10,6 +10,9 @@ use async_trait::async_trait;
 /// The name under which a journal remembers the fingerprint of the master key that sealed its signing keys.
 pub const MASTER_KEY: &str = "master-key";
 
+/// The name under which a journal remembers the fingerprint of the default secret with which its servers sign.
+pub const DEFAULT_SECRET: &str = "default-secret";
+
 /// The part of a [`super::Journal`] that keeps endpoints.
 ///
 /// Every change has a number, and numbers follow the order of the commits. So a server that has read everything

@@ -65,8 +65,8 @@ mod writes;
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
 pub use endpoints::{
-    EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY, RemovingEndpoint,
-    SealedKeys, SettingEndpoint, StoredEndpoint, effect as effect_of_setting,
+    DEFAULT_SECRET, EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY,
+    RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint, effect as effect_of_setting,
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};

@@ -273,6 +273,12 @@ impl Service {
         self.schedule.skipped_lanes().current()
     }
 
+    /// The fingerprint of the default secret of the other servers, if this server has another one.
+    #[must_use]
+    pub fn other_default_secret(&self) -> Option<String> {
+        self.endpoints.default_secret().other()
+    }
+
     fn journal(&self) -> Option<&dyn Journal> {
         self.recorder.as_ref().map(|recorder| recorder.journal())
     }

@@ -8,6 +8,7 @@ mod away;
 mod away_postgres;
 mod clocks;
 mod commands;
+mod default_secret;
 mod deferring;
 mod endpoint_keys;
 mod endpoint_tls;
