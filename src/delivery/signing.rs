@@ -51,10 +51,11 @@ impl Worker {
                 matches!(unusable, UnusableProfile::Key(_))
             }
         };
-        // Before the lease is released, so that no claim after it gets the notification again.
+        // Before the lease is settled, so that no claim after it gets the notification again.
         let lane = &lease.entry.notification.lane;
         let settlement = match others_may_send && self.schedule.skipped_lanes().skip(lane) {
-            true => Settlement::Release,
+            // Due as before: another server may send it at once. Its attempt will say why it comes late.
+            true => Settlement::Defer(lease.entry.progress.next_due_ms()),
             false => Settlement::Defer(self.clock.now_ms().saturating_add(DEFERRAL_MS)),
         };
         self.settle(lease, settlement).await;
