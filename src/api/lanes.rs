@@ -36,6 +36,10 @@ struct LaneView<'a> {
     rate: Option<f64>,
     oldest_due_at: Option<String>,
     failing_since: Option<String>,
+    /// How the last call ended, its HTTP status, and since when all calls have ended like this.
+    last_outcome: Option<&'static str>,
+    last_status: Option<u16>,
+    last_outcome_since: Option<String>,
     held_at: Option<String>,
     held_by: Option<&'a str>,
     held_reason: Option<&'a str>,
@@ -51,6 +55,7 @@ struct LaneListView<'a> {
 impl<'a> LaneView<'a> {
     fn of(status: &'a LaneStatus) -> Self {
         let hold = status.settings.hold.as_ref();
+        let last = status.last_outcome;
         Self {
             lane: status.lane.as_str(),
             endpoint: status.lane.endpoint().map(|name| name.to_string()),
@@ -63,6 +68,9 @@ impl<'a> LaneView<'a> {
             rate: status.settings.limits.rate.map(CallRate::calls_per_second),
             oldest_due_at: status.oldest_due_ms.map(display_ms),
             failing_since: status.failing_since_ms.map(display_ms),
+            last_outcome: last.map(|last| last.call.outcome.as_str()),
+            last_status: last.and_then(|last| last.call.status),
+            last_outcome_since: last.map(|last| display_ms(last.since_ms)),
             held_at: hold.map(|hold| display_ms(hold.since_ms)),
             held_by: hold.map(|hold| &*hold.by),
             held_reason: hold.map(|hold| &*hold.reason),

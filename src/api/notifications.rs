@@ -53,7 +53,8 @@ pub async fn show(
         .transitions(&key)
         .await
         .map_err(Problem::of_service)?;
-    let view = FullView::of(&snapshot, flights, &transitions);
+    let waiting = api.service.waiting_for(&snapshot).await;
+    let view = FullView::of(&snapshot, flights, &transitions, waiting.as_ref());
     Ok(json(StatusCode::OK, &view))
 }
 

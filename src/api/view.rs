@@ -10,7 +10,7 @@ use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
 use crate::domain::timestamp::display_ms;
 use crate::journal::Transition;
-use crate::service::{Flights, ListPage, ServiceError};
+use crate::service::{Flights, ListPage, ServiceError, WaitingFor};
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -89,6 +89,10 @@ struct PhasesView {
 pub struct FullView<'a> {
     #[serde(flatten)]
     notification: NotificationView<'a>,
+    /// Why a pending one that is overdue is not being sent now, in one word and in a sentence; `null` if nothing in its
+    /// lane is in its way.
+    waiting_for: Option<&'static str>,
+    waiting_because: Option<&'a str>,
     /// Set if the notification is set aside: it is not sent until a change by hand releases it.
     set_aside: Option<SetAsideView<'a>>,
     ladder: Box<RawValue>,
@@ -209,13 +213,20 @@ impl PhasesView {
 impl<'a> FullView<'a> {
     /// The view of a notification with all its details.
     #[must_use]
-    pub fn of(snapshot: &'a Snapshot, flights: Flights, transitions: &'a [Transition]) -> Self {
+    pub fn of(
+        snapshot: &'a Snapshot,
+        flights: Flights,
+        transitions: &'a [Transition],
+        waiting: Option<&'a WaitingFor>,
+    ) -> Self {
         let ladder = match snapshot.ladder.name() {
             Some(name) => format!("\"{name}\""),
             None => snapshot.ladder.to_text(),
         };
         Self {
             notification: NotificationView::seen(snapshot, flights),
+            waiting_for: waiting.map(|waiting| waiting.reason.as_str()),
+            waiting_because: waiting.map(|waiting| &*waiting.in_words),
             set_aside: (snapshot.set_aside.as_ref()).map(|SetAside { at_ms, reason }| {
                 SetAsideView {
                     at: display_ms(*at_ms),
@@ -399,7 +410,12 @@ mod tests {
             instance: "one".into(),
             detail: String::new(),
         }];
-        let text = written(&FullView::of(&snapshot, Flights::Unknown, &transitions));
+        let text = written(&FullView::of(
+            &snapshot,
+            Flights::Unknown,
+            &transitions,
+            None,
+        ));
         for part in [
             r#""state":"dead","#,
             r#""attempts_left":0,"#,
@@ -419,7 +435,8 @@ mod tests {
             written(&FullView::of(
                 &self::snapshot(Ladder::standard()),
                 Flights::Known,
-                &[]
+                &[],
+                None
             ))
             .ends_with(r#""set_aside":null,"ladder":"alipay","transitions":[],"timeline":[]}"#)
         );

@@ -19,6 +19,9 @@ pub struct LaneDetails {
     rate: Option<f64>,
     oldest_due_at: Option<String>,
     failing_since: Option<String>,
+    last_outcome: Option<String>,
+    last_status: Option<u16>,
+    last_outcome_since: Option<String>,
     held_at: Option<String>,
     held_by: Option<String>,
     held_reason: Option<String>,
@@ -51,6 +54,10 @@ pub fn one(lane: &LaneDetails, colours: Colours, now_ms: i64) -> String {
     line("held by", given(&lane.held_by));
     line("reason", given(&lane.held_reason));
     line("failing since", at(&lane.failing_since));
+    line(
+        "last outcome",
+        last_outcome(lane, now_ms).unwrap_or_default(),
+    );
     line(
         "pending",
         format!("{}, {} of them due", lane.pending, lane.due),
@@ -99,7 +106,10 @@ fn row(lane: &LaneDetails, now_ms: i64) -> Vec<String> {
             Some(_) | None => format!("held by {by}"),
         },
         (None, Some(since)) => format!("no answer since {}", instant(since, now_ms)),
-        (None, None) => "-".to_string(),
+        (None, None) => match last_outcome(lane, now_ms) {
+            Some(last) if lane.last_outcome.as_deref() != Some("acknowledged") => last,
+            Some(_) | None => "-".to_string(),
+        },
     };
     vec![
         lane.state.clone(),
@@ -110,6 +120,15 @@ fn row(lane: &LaneDetails, now_ms: i64) -> Vec<String> {
         oldest.map_or("-".to_string(), |oldest| instant(oldest, now_ms)),
         why,
     ]
+}
+
+/// How the last call ended, and since when all have ended like this.
+fn last_outcome(lane: &LaneDetails, now_ms: i64) -> Option<String> {
+    let outcome = clean(lane.last_outcome.as_deref()?);
+    let status = lane.last_status.map(|status| format!(" {status}"));
+    let since = lane.last_outcome_since.as_deref();
+    let since = since.map(|since| format!(" since {}", instant(since, now_ms)));
+    Some(outcome + &status.unwrap_or_default() + &since.unwrap_or_default())
 }
 
 /// The name of the state of a lane, in the colour of the state.
@@ -137,6 +156,7 @@ mod tests {
             "lane": "https://shop.example", "endpoint": null, "state": "held", "pending": 12, "due": 3,
             "in_flight": 1, "concurrency": 16, "concurrency_now": 2, "rate": 0.5,
             "oldest_due_at": "2026-11-20T08:29:00.000Z", "failing_since": null,
+            "last_outcome": "http_status", "last_status": 503, "last_outcome_since": "2026-11-20T08:28:00.000Z",
             "held_at": "2026-11-20T08:28:00.000Z", "held_by": "anna", "held_reason": "moves\u{1b}",
         }))
         .expect("a lane");
@@ -149,6 +169,7 @@ mod tests {
                 "  held           2026-11-20T08:28:00.000Z (2m ago)",
                 "  held by        anna",
                 "  reason         moves\\u{1b}",
+                "  last outcome   http_status 503 since 2026-11-20T08:28:00.000Z (2m ago)",
                 "  pending        12, 3 of them due",
                 "  oldest due     2026-11-20T08:29:00.000Z (1m ago)",
                 "  in flight      1 of 2 now, 16 at most",
@@ -164,7 +185,8 @@ mod tests {
                 { "lane": "https://a.example", "state": "held", "held_by": "anna", "held_reason": "" },
                 { "lane": "https://b.example", "state": "probing",
                   "failing_since": "2026-11-20T08:29:00.000Z" },
-                { "lane": "https://c.example", "state": "open" },
+                { "lane": "https://c.example", "state": "open", "last_outcome": "acknowledged" },
+                { "lane": "https://d.example", "state": "open", "last_outcome": "wrong_answer" },
             ],
             "next_cursor": "0-lanes-7-",
         }))
@@ -178,7 +200,8 @@ mod tests {
             "{text}"
         );
         assert!(lines[3].ends_with(" -"), "{text}");
-        assert_eq!(lines[4], "next page: --cursor '0-lanes-7-'");
+        assert!(lines[4].ends_with(" wrong_answer"), "{text}");
+        assert_eq!(lines[5], "next page: --cursor '0-lanes-7-'");
         let empty = list(&LanePageDetails::default(), Colours::never(), NOW_MS);
         assert_eq!(empty, "none\n");
     }

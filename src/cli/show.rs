@@ -40,6 +40,12 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
         }
         None => line("next attempt", at(&one.next_attempt_at)),
     }
+    if let (Some(waiting_for), Some(because)) = (&one.waiting_for, &one.waiting_because) {
+        line(
+            "waits for",
+            format!("{}: {}", clean(waiting_for), clean(because)),
+        );
+    }
     // After a notification has ended, its deadline has no meaning.
     if one.ended_at.is_none() {
         line("deadline", at(&one.deadline_at));
@@ -153,7 +159,15 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_set_aside_says_so_and_has_no_next_attempt() {
+    fn one_that_is_held_or_set_aside_says_so() {
+        let held = json!({
+            "topic": "t", "id": "i", "state": "scheduled", "waiting_for": "held",
+            "waiting_because": "its lane is held by anna since 2026-11-20T08:28:00.000Z: moves\u{1b}",
+        });
+        let held = serde_json::from_value(held).expect("a notification");
+        let text = one(&held, Colours::never(), NOW_MS, false);
+        let expected = "  waits for      held: its lane is held by anna since 2026-11-20T08:28:00.000Z: moves\\u{1b}\n";
+        assert!(text.contains(expected), "{text}");
         let shown = serde_json::from_value(json!({
             "topic": "t", "id": "i", "state": "scheduled",
             "next_attempt_at": "2026-11-20T08:33:58.000Z",

@@ -27,6 +27,8 @@ pub struct NotificationDetails {
     pub cause: Option<String>,
     pub priority: String,
     pub set_aside: Option<SetAsideDetails>,
+    pub waiting_for: Option<String>,
+    pub waiting_because: Option<String>,
     pub ladder: Value,
     pub attempts: Vec<AttemptDetails>,
     pub timeline: Vec<TimelineEntry>,

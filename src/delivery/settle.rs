@@ -103,7 +103,8 @@ impl Worker {
         } else {
             settlement
         };
-        Some((newest.with_report(lost.report), instead))
+        let newest = newest.with_report(lost.report);
+        Some((newest.with_outcome(lost.outcome), instead))
     }
 
     /// Settles the lease that replaced a lost one to the state in the journal. If that fails, the lease

@@ -25,7 +25,7 @@ use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::endpoint::Endpoint;
-use crate::domain::lane_health::LaneReport;
+use crate::domain::lane_health::{CallOutcome, LaneReport};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
 use crate::domain::receiver_requests::FollowedRequests;
@@ -250,6 +250,7 @@ impl Worker {
             trace,
         };
         lease.report = LaneReport::of(attempt.answer.outcome, attempt.duration_ms);
+        lease.outcome = CallOutcome::of(attempt.answer.outcome, attempt.answer.status);
         log(&notification, &attempt, &decision);
         let Some(settlement) = self.record(&mut lease, attempt, decision).await else {
             return;

@@ -55,6 +55,52 @@ impl LaneReport {
     }
 }
 
+/// How a call ended, with its HTTP status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallOutcome {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The HTTP status, if the receiver sent one.
+    pub status: Option<u16>,
+}
+
+impl CallOutcome {
+    /// What an attempt that ended like this says; `None` if it was broken off by us, and is made again.
+    #[must_use]
+    pub fn of(outcome: Outcome, status: Option<u16>) -> Option<Self> {
+        (outcome != Outcome::Interrupted).then_some(Self { outcome, status })
+    }
+
+    /// Its number in a store: above 0 and below 16384.
+    #[must_use]
+    pub fn to_number(self) -> u32 {
+        let outcomes = (1..).zip(Outcome::ALL);
+        let found = outcomes.into_iter().find(|(_, one)| **one == self.outcome);
+        let number = found.map_or(0, |(number, _)| number);
+        number * 1_000 + u32::from(self.status.unwrap_or(0).min(999))
+    }
+
+    /// The outcome of a number; `None` if no outcome has it.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        let index = usize::try_from(number / 1_000).ok()?.checked_sub(1)?;
+        let status = u16::try_from(number % 1_000).ok()?;
+        Some(Self {
+            outcome: *Outcome::ALL.get(index)?,
+            status: Some(status).filter(|status| *status > 0),
+        })
+    }
+}
+
+/// How the last call of a lane ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LastOutcome {
+    /// How it ended.
+    pub call: CallOutcome,
+    /// Since when all calls have ended like this, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
 /// How urgent the due entries of a lane are, most urgent first. All due lanes of one class are served before
 /// those of the next, so that destinations that answer never wait for those that do not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -98,6 +144,8 @@ pub struct LaneHealth {
     pub arrival_us: i64,
     /// When it was held and probed for the last time. A pause that still lasts is not in it.
     pub pauses: LanePauses,
+    /// How its last call ended. Kept anew only if it differs, so a healthy lane need not be written for each call.
+    pub last_outcome: Option<LastOutcome>,
 }
 
 impl LaneHealth {
@@ -115,6 +163,7 @@ impl LaneHealth {
             used_ms: 0,
             arrival_us: 0,
             pauses: LanePauses::default(),
+            last_outcome: None,
         }
     }
 
@@ -132,6 +181,17 @@ impl LaneHealth {
             pauses.probed = pauses.probed.then(self.probing_until(now_ms));
         }
         pauses
+    }
+
+    /// Takes in how a call ended now.
+    pub fn note_outcome(&mut self, call: CallOutcome, now_ms: i64) {
+        if self.last_outcome.map(|last| last.call) != Some(call) {
+            self.last_outcome = Some(LastOutcome {
+                call,
+                since_ms: now_ms,
+            });
+            self.used_ms = now_ms;
+        }
     }
 
     /// Notes that a person releases the lane now, which was held since `since_ms`.
@@ -321,6 +381,42 @@ mod tests {
             [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]
         );
         assert_eq!(health.failing_since_ms, 1_000);
+    }
+
+    #[test]
+    fn every_outcome_has_a_number() {
+        for outcome in Outcome::ALL {
+            for status in [None, Some(200), Some(999)] {
+                let call = CallOutcome {
+                    outcome: *outcome,
+                    status,
+                };
+                let number = call.to_number();
+                assert!(number > 0 && number < 16_384);
+                assert_eq!(CallOutcome::from_number(number), Some(call));
+            }
+        }
+        for number in [0, 999, 11_000] {
+            assert_eq!(CallOutcome::from_number(number), None, "{number}");
+        }
+    }
+
+    #[test]
+    fn the_last_outcome_is_kept_since_it_is_the_same() {
+        let mut health = LaneHealth::unknown(START);
+        let refused = CallOutcome {
+            outcome: Outcome::HttpStatus,
+            status: Some(500),
+        };
+        let other = CallOutcome {
+            status: Some(502),
+            ..refused
+        };
+        for (call, now_ms, since_ms) in [(refused, 1, 1), (refused, 2, 1), (other, 3, 3)] {
+            health.note_outcome(call, now_ms);
+            assert_eq!(health.last_outcome, Some(LastOutcome { call, since_ms }));
+        }
+        assert_eq!(CallOutcome::of(Outcome::Interrupted, None), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is known of a lane: how much waits in it, how its destination is doing, and its settings.
 
 use crate::domain::lane::Lane;
-use crate::domain::lane_health::LaneHealth;
+use crate::domain::lane_health::{LaneHealth, LastOutcome};
 use crate::domain::lane_settings::{LaneSettings, LaneState};
 
 /// A lane at one instant. A lane without entries, state and settings is open and empty.
@@ -25,6 +25,10 @@ pub struct LaneStatus {
     pub is_probing: bool,
     /// Since when no call was answered, in milliseconds since 1970; `None` if the last one was, or none was made.
     pub failing_since_ms: Option<i64>,
+    /// How its last call ended; `None` if that is not known.
+    pub last_outcome: Option<LastOutcome>,
+    /// Until when its rate allows no call, in milliseconds since 1970; `None` if it has no rate.
+    pub rate_until_ms: Option<i64>,
     /// Its settings.
     pub settings: LaneSettings,
 }
@@ -50,6 +54,8 @@ impl LaneStatus {
             limit: health.limit(cap),
             is_probing: health.is_probing(),
             failing_since_ms: Some(health.failing_since_ms).filter(|since_ms| *since_ms > 0),
+            last_outcome: health.last_outcome,
+            rate_until_ms: (settings.limits.rate).map(|rate| rate.next_call_ms(health.arrival_us)),
             settings,
         }
     }

@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use crate::domain::deferral::{Deferral, LaneMoment};
 use crate::domain::lane::KeyInLane;
-use crate::domain::lane_health::{LaneClass, LaneReport};
+use crate::domain::lane_health::{CallOutcome, LaneClass, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
@@ -22,6 +22,8 @@ pub struct Lease {
     pub deferral: Option<Deferral>,
     /// What is reported about its lane when this lease is settled; `None` if there is nothing to say.
     pub report: Option<LaneReport>,
+    /// How its call ended; `None` if none was made.
+    pub outcome: Option<CallOutcome>,
     expiry: Expiry,
     /// What was known of its lane when it was claimed; `None` if nothing was in its way, as is usual.
     lane: Option<Box<LaneMoment>>,
@@ -36,6 +38,7 @@ impl Lease {
             class: LaneClass::Doubtful,
             deferral: None,
             report: None,
+            outcome: None,
             expiry,
             lane: None,
         }
@@ -62,6 +65,12 @@ impl Lease {
     #[must_use]
     pub fn with_report(self, report: Option<LaneReport>) -> Self {
         Self { report, ..self }
+    }
+
+    /// The same lease with this outcome of its call.
+    #[must_use]
+    pub fn with_outcome(self, outcome: Option<CallOutcome>) -> Self {
+        Self { outcome, ..self }
     }
 
     /// When the lease ends. It also identifies the lease.

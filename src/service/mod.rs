@@ -19,6 +19,7 @@ mod lookup;
 mod measure;
 mod register;
 mod timeouts;
+mod waiting;
 
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
@@ -26,6 +27,7 @@ pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, ReleaseJob, default
 pub use lanes::LaneListRequest;
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
+pub use waiting::WaitingFor;
 
 use crate::clock::Clock;
 use crate::domain::change::Change;

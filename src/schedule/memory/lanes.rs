@@ -14,7 +14,7 @@ use super::timed::Timed;
 use super::waiting::WaitingEntries;
 use crate::domain::deferral::LaneMoment;
 use crate::domain::lane::Lane;
-use crate::domain::lane_health::{LaneClass, LaneHealth, LaneReport};
+use crate::domain::lane_health::{CallOutcome, LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
 use crate::domain::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -210,6 +210,13 @@ impl Lanes {
             let cap = queue.cap(cap);
             queue.health.observe(report, leased_ms, now_ms, start, cap);
             self.reorder(lane, now_ms, LaneEvent::Changed);
+        }
+    }
+
+    /// Takes in how a call ended, if the lane has entries or leases.
+    pub(super) fn note_outcome(&mut self, lane: &Lane, outcome: CallOutcome, now_ms: i64) {
+        if let Some(queue) = self.lanes.get_mut(lane) {
+            queue.health.note_outcome(outcome, now_ms);
         }
     }
 

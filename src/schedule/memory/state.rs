@@ -252,6 +252,10 @@ impl MemoryState {
             key: notification.key.clone(),
         });
         // Before the lease ends, since a lane without entries and leases is not kept.
+        if let Some(outcome) = lease.outcome {
+            let lane = &notification.lane;
+            self.lanes.note_outcome(lane, outcome, now_ms);
+        }
         if let Some(report) = lease.report {
             let leased_ms = in_force.expiry.at_ms - self.limits.lease_ms;
             let lane = &notification.lane;

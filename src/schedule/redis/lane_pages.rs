@@ -10,14 +10,15 @@ use super::reply::ScriptReply;
 use super::{RedisSchedule, lane_settings};
 use crate::domain::deferral::LanePauses;
 use crate::domain::lane::Lane;
-use crate::domain::lane_health::LaneHealth;
+use crate::domain::lane_health::{CallOutcome, LaneHealth, LastOutcome};
 use crate::schedule::ScheduleError;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 
 /// Maximum number of lanes on a page: a script must not block Redis for much longer than a millisecond.
 const MOST_LANES: usize = 100;
-/// Length of the state of a lane, as lanes.lua writes it: five counts and four instants.
-const HEALTH_BYTES: usize = 52;
+/// Length of the state of a lane, as lanes.lua writes it: five counts, four instants, the number of the last
+/// outcome and its instant.
+const HEALTH_BYTES: usize = 64;
 /// Length of the pauses of a lane behind that: four instants.
 const PAUSES_BYTES: usize = 32;
 
@@ -215,7 +216,10 @@ fn lane_health(field: &[u8], start: usize) -> LaneHealth {
     if field.len() != HEALTH_BYTES && !has_pauses {
         return unknown;
     }
-    let (counts, instants) = field.split_at(20);
+    let (counts, rest) = field.split_at(20);
+    let (instants, rest) = rest.split_at(32);
+    let (outcome, rest) = rest.split_at(4);
+    let instants = [instants, rest].concat();
     let counts: Vec<u32> = counts
         .chunks_exact(4)
         .map(|bytes| u32::from_be_bytes(bytes.try_into().unwrap_or_default()))
@@ -226,11 +230,23 @@ fn lane_health(field: &[u8], start: usize) -> LaneHealth {
         .collect();
     let (
         [allowed, failures, proven, answer_ms, wait_ms],
-        [at_ms, since_ms, used_ms, arrival_us, pauses @ ..],
+        [
+            at_ms,
+            since_ms,
+            used_ms,
+            arrival_us,
+            outcome_ms,
+            pauses @ ..,
+        ],
     ) = (&counts[..], &instants[..])
     else {
         return unknown;
     };
+    let outcome = u32::from_be_bytes(outcome.try_into().unwrap_or_default());
+    let last_outcome = CallOutcome::from_number(outcome).map(|call| LastOutcome {
+        call,
+        since_ms: *outcome_ms,
+    });
     LaneHealth {
         allowed: usize::try_from(*allowed).unwrap_or(usize::MAX),
         failures: u16::try_from(*failures).unwrap_or(u16::MAX),
@@ -241,6 +257,7 @@ fn lane_health(field: &[u8], start: usize) -> LaneHealth {
         failing_since_ms: *since_ms,
         used_ms: *used_ms,
         arrival_us: *arrival_us,
+        last_outcome,
         pauses: pauses
             .try_into()
             .map_or_else(|_| LanePauses::default(), lane_pauses),
@@ -271,10 +288,10 @@ mod tests {
 
     #[test]
     fn a_state_that_cannot_be_read_is_unknown() {
-        for field in [&b""[..], b"x", &[0; 19], &[0; 44], &[0; 53]] {
+        for field in [&b""[..], b"x", &[0; 19], &[0; 44], &[0; 52], &[0; 65]] {
             assert_eq!(lane_health(field, 3), LaneHealth::unknown(3));
         }
-        let mut field = [0; 52];
+        let mut field = [0; 64];
         field[3] = 7;
         assert_eq!(lane_health(&field, 3).allowed, 7);
     }

@@ -8,7 +8,7 @@ use super::context::{Context, add_entries};
 use super::reply::Item;
 use super::script::Script;
 use crate::batch::{BatchLimits, Batcher};
-use crate::domain::lane_health::LaneReport;
+use crate::domain::lane_health::{CallOutcome, LaneReport};
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::progress::Progress;
 use crate::domain::state::{End, State};
@@ -30,6 +30,11 @@ const SETTLEMENTS: BatchLimits = BatchLimits {
     bytes: 4 * 1024 * 1024,
     queue: 16_384,
 };
+
+/// A report to settle.lua is a number of milliseconds times this, plus the number of an outcome.
+const OUTCOMES: i64 = 16_384;
+/// The longest time that is reported, in milliseconds: with the outcome, still a number that Lua has exactly.
+const LONGEST_REPORTED_MS: i64 = 1 << 31;
 
 /// A settlement.
 #[derive(Debug, Clone)]
@@ -182,10 +187,16 @@ async fn settle_once(
                     .arg(lease.entry.notification.lane.as_str())
                     .arg(lease.expiry().to_string());
                 push_verb(&mut command, remembers, &lease.entry, settlement);
+                let outcome = lease.outcome.map_or(0, CallOutcome::to_number);
+                let outcome = i64::from(outcome);
                 match lease.report {
-                    Some(LaneReport::Answered(took_ms)) => command.arg(took_ms.max(0)),
-                    Some(LaneReport::Unanswered) => command.arg("none"),
+                    Some(LaneReport::Answered(took_ms)) => {
+                        let took_ms = took_ms.clamp(0, LONGEST_REPORTED_MS);
+                        command.arg(took_ms * OUTCOMES + outcome)
+                    }
+                    Some(LaneReport::Unanswered) => command.arg(-(OUTCOMES + outcome)),
                     Some(LaneReport::CallNow) => command.arg("now"),
+                    None if outcome > 0 => command.arg(format!("={outcome}")),
                     None => command.arg(""),
                 };
             }

@@ -3,6 +3,7 @@
 use super::on_stores;
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Api, BEGIN_MS, Server, Stores, registration, with_ladder};
+use crate::support::within;
 use reqwest::Method;
 use ringback::domain::lane::Lane;
 use ringback::domain::timestamp;
@@ -20,10 +21,18 @@ fn at(offset_ms: i64) -> Value {
     json!(timestamp::display_ms(BEGIN_MS + offset_ms))
 }
 
-async fn change(server: &Api, merchant: &Merchant, verb: &str) {
+fn path(merchant: &Merchant) -> String {
     let lane = Lane::parse(&merchant.url("/")).expect("a lane");
     let lane: String = url::form_urlencoded::byte_serialize(lane.as_str().as_bytes()).collect();
-    let path = format!("/v1/lanes/{lane}/{verb}");
+    format!("/v1/lanes/{lane}")
+}
+
+async fn lane(server: &Api, merchant: &Merchant) -> Value {
+    server.call(Method::GET, &path(merchant), None).await.1
+}
+
+async fn change(server: &Api, merchant: &Merchant, verb: &str) {
+    let path = format!("{}/{verb}", path(merchant));
     let (status, view) = server.call(Method::POST, &path, None).await;
     let expected = if verb == "release" { 202 } else { 200 };
     assert_eq!(status, expected, "{view}");
@@ -48,6 +57,9 @@ async fn what_is_held_for_longer_than_its_window_gets_its_whole_ladder(stores: S
     server.clock().advance(HOUR_MS);
     let view = server.get("a").await;
     assert_eq!(view["deadline_at"], at(30_000), "nothing was made yet");
+    assert_eq!(view["waiting_for"], "held", "{view}");
+    let because = view["waiting_because"].as_str().expect("a sentence");
+    assert!(because.contains("held by api since"), "{because}");
     change(&server, &merchant, "release").await;
     let mut due_ms = HOUR_MS;
     for (number, wait_ms) in [(1, 10_000), (2, 20_000)] {
@@ -62,6 +74,7 @@ async fn what_is_held_for_longer_than_its_window_gets_its_whole_ladder(stores: S
     let view = server.until_state("a", "dead").await;
     assert_eq!(view["cause"], "ladder_exhausted", "{view}");
     assert_eq!(view["attempts_made"], 3);
+    assert_eq!(view["waiting_for"], Value::Null, "{view}");
     check_deferral(stores, &view, 0, json!("held"), json!(HOUR_MS));
     for index in [1, 2] {
         check_deferral(stores, &view, index, Value::Null, Value::Null);
@@ -83,8 +96,22 @@ async fn what_waits_behind_a_probe_gets_its_whole_ladder(stores: Stores) {
     server
         .register(with_ladder("next", &merchant, &["10s"]))
         .await;
+    // The third call without an answer is settled a moment after it is recorded.
+    within("the lane to be probed", async {
+        while lane(&server, &merchant).await["state"] != "probing" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let failing = lane(&server, &merchant).await;
+    assert_eq!(failing["last_outcome"], "protocol", "{failing}");
+    assert_eq!(failing["last_status"], Value::Null);
+    assert_eq!(failing["last_outcome_since"], at(0));
+    server.clock().advance(500);
+    let view = server.get("next").await;
+    assert_eq!(view["waiting_for"], "probing", "{view}");
     merchant.now_does(Reaction::fail());
-    server.clock().advance(HOUR_MS);
+    server.clock().turn_to(BEGIN_MS + HOUR_MS);
     let view = server.until_attempts("waits", 1).await;
     assert_eq!(view["next_attempt_at"], at(HOUR_MS + 10_000), "{view}");
     assert_eq!(view["deadline_at"], at(HOUR_MS + 30_000), "{view}");

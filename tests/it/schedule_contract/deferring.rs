@@ -1,10 +1,12 @@
 //! What a claim knows of a lane in which entries had to wait.
 
+use super::damage::scene;
 use super::fixture::*;
 use super::lane_settings::{held, limited};
 use ringback::clock::Clock as _;
+use ringback::domain::attempt::Outcome;
 use ringback::domain::deferral::{LaneMoment, Pause};
-use ringback::domain::lane_health::LaneReport;
+use ringback::domain::lane_health::{CallOutcome, LaneReport};
 use ringback::domain::lane_settings::LaneSetting;
 use ringback::domain::state::State;
 use ringback::schedule::{Lease, Limits, Settlement};
@@ -131,4 +133,68 @@ pub async fn an_entry_that_was_put_off_is_found_where_it_waits(
     }
     assert_eq!(fixture.counts().await.pending, 0);
     assert_eq!(fixture.lane_in_flight("shop").await, 0);
+}
+
+pub async fn a_lane_keeps_how_its_last_call_ended(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    let last = async || {
+        let status = fixture.schedule.lane(&lane_of("shop")).await;
+        status.expect("answered").last_outcome
+    };
+    assert_eq!(last().await, None);
+    let check = async |at_ms: i64, report, outcome, status, since_ms: i64| {
+        fixture.put("shop", &at_ms.to_string(), at_ms).await;
+        fixture.turn_to(at_ms);
+        let lease = fixture.claim_one().await.with_report(report);
+        let call = CallOutcome::of(outcome, status);
+        let settlement = end(&lease, State::Delivered, at_ms);
+        fixture.done(&lease.with_outcome(call), settlement).await;
+        let kept = last().await.expect("an outcome");
+        assert_eq!(Some(kept.call), call, "{at_ms}");
+        assert_eq!(kept.since_ms, START_MS + since_ms, "{at_ms}");
+    };
+    let answered = Some(LaneReport::Answered(5));
+    check(1, answered, Outcome::Acknowledged, Some(200), 1).await;
+    check(2, answered, Outcome::Acknowledged, Some(200), 1).await;
+    check(3, answered, Outcome::HttpStatus, Some(503), 3).await;
+    check(4, Some(LaneReport::Unanswered), Outcome::Timeout, None, 4).await;
+    check(5, Some(LaneReport::Unanswered), Outcome::Timeout, None, 4).await;
+    check(6, None, Outcome::Blocked, None, 6).await;
+    // What says nothing of a call changes nothing.
+    fixture.put("shop", "7", 7).await;
+    fixture.turn_to(7);
+    let lease = fixture.claim_one().await;
+    fixture.done(&lease, Settlement::Release).await;
+    let kept = last().await.expect("an outcome");
+    assert_eq!(kept.call.outcome, Outcome::Blocked);
+    let status = fixture.other.lane(&lane_of("shop")).await;
+    assert_eq!(status.expect("answered").last_outcome, Some(kept));
+}
+
+#[tokio::test]
+async fn the_state_of_a_lane_that_answers_is_written_in_redis_only_if_the_outcome_differs() {
+    let scene = scene(LIMITS).await;
+    let fixture = &scene.fixture;
+    let lane = lane_of("shop");
+    let mut before = Vec::new();
+    let statuses = [
+        (200, true),
+        (200, false),
+        (200, false),
+        (204, true),
+        (204, false),
+    ];
+    for (at_ms, (status, is_written)) in (0..).zip(statuses) {
+        fixture.turn_to(at_ms);
+        fixture.put("shop", &at_ms.to_string(), at_ms).await;
+        let lease = fixture.claim_one().await;
+        let call = CallOutcome::of(Outcome::Acknowledged, Some(status));
+        let lease = (lease.with_report(Some(LaneReport::Answered(5)))).with_outcome(call);
+        let settlement = end(&lease, State::Delivered, at_ms);
+        fixture.done(&lease, settlement).await;
+        // It has the instant at which it was written.
+        let after: Vec<u8> = scene.ask(&["HGET", "{rb:0}:health", lane.as_str()]).await;
+        assert_eq!(after != before, is_written, "{at_ms}");
+        before = after;
+    }
 }

@@ -26,10 +26,13 @@ local QUICK = 500
 -- Must equal BURST_US of domain/lane_settings.rs.
 local BURST_US = 100000
 
+-- A report has the number of an outcome beside the time: see settle.lua.
+local OUTCOMES = 16384
+
 -- A state that is otherwise unchanged is written only if its last use is older than this, in ms.
 local USED_STEP = 60000
 
-local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8', 52
+local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8I4i8', 64
 -- A lane that was held or probed has its last pauses behind that: when it was held from and until, and when it was
 -- probed from and until, in ms; 0 for never.
 local PAUSES_FORMAT, PAUSES_BYTES = '>i8i8i8i8', 32
@@ -39,17 +42,21 @@ local function health_from(field)
   local length = field and #field
   if length ~= HEALTH_BYTES and length ~= HEALTH_BYTES + PAUSES_BYTES then
     return { allowed = START, failures = 0, proven = 0, answer = 0, wait = 0, at = 0, since = 0, used = 0,
-      arrival = 0, cap = CAP, held = false, interval = false, tolerance = 0, is_changed = false }
+      arrival = 0, outcome = 0, outcome_at = 0, cap = CAP, held = false, interval = false, tolerance = 0,
+      is_changed = false }
   end
-  local allowed, failures, proven, answer, wait, at, since, used, arrival = struct.unpack(HEALTH_FORMAT, field)
+  local allowed, failures, proven, answer, wait, at, since, used, arrival, outcome, outcome_at =
+    struct.unpack(HEALTH_FORMAT, field)
   return { allowed = allowed, failures = failures, proven = proven, answer = answer, wait = wait, at = at,
-    since = since, used = used, arrival = arrival, cap = CAP, held = false, interval = false, tolerance = 0,
-    is_changed = false, pauses = length > HEALTH_BYTES and string.sub(field, HEALTH_BYTES + 1) }
+    since = since, used = used, arrival = arrival, outcome = outcome, outcome_at = outcome_at, cap = CAP, held = false,
+    interval = false, tolerance = 0, is_changed = false,
+    pauses = length > HEALTH_BYTES and string.sub(field, HEALTH_BYTES + 1) }
 end
 
 local function health_field(health)
   return struct.pack(HEALTH_FORMAT, health.allowed, health.failures, health.proven, health.answer,
-    health.wait, health.at, health.since, health.used, health.arrival) .. (health.pauses or '')
+    health.wait, health.at, health.since, health.used, health.arrival, health.outcome, health.outcome_at)
+    .. (health.pauses or '')
 end
 
 -- Adds a pause that ends now to those of a lane. Follows `Pause::then` of domain/deferral.rs.
@@ -148,12 +155,18 @@ end
 -- Takes in the report (as settle.lua gets it) of a lease that was given at `leased_ms`. `is_changed` says
 -- whether the state is to be written.
 local function observe(health, report, leased_ms)
+  local number = tonumber(report)
   if report == 'now' then
     if health.wait > 0 then health.at, health.is_changed = NOW, true end
     return
   end
-  local took = tonumber(report)
-  if took then
+  local outcome = number and math.abs(number) % OUTCOMES or tonumber(string.sub(report, 2))
+  if outcome ~= health.outcome and outcome > 0 then
+    health.outcome, health.outcome_at, health.is_changed = outcome, NOW, true
+  end
+  if not number then return end
+  if number >= 0 then
+    local took = math.floor(number / OUTCOMES)
     if took < QUICK then
       took = 0
       local is_steady = health.answer == 0 and health.proven == 1 and health.failures == 0 and health.wait == 0

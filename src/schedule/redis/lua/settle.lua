@@ -4,8 +4,10 @@
 -- ARGV   6 channel that wakes the other instances
 --        7 how long the lease of an attempt lasts, ms
 --        then for each: key, lane ('' for a key alone, or if it is not known), expiry of the lease, verb,
---        instant, bytes, what is reported about the lane: how long an answer took in ms | 'none': a call brought
---        no answer | 'now': a call is asked for now | '': nothing
+--        instant, bytes, what is reported about the lane: a number, at least 0: how long an answer took in ms,
+--        times 16384, plus the number of the outcome (0: not known); below 0: a call brought no answer, 16384 plus the
+--        number of the outcome | '=' and the number of an outcome that says nothing of the destination | 'now': a call
+--        is asked for now | '': nothing
 -- Verbs  again     back to its lane; the instant is its score there, the bytes are its header
 --        put       into its lane; the bytes are its envelope, which says when it is due
 --        release   back to where it was before it was leased

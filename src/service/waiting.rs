@@ -1,0 +1,99 @@
+//! Why a pending notification that is overdue is not being sent now.
+//!
+//! The reason is that of its lane at this moment. It is looked up for one notification, and not for lists.
+
+use super::Service;
+use super::timeouts::with_timeout;
+use crate::domain::deferral::{DeferralReason, NOTICED_MS};
+use crate::domain::lane_settings::{LaneHold, LaneState};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::State;
+use crate::domain::timestamp::display_ms;
+use crate::schedule::lane_status::LaneStatus;
+
+/// What a notification waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingFor {
+    /// The reason in one word.
+    pub reason: DeferralReason,
+    /// The same in a sentence.
+    pub in_words: String,
+}
+
+impl Service {
+    /// What this notification waits for; `None` if it is not pending, is in flight, is set aside, is not overdue, or if
+    /// nothing in its lane is in its way. Also `None` if the schedule does not answer, because the notification can
+    /// be shown without this.
+    pub async fn waiting_for(&self, snapshot: &Snapshot) -> Option<WaitingFor> {
+        let is_waiting = snapshot.state == State::Scheduled
+            && !snapshot.in_flight
+            && snapshot.set_aside.is_none();
+        let now_ms = self.clock.now_ms();
+        if !is_waiting || snapshot.progress.next_due_ms() + NOTICED_MS > now_ms {
+            return None;
+        }
+        let status = with_timeout(self.schedule.lane(&snapshot.lane))
+            .await
+            .ok()?;
+        let name = status.lane.endpoint();
+        let endpoint = name.and_then(|name| self.endpoints.known(&name));
+        let lacks_keys =
+            endpoint.is_some_and(|endpoint| self.endpoints.signers(&endpoint, now_ms).is_err());
+        of_lane(&status, lacks_keys, now_ms)
+    }
+}
+
+/// Why a lane gives nothing now. `lacks_keys`: this server cannot open a key of its endpoint.
+fn of_lane(status: &LaneStatus, lacks_keys: bool, now_ms: i64) -> Option<WaitingFor> {
+    let waiting = |reason, in_words| Some(WaitingFor { reason, in_words });
+    if let (LaneState::Held, Some(hold)) = (status.state(), &status.settings.hold) {
+        return waiting(DeferralReason::Held, held(hold));
+    }
+    if status.is_probing {
+        let since = status.failing_since_ms.map_or(String::new(), |since_ms| {
+            format!(" since {}", display_ms(since_ms))
+        });
+        let in_words = format!(
+            "the destination has answered no call{since}; it is called once in a while until it answers"
+        );
+        return waiting(DeferralReason::Probing, in_words);
+    }
+    if lacks_keys {
+        let in_words = "this server cannot open a signing key of the endpoint";
+        return waiting(DeferralReason::Keys, in_words.to_string());
+    }
+    if let Some(rate) = status.settings.limits.rate
+        && status
+            .rate_until_ms
+            .is_some_and(|until_ms| until_ms > now_ms)
+    {
+        let in_words = format!(
+            "its lane makes {rate} calls per second, and {} notifications are due in it",
+            status.due
+        );
+        return waiting(DeferralReason::Rate, in_words);
+    }
+    let limit = u64::try_from(status.limit).unwrap_or(u64::MAX);
+    if status.in_flight >= limit {
+        let in_words = format!(
+            "its lane has {} of {limit} calls in flight, and {} notifications are due in it",
+            status.in_flight, status.due
+        );
+        return waiting(DeferralReason::Concurrency, in_words);
+    }
+    None
+}
+
+fn held(
+    LaneHold {
+        by,
+        reason,
+        since_ms,
+    }: &LaneHold,
+) -> String {
+    let since = display_ms(*since_ms);
+    match &**reason {
+        "" => format!("its lane is held by {by} since {since}"),
+        reason => format!("its lane is held by {by} since {since}: {reason}"),
+    }
+}
