@@ -37,8 +37,8 @@ impl Service {
             .ok()?;
         let name = status.lane.endpoint();
         let endpoint = name.and_then(|name| self.endpoints.known(&name));
-        let lacks_keys =
-            endpoint.is_some_and(|endpoint| self.endpoints.signers(&endpoint, now_ms).is_err());
+        let lacks_keys = endpoint
+            .is_some_and(|endpoint| self.endpoints.signers(Some(&endpoint), now_ms).is_err());
         of_lane(&status, lacks_keys, now_ms)
     }
 }
