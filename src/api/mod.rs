@@ -30,6 +30,7 @@ pub mod ladder;
 pub mod lanes;
 pub mod metrics;
 pub mod notifications;
+mod order_field;
 pub mod problem;
 pub mod query;
 pub mod reason;

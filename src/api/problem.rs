@@ -152,6 +152,10 @@ impl Problem {
             ServiceError::Cancelled(snapshot) => {
                 Self::conflict(ProblemKind::Cancelled, detail, Subject::of(&snapshot))
             }
+            ServiceError::OutOfOrder(_) => Self::new(ProblemKind::OutOfOrder, detail),
+            ServiceError::Superseded(snapshot) => {
+                Self::conflict(ProblemKind::OutOfOrder, detail, Subject::of(&snapshot))
+            }
             ServiceError::PayloadDeleted(snapshot) => {
                 Self::conflict(ProblemKind::PayloadDeleted, detail, Subject::of(&snapshot))
             }
@@ -330,6 +334,7 @@ impl Problem {
             | ProblemKind::Mismatch
             | ProblemKind::Cancelled
             | ProblemKind::PayloadDeleted
+            | ProblemKind::OutOfOrder
             | ProblemKind::TooLarge
             | ProblemKind::MediaType
             | ProblemKind::Fields

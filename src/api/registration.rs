@@ -9,6 +9,7 @@ use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, optional, required, string};
 use crate::api::headers_field::read_headers;
 use crate::api::ladder::read_ladder;
+use crate::api::order_field::read_order;
 use crate::domain::destination::Destination;
 use crate::domain::duration;
 use crate::domain::endpoint::EndpointName;
@@ -24,7 +25,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-const FIELDS: [&str; 13] = [
+const FIELDS: [&str; 14] = [
     "topic",
     "id",
     "endpoint",
@@ -38,6 +39,7 @@ const FIELDS: [&str; 13] = [
     "ladder",
     "ack",
     "priority",
+    "order",
 ];
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -81,6 +83,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
         ladder,
         ack,
         priority,
+        order,
     ] = fields::read(text, &FIELDS, "", &mut errors).map_err(InvalidRequest::Unreadable)?;
     // All fields are read before an error is returned, so that the list contains all errors.
     let read = (
@@ -98,6 +101,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
         read_ladder(ladder, &mut errors),
         read_ack(ack, &mut errors),
         optional(priority, "/priority", &mut errors, read_priority),
+        read_order(order, &mut errors),
     );
     match read {
         (
@@ -110,6 +114,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             Ok(ladder),
             Ok(ack),
             Ok(priority),
+            Ok(order),
         ) if errors.is_empty() => Ok(Registration {
             key,
             target,
@@ -120,6 +125,7 @@ pub fn parse(text: &str, measure: RegistrationContext) -> Result<Registration, I
             ladder,
             ack,
             priority: priority.unwrap_or_default(),
+            order,
         }),
         _ => Err(InvalidRequest::Fields(errors)),
     }

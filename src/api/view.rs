@@ -5,6 +5,7 @@ use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::destination::Destination;
+use crate::domain::order::OrderPlace;
 use crate::domain::retry_after::RetryAfter;
 use crate::domain::snapshot::{SetAside, Snapshot};
 use crate::domain::state::State;
@@ -37,7 +38,16 @@ pub struct NotificationView<'a> {
     ended_at: Option<String>,
     cause: Option<&'static str>,
     priority: &'static str,
+    order: Option<OrderView<'a>>,
     attempts: Vec<AttemptView<'a>>,
+}
+
+/// The place of a notification among others of its lane.
+#[derive(Debug, Serialize)]
+struct OrderView<'a> {
+    key: &'a str,
+    number: i64,
+    mode: &'static str,
 }
 
 /// An attempt. `answer` is the beginning of the answer's body. Characters that are not visible are escaped.
@@ -152,7 +162,18 @@ impl<'a> NotificationView<'a> {
             ended_at: snapshot.ended_ms.map(display_ms),
             cause: snapshot.cause.map(|cause| cause.as_str()),
             priority: snapshot.priority.as_str(),
+            order: snapshot.order.as_deref().map(OrderView::of),
             attempts: snapshot.attempts.iter().map(AttemptView::of).collect(),
+        }
+    }
+}
+
+impl<'a> OrderView<'a> {
+    fn of(order: &'a OrderPlace) -> Self {
+        Self {
+            key: order.key(),
+            number: order.number(),
+            mode: order.mode().as_str(),
         }
     }
 }
@@ -334,6 +355,7 @@ mod tests {
             ladder: Some(ladder),
             ack: Some(AckRule::standard()),
             priority: Priority::Normal,
+            order: None,
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([1; 16]), 1_795_163_400_000, None);
@@ -373,7 +395,7 @@ mod tests {
                 r#""registered_at":"2026-11-20T08:30:00.000Z","#,
                 r#""next_attempt_at":"2026-11-20T09:00:00.000Z","#,
                 r#""deadline_at":"2026-11-21T09:22:00.000Z","#,
-                r#""ended_at":null,"cause":null,"priority":"normal","attempts":[]}"#
+                r#""ended_at":null,"cause":null,"priority":"normal","order":null,"attempts":[]}"#
             )
         );
     }

@@ -67,6 +67,7 @@ impl TestCaller for TestCalls {
             ladder: None,
             ack: None,
             priority: Priority::Normal,
+            order: None,
         };
         let (measured, started_ms) = (Instant::now(), self.clock.now_ms());
         let settings = Some(&endpoint.settings);

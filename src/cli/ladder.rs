@@ -122,7 +122,7 @@ fn one_as_text(ladder: &Ladder, source: Source, colours: Colours) -> String {
     let ends = match cause {
         Cause::LadderExhausted => "when the last attempt has failed (ladder_exhausted)",
         Cause::WindowClosed => "with the attempt at the end of the window (window_closed)",
-        Cause::Refused | Cause::Blocked => cause.as_str(),
+        Cause::Refused | Cause::Blocked | Cause::Superseded => cause.as_str(),
     };
     let requests = if may_be_delayed(ladder) {
         "Retry-After of a 429 or 503 may delay the next attempt, and a 410 ends the series (refused)\n"

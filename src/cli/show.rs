@@ -64,6 +64,10 @@ pub fn one(one: &NotificationDetails, colours: Colours, now_ms: i64, all: bool) 
     if one.priority != "normal" {
         line("priority", clean(&one.priority));
     }
+    if let Some(order) = &one.order {
+        let (key, mode) = (clean(&order.key), clean(&order.mode));
+        line("order", format!("number {} of {key}, {mode}", order.number));
+    }
     line("webhook id", clean(&one.webhook_id));
     line("registered", at(&one.registered_at));
     let happened = timeline(one, colours, now_ms, all);

@@ -217,6 +217,7 @@ fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
         "concurrency" => "its lane had as many calls in flight as it may",
         "busy" => "Ringback made as many calls as it may",
         "keys" => "a signing key of the endpoint could not be opened",
+        "order" => "another notification of its order came first",
         other => other,
     };
     let shown_ms = if ms < 1_000 { ms } else { ms / 1_000 * 1_000 };

@@ -26,6 +26,7 @@ pub struct NotificationDetails {
     pub ended_at: Option<String>,
     pub cause: Option<String>,
     pub priority: String,
+    pub order: Option<OrderDetails>,
     pub set_aside: Option<SetAsideDetails>,
     pub waiting_for: Option<String>,
     pub waiting_because: Option<String>,
@@ -40,6 +41,15 @@ pub struct NotificationDetails {
 pub struct SetAsideDetails {
     pub at: Option<String>,
     pub reason: String,
+}
+
+/// The place of a notification among others of its lane.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct OrderDetails {
+    pub key: String,
+    pub number: i64,
+    pub mode: String,
 }
 
 /// An endpoint in an answer of the API.

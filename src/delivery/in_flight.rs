@@ -102,6 +102,7 @@ mod tests {
             ladder: Some(Ladder::standard()),
             ack: Some(AckRule::standard()),
             priority: Priority::Normal,
+            order: None,
         };
         let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0, None);
         let expiry = Expiry {

@@ -42,6 +42,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
+/// When it is asked again, at the soonest and at the latest, whether the lower number has ended that a notification of a
+/// strict order waits for, in milliseconds.
+const SOONEST_AGAIN_MS: i64 = 5_000;
+const LATEST_AGAIN_MS: i64 = 60_000;
+
 /// Works on leases. All worker tasks of a dispatcher share one `Worker`.
 pub struct Worker {
     pub(super) client: Arc<HttpClient>,
@@ -96,7 +101,9 @@ impl Worker {
     // The future of this function is moved several times for each attempt, and kept as long as the attempt lasts. With
     // everything in it, it was 25 KB, and moving it was a tenth of all work. So its large parts are in boxes, each only while it runs.
     async fn attempt(&self, lease: Lease) {
-        let lease = match lease.entry.verify {
+        // The journal knows whether another number has ended this one, or comes first.
+        let asks_first = lease.entry.verify || lease.entry.notification.order.is_some();
+        let lease = match asks_first {
             true => match Box::pin(self.confirm(lease)).await {
                 Some(lease) => lease,
                 None => return,
@@ -264,11 +271,11 @@ impl Worker {
         lease.expires_ms() - millis(self.client.timeout())
     }
 
-    /// Asks the journal whether the notification must still be sent, if its entry has the flag `verify`. If an
+    /// Asks the journal whether the notification must still be sent, and is not to wait for another one. If an
     /// earlier lease has expired, raises the fence, so that the journal refuses late changes under that
     /// lease, and records the lost attempt as interrupted. Returns `None` if nothing is sent under this lease.
     async fn confirm(&self, lease: Lease) -> Option<Lease> {
-        let Some(recorder) = self.recorder.as_ref().filter(|_| lease.entry.verify) else {
+        let Some(recorder) = &self.recorder else {
             return Some(lease);
         };
         let (mut lease, found) = self.look_up(recorder, lease).await?;
@@ -306,6 +313,13 @@ impl Worker {
         }
         if let Some(started_ms) = lease.entry.interrupted_ms {
             lease = self.note_interruption(lease, started_ms).await?;
+        }
+        if let Some(due_ms) = snapshot.waits_for_ms {
+            // Its end makes this one due. The time is for the case that nobody says so.
+            let now_ms = self.clock.now_ms();
+            let again_ms = due_ms.clamp(now_ms + SOONEST_AGAIN_MS, now_ms + LATEST_AGAIN_MS);
+            self.settle(lease, Settlement::Defer(again_ms)).await;
+            return None;
         }
         lease.entry.verify = false;
         lease.entry.raise_fence = false;

@@ -26,6 +26,8 @@ pub enum DeferralReason {
     Busy,
     /// A server could not open a signing key of the endpoint.
     Keys,
+    /// Another notification of its order was in flight, or had to end first.
+    Order,
 }
 
 named!(DeferralReason {
@@ -35,6 +37,7 @@ named!(DeferralReason {
     Concurrency = "concurrency",
     Busy = "busy",
     Keys = "keys",
+    Order = "order",
 });
 
 /// For how long an attempt was deferred, and why.
@@ -83,8 +86,10 @@ pub struct ClaimedEntry {
     pub due_ms: i64,
     /// When it was claimed, in milliseconds since 1970.
     pub claimed_ms: i64,
-    /// Whether a server could not open a key for it.
-    pub lacked_keys: bool,
+    /// Whether it was put off: it waited for another one of its order, or a server could not open a key for it.
+    pub was_put_off: bool,
+    /// Whether it has a place in an order.
+    pub is_ordered: bool,
     /// Whether its last lease expired: an attempt may have taken a part of the time.
     pub was_interrupted: bool,
 }
@@ -147,15 +152,18 @@ impl Deferral {
         // The rest of the time is after the pauses, or before them. What cannot be told is left out.
         let paused_until_ms = held.until_ms.max(probed.until_ms).min(claimed_ms);
         let rest_from_ms = due_ms.max(paused_until_ms);
-        let rest_from_ms = match entry.lacked_keys {
+        let rest_from_ms = match entry.was_put_off {
             // The server that put it off was at work, perhaps before this one.
             true => rest_from_ms,
             false => rest_from_ms.max(server.claiming_since_ms),
         };
         let rate_ms = (lane.rate_until_ms.min(claimed_ms) - rest_from_ms).max(0);
         let rest_ms = (claimed_ms - rest_from_ms).max(0) - rate_ms;
-        let rest_by = if entry.lacked_keys {
-            Some(DeferralReason::Keys)
+        let rest_by = if entry.was_put_off {
+            Some(match entry.is_ordered {
+                true => DeferralReason::Order,
+                false => DeferralReason::Keys,
+            })
         } else if entry.was_interrupted {
             None
         } else if lane.is_full {
@@ -195,7 +203,7 @@ impl Deferral {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use DeferralReason::{Busy, Concurrency, Held, Keys, Probing, Rate};
+    use DeferralReason::{Busy, Concurrency, Held, Keys, Order, Probing, Rate};
 
     fn pause(from_ms: i64, until_ms: i64) -> Pause {
         Pause { from_ms, until_ms }
@@ -213,7 +221,8 @@ mod tests {
         ClaimedEntry {
             due_ms: 10_000,
             claimed_ms: 20_000,
-            lacked_keys: false,
+            was_put_off: false,
+            is_ordered: false,
             was_interrupted: false,
         }
     }
@@ -313,7 +322,7 @@ mod tests {
             assert_eq!(found, expected, "{entry:?} {is_full} {was_busy}");
         };
         let keyless = ClaimedEntry {
-            lacked_keys: true,
+            was_put_off: true,
             ..entry()
         };
         let interrupted = ClaimedEntry {
@@ -321,6 +330,13 @@ mod tests {
             ..entry()
         };
         check(keyless, true, true, Some(Keys));
+        let ordered = |was_put_off| ClaimedEntry {
+            was_put_off,
+            is_ordered: true,
+            ..entry()
+        };
+        check(ordered(true), true, true, Some(Order));
+        check(ordered(false), true, true, Some(Concurrency));
         check(entry(), true, true, Some(Concurrency));
         check(entry(), false, true, Some(Busy));
         check(entry(), false, false, None);

@@ -45,6 +45,7 @@ pub mod lane_settings;
 pub mod lease;
 pub mod master_key;
 pub mod notification;
+pub mod order;
 mod pem;
 pub mod priority;
 pub mod progress;

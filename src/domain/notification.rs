@@ -8,6 +8,7 @@ use crate::domain::headers::Headers;
 use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::{KeyInLane, Lane};
+use crate::domain::order::OrderPlace;
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::webhook_id::WebhookId;
@@ -62,6 +63,8 @@ pub struct Registration {
     pub ack: Option<AckRule>,
     /// Its priority within its lane.
     pub priority: Priority,
+    /// Its place among others of its lane, if the caller gave one.
+    pub order: Option<OrderPlace>,
 }
 
 /// What a registration says is to be called.
@@ -130,6 +133,8 @@ pub struct Notification {
     pub ack: Option<AckRule>,
     /// Its priority within its lane.
     pub priority: Priority,
+    /// Its place among others of its lane, if it has one.
+    pub order: Option<Box<OrderPlace>>,
     /// When the notification was accepted, in milliseconds since 1970.
     pub registered_ms: i64,
     /// The fingerprint of the registration. If a key is registered again, it tells whether the second
@@ -179,6 +184,7 @@ impl Registration {
             ladder,
             ack,
             priority: self.priority,
+            order: self.order.map(Box::new),
             registered_ms: now_ms,
             fingerprint,
         };
@@ -227,6 +233,12 @@ impl Registration {
             part(b"priority");
             part(priority.as_bytes());
         }
+        if let Some(order) = &self.order {
+            part(b"order");
+            part(order.key().as_bytes());
+            part(&order.number().to_be_bytes());
+            part(order.mode().as_str().as_bytes());
+        }
         let full = digest.finalize();
         let mut fingerprint = [0; 16];
         fingerprint.copy_from_slice(&full[..16]);
@@ -237,6 +249,7 @@ impl Registration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::order::OrderMode;
 
     fn registration() -> Registration {
         Registration {
@@ -249,6 +262,7 @@ mod tests {
             ladder: None,
             ack: None,
             priority: Priority::Normal,
+            order: None,
         }
     }
 
@@ -373,6 +387,18 @@ mod tests {
             },
             Registration {
                 priority: Priority::Low,
+                ..registration()
+            },
+            Registration {
+                order: OrderPlace::new("o", 1, OrderMode::Latest).ok(),
+                ..registration()
+            },
+            Registration {
+                order: OrderPlace::new("o", 2, OrderMode::Latest).ok(),
+                ..registration()
+            },
+            Registration {
+                order: OrderPlace::new("o", 1, OrderMode::Strict).ok(),
                 ..registration()
             },
         ];

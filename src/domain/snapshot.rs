@@ -6,6 +6,7 @@ use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::notification::{Fingerprint, Notification};
+use crate::domain::order::OrderPlace;
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
@@ -37,6 +38,11 @@ pub struct Snapshot {
     pub ladder: Ladder,
     /// Its priority within its lane.
     pub priority: Priority,
+    /// Its place among others of its lane, if it has one.
+    pub order: Option<Box<OrderPlace>>,
+    /// Set if it is pending and waits for a lower number of its strict order: when that one is due next, in
+    /// milliseconds since 1970.
+    pub waits_for_ms: Option<i64>,
     /// The fingerprint of the registration.
     pub fingerprint: Fingerprint,
     /// The stored state. Every pending notification is `Scheduled`. While the field `in_flight` is true, the
@@ -83,6 +89,8 @@ impl Snapshot {
             destination: notification.destination.clone(),
             ladder: notification.ladder.clone(),
             priority: notification.priority,
+            order: notification.order.clone(),
+            waits_for_ms: None,
             fingerprint: notification.fingerprint,
             state: State::Scheduled,
             in_flight: false,

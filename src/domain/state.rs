@@ -17,7 +17,7 @@ pub enum State {
     Cancelled,
 }
 
-/// Why a notification became a dead letter.
+/// Why a notification became a dead letter, or was cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
@@ -29,6 +29,8 @@ pub enum Cause {
     Refused,
     /// The address filter forbids the receiver's address.
     Blocked,
+    /// Of a cancelled notification: a higher number of its order was registered.
+    Superseded,
 }
 
 /// How a notification ended: a state other than scheduled, and the cause if it is dead.
@@ -115,4 +117,5 @@ named!(Cause {
     WindowClosed = "window_closed",
     Refused = "refused",
     Blocked = "blocked",
+    Superseded = "superseded",
 });

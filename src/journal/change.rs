@@ -35,6 +35,9 @@ pub enum ChangeResult {
     /// The fence of the notification differs from [`Changing::fence`]: a worker has raised it, or another change
     /// was applied, since that fence was read. Nothing was changed.
     Fenced(Box<Snapshot>),
+    /// The change sends the notification again, and a higher number of its order, in which only the latest counts,
+    /// was registered. Nothing was changed.
+    Superseded(Box<Snapshot>),
     /// The change needs the body of the notification ([`Change::needs_payload`]), which the journal does not
     /// have: it was deleted when it was old enough. Nothing was changed.
     PayloadDeleted(Box<Snapshot>),

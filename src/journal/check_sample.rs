@@ -48,6 +48,7 @@ impl CheckSample {
             ladder: None,
             ack: None,
             priority: Priority::Normal,
+            order: None,
         }
         .accept(WebhookId::new(id), 0, None);
         let notification = Arc::new(notification);

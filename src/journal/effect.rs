@@ -88,7 +88,10 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     let is_unchanged =
         (current.attempts, current.first_due_ms) == (before.attempts, before.first_due_ms);
     let is_in_place = is_unchanged || matches!(decision.state, State::Delivered);
-    if status.state != State::Scheduled || current.series != before.series || !is_in_place {
+    // An attempt that was in flight when a higher number of its order was registered: the receiver did accept it.
+    let is_open = status.state == State::Scheduled
+        || (status.cause == Some(Cause::Superseded) && decision.state == State::Delivered);
+    if !is_open || current.series != before.series || !is_in_place {
         return Effect::Stale;
     }
     if attempt.answer.outcome == Outcome::Interrupted {

@@ -46,6 +46,7 @@ mod lane_rows;
 mod list;
 mod list_plan;
 mod maintenance;
+mod ordering;
 mod pending;
 pub mod postgres;
 mod pruning;

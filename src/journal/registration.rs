@@ -2,6 +2,7 @@
 
 use super::actor::Actor;
 use crate::domain::notification::Notification;
+use crate::domain::order::OrderConflict;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
 use std::sync::Arc;
@@ -23,6 +24,12 @@ pub struct Registering {
 pub enum RegisterResult {
     /// The notification is new, and is kept.
     Created,
+    /// As [`RegisterResult::Created`], and it has ended these, which were pending with lower numbers of its order.
+    CreatedOver(Vec<Snapshot>),
+    /// The notification is new, is kept, and is cancelled: a higher number of its order was registered before.
+    Superseded(Box<Snapshot>),
+    /// The notification is not kept.
+    OutOfOrder(OrderConflict),
     /// The key is registered already. Contains the existing notification, without its attempts.
     Existing(Box<Snapshot>),
 }

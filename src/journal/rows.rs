@@ -19,6 +19,7 @@ use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
+use crate::domain::order::{OrderMode, OrderPlace};
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::{SetAside, Snapshot};
@@ -114,7 +115,8 @@ where
 
     /// Reads the columns of a notification: `row_id, topic, id, webhook_id, lane, url, ladder,
     /// fingerprint, registered_ms, state, cause, series, step, attempts, first_due_ms, deadline_ms,
-    /// due_ms, retry_at_ms, clamped, ended_ms, fence, priority`.
+    /// due_ms, retry_at_ms, clamped, ended_ms, fence, priority, order_key,
+    /// order_number, order_mode, superseded`, and when the lower number that it waits for is due next.
     pub(super) fn stored(
         &mut self,
         ladders: &mut Ladders,
@@ -127,6 +129,8 @@ where
             destination: Destination::own_from_stored(self.take()?),
             ladder: ladders.read(self.take()?)?,
             priority: Priority::Normal,
+            order: None,
+            waits_for_ms: None,
             fingerprint: self.bytes()?,
             registered_ms: self.take()?,
             state: self.read("state", State::from_name)?,
@@ -153,6 +157,17 @@ where
         let priority: Option<&str> = self.take()?;
         snapshot.priority = Priority::from_stored(priority)
             .ok_or_else(|| corrupt("priority", &priority.unwrap_or_default()))?;
+        let key: Option<&str> = self.take()?;
+        let (number, mode): (Option<i64>, Option<&str>) = (self.take()?, self.take()?);
+        if let Some(key) = key {
+            let mode = mode.and_then(OrderMode::from_name);
+            let order = mode.and_then(|mode| OrderPlace::new(key, number?, mode).ok());
+            snapshot.order = Some(Box::new(order.ok_or_else(|| corrupt("order", &key))?));
+        }
+        if self.take::<Option<bool>>()? == Some(true) && snapshot.state == State::Cancelled {
+            snapshot.cause = Some(Cause::Superseded);
+        }
+        snapshot.waits_for_ms = self.take()?;
         Ok(StoredNotification { row_id, snapshot })
     }
 
@@ -216,6 +231,7 @@ where
             ladder: snapshot.ladder,
             ack,
             priority: snapshot.priority,
+            order: snapshot.order,
             registered_ms: snapshot.registered_ms,
             fingerprint: snapshot.fingerprint,
         };

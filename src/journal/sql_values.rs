@@ -1,7 +1,12 @@
 //! Values in the form in which SQL statements take them: the same for every database.
 
+use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
+use crate::domain::order::OrderPlace;
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::Cause;
 use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
 use std::borrow::Cow;
 
 /// The stored text of a notification without headers of the caller. Nearly all notifications have this text.
@@ -27,4 +32,26 @@ pub(super) fn body_of(notification: &Notification) -> &Bytes {
 /// A maximum number of rows, in the integer type that SQL takes.
 pub(super) fn limit_of(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+/// The column `cause`. It has causes of dead notifications only; [`superseded`] is the other column.
+pub(super) fn stored_cause(snapshot: &Snapshot) -> Option<Cause> {
+    snapshot.cause.filter(|cause| *cause != Cause::Superseded)
+}
+
+/// The column `superseded`: null if it is not.
+pub(super) fn superseded(snapshot: &Snapshot) -> Option<bool> {
+    (snapshot.cause == Some(Cause::Superseded)).then_some(true)
+}
+
+/// A number for an order key of a lane: the same on every server. Different keys may have the same number by chance,
+/// once in many thousand million.
+pub(super) fn order_group(lane: &Lane, place: &OrderPlace) -> i64 {
+    let mut digest = Sha256::new();
+    digest.update(lane.as_str().as_bytes());
+    digest.update(b"\n");
+    digest.update(place.key().as_bytes());
+    let mut start = [0; 8];
+    start.copy_from_slice(&digest.finalize()[..8]);
+    i64::from_be_bytes(start)
 }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!  offset  size
-//!       0     1  format version: 1, or 2 if the priority is not the usual one. A server that knows only
+//!       0     1  format version: 1, or 2 if it has another than the usual priority or an order. A server that knows only
 //!                version 1 leaves the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
-//!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked
-//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 16 lacked_keys, 64 high priority,
-//!                128 low priority
+//!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded
+//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 16 lacked_keys, 32 order,
+//!                64 high priority, 128 low priority
 //!       4     4  series
 //!       8     4  step
 //!      12     4  attempts
@@ -17,6 +17,9 @@
 //!      40     8  retry_at_ms, 0 for none
 //!      48     8  ended_ms; with the flag `interrupted`: when the expired lease was given
 //!      56     2  length of the lane's name, then the name
+//!       ..     2  with the flag `order`: length of the order key, then the key
+//!       ..     8  likewise: the order number
+//!       ..     1  likewise: what the numbers mean: 0 latest, 1 strict
 //!       ..    ..  the fields that never change, as postcard, then the body to the end
 //! ```
 //! Numbers are big-endian. The scripts in `redis/lua` know the offsets of state, flags, due_ms,
@@ -31,6 +34,7 @@ use crate::domain::key::Key;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane::Lane;
 use crate::domain::notification::{Fingerprint, Notification};
+use crate::domain::order::{OrderMode, OrderPlace};
 use crate::domain::priority::Priority;
 use crate::domain::progress::Progress;
 use crate::domain::state::{Cause, State};
@@ -52,6 +56,7 @@ const CLAMPED: u8 = 2;
 const INTERRUPTED: u8 = 4;
 const FENCE: u8 = 8;
 const LACKED_KEYS: u8 = 16;
+const ORDERED: u8 = 32;
 const HIGH: u8 = 64;
 const LOW: u8 = 128;
 
@@ -116,6 +121,17 @@ pub fn encode(entry: &Entry, body: bool) -> Vec<u8> {
     bytes.extend_from_slice(&encode_header(entry));
     bytes.extend_from_slice(&lane_len.to_be_bytes());
     bytes.extend_from_slice(lane);
+    if let Some(order) = &notification.order {
+        let key = order.key().as_bytes();
+        let key_len = u16::try_from(key.len()).expect("invariant: an order key is short");
+        bytes.extend_from_slice(&key_len.to_be_bytes());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(&order.number().to_be_bytes());
+        bytes.push(match order.mode() {
+            OrderMode::Latest => 0,
+            OrderMode::Strict => 1,
+        });
+    }
     let mut bytes = postcard::to_extend(&fixed, bytes)
         .expect("invariant: strings and numbers serialise into memory");
     bytes.extend_from_slice(body);
@@ -190,6 +206,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
     let lane_len = usize::from(u16::from_be_bytes(*lane_len));
     let (lane, rest) = rest.split_at_checked(lane_len).ok_or("its lane")?;
     let lane = std::str::from_utf8(lane).map_err(|_| "its lane")?;
+    let (order, rest) = decode_order(flags, rest)?;
     let (fixed, body) =
         postcard::take_from_bytes::<Fixed<'_>>(rest).map_err(|_| "its fixed part")?;
     let notification = Notification {
@@ -212,6 +229,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
             LOW => Priority::Low,
             _ => return Err("its priority"),
         },
+        order,
         registered_ms: fixed.registered_ms,
         fingerprint: fixed.fingerprint,
     };
@@ -262,11 +280,35 @@ fn decode_header_parts(header: &[u8; HEADER_BYTES]) -> Result<(State, Progress),
 
 /// The flags that say before which others an entry is sent. They never change.
 fn precedence_flags(notification: &Notification) -> u8 {
-    match notification.priority {
+    let priority = match notification.priority {
         Priority::High => HIGH,
         Priority::Normal => 0,
         Priority::Low => LOW,
+    };
+    match notification.order {
+        None => priority,
+        Some(_) => priority | ORDERED,
     }
+}
+
+/// Reads the place in an order, if the flags say that there is one.
+fn decode_order(flags: u8, bytes: &[u8]) -> Result<(Option<Box<OrderPlace>>, &[u8]), &'static str> {
+    if flags & ORDERED == 0 {
+        return Ok((None, bytes));
+    }
+    let (key_len, rest) = bytes.split_first_chunk::<2>().ok_or("too short")?;
+    let key_len = usize::from(u16::from_be_bytes(*key_len));
+    let (key, rest) = rest.split_at_checked(key_len).ok_or("its order")?;
+    let (number, rest) = rest.split_first_chunk::<8>().ok_or("its order")?;
+    let key = std::str::from_utf8(key).map_err(|_| "its order")?;
+    let (mode, rest) = rest.split_first().ok_or("its order")?;
+    let mode = match mode {
+        0 => OrderMode::Latest,
+        1 => OrderMode::Strict,
+        _ => return Err("its order"),
+    };
+    let order = OrderPlace::new(key, i64::from_be_bytes(*number), mode);
+    Ok((Some(Box::new(order.map_err(|_| "its order")?)), rest))
 }
 
 /// The place of an entry in the set of its lane: when it is due, in milliseconds since 1970, moved by its priority as
@@ -315,6 +357,7 @@ fn cause_code(cause: Option<Cause>) -> u8 {
         Some(Cause::WindowClosed) => 2,
         Some(Cause::Refused) => 3,
         Some(Cause::Blocked) => 4,
+        Some(Cause::Superseded) => 5,
     }
 }
 
@@ -342,6 +385,7 @@ mod tests {
             ladder: None,
             ack: None,
             priority: Priority::Normal,
+            order: None,
         };
         let (notification, progress) =
             registration.accept(WebhookId::from_bytes([7; 16]), 1_795_163_400_123, None);
@@ -387,6 +431,17 @@ mod tests {
             notification: Arc::new(of_endpoint),
             ..entry()
         });
+        for mode in OrderMode::ALL {
+            let order = OrderPlace::new("order-1", 1 << 40, *mode).expect("valid");
+            variants.push(Entry {
+                notification: Arc::new(Notification {
+                    priority: Priority::High,
+                    order: Some(Box::new(order)),
+                    ..(*entry().notification).clone()
+                }),
+                ..entry()
+            });
+        }
         for priority in Priority::ALL {
             variants.push(Entry {
                 notification: Arc::new(Notification {

@@ -37,6 +37,7 @@ use crate::domain::endpoint_tls::BadTls;
 use crate::domain::job::BulkJob;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
+use crate::domain::order::OrderConflict;
 use crate::domain::snapshot::Snapshot;
 use crate::endpoints::Endpoints;
 use crate::health::{Health, HealthReport, Store};
@@ -97,6 +98,14 @@ pub enum ServiceError {
          sent, register it under another id"
     )]
     Cancelled(Box<Snapshot>),
+    /// A registration cannot have the place in the order that it asks for. Nothing was kept.
+    #[error(transparent)]
+    OutOfOrder(#[from] OrderConflict),
+    /// The change sends a notification again, and a higher number of its order was registered. Nothing was changed.
+    #[error(
+        "a higher number of this notification's order was registered, and only the latest counts: it is not sent again"
+    )]
+    Superseded(Box<Snapshot>),
     /// The notification's state does not allow the change.
     #[error("{}", change.refusal(snapshot))]
     Refused {

@@ -4,12 +4,15 @@ use super::timeouts::with_timeout;
 use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::notification::{Fingerprint, Registration};
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::State;
+use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
 use crate::journal::{Actor, RegisterResult, Registering};
-use crate::schedule::{Entry, Registered, ScheduleError};
+use crate::schedule::{Entry, LeaseRequest, LeasedOne, Registered, ScheduleError, Settlement};
 use std::sync::Arc;
 use uuid::Uuid;
+
+/// Maximum number of notifications that a registration removes from the schedule.
+const MOST_REMOVED: usize = 64;
 
 /// The result of a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +27,8 @@ impl Service {
     /// Registers a notification. After this has answered, it will not be lost.
     ///
     /// # Errors
-    /// [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Cancelled`] if
+    /// [`ServiceError::OutOfOrder`] if the order of notifications does not allow it; [`ServiceError::NoJournal`] if it has
+    /// an order and there is no journal; [`ServiceError::Mismatch`] if the key was registered with other content; [`ServiceError::Cancelled`] if
     /// it was registered with the same content and the notification was cancelled; [`ServiceError::Full`] if
     /// too much is pending, and then nothing of it was written down. If a store fails, the caller may and
     /// should repeat the same registration: that makes one notification.
@@ -33,6 +37,9 @@ impl Service {
         registration: Registration,
         actor: Actor,
     ) -> Result<RegisterReply, ServiceError> {
+        if registration.order.is_some() && !self.has_journal() {
+            return Err(ServiceError::NoJournal("keep an order of notifications"));
+        }
         let endpoint = match registration.target.endpoint() {
             None => None,
             Some(name) => match self.endpoint_to_use(name).await? {
@@ -72,6 +79,31 @@ impl Service {
                         self.schedule_new(entry).await?;
                         return Ok(RegisterReply::Created(fresh));
                     }
+                    RegisterResult::CreatedOver(ended) => {
+                        self.schedule_new(entry).await?;
+                        self.remove_ended(&ended).await;
+                        return Ok(RegisterReply::Created(fresh));
+                    }
+                    RegisterResult::Superseded(snapshot) => {
+                        let Snapshot {
+                            progress,
+                            state,
+                            cause,
+                            ended_ms,
+                            ..
+                        } = *snapshot;
+                        let ended = Snapshot {
+                            progress,
+                            state,
+                            cause,
+                            ended_ms,
+                            ..fresh
+                        };
+                        return Ok(RegisterReply::Created(ended));
+                    }
+                    RegisterResult::OutOfOrder(conflict) => {
+                        return Err(ServiceError::OutOfOrder(conflict));
+                    }
                     RegisterResult::Existing(snapshot) => *snapshot,
                 }
             }
@@ -92,7 +124,8 @@ impl Service {
         if known.fingerprint != fingerprint {
             return Err(ServiceError::Mismatch(Box::new(known)));
         }
-        if known.state == State::Cancelled {
+        // One that a higher number has ended was answered as registered, so its repetition is too.
+        if known.state == State::Cancelled && known.cause != Some(Cause::Superseded) {
             return Err(ServiceError::Cancelled(Box::new(known)));
         }
         if let (Some(journal), State::Scheduled) = (self.journal(), known.state) {
@@ -100,6 +133,28 @@ impl Service {
         }
         self.endpoints.fill_in_url(&mut known);
         Ok(RegisterReply::Existing(known))
+    }
+
+    /// Removes notifications from the schedule that a higher number of their order has ended. What is left there, because
+    /// it is in flight or the schedule fails, is removed by its worker or by maintenance: the journal is asked before an
+    /// attempt of a notification with an order.
+    async fn remove_ended(&self, ended: &[Snapshot]) {
+        for snapshot in ended.iter().take(MOST_REMOVED) {
+            let request = LeaseRequest::for_repair(snapshot.key_in_lane());
+            let Ok(LeasedOne::Leased(lease)) =
+                with_timeout(self.schedule.lease_one(&request)).await
+            else {
+                continue;
+            };
+            let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
+            if let Err(error) = with_timeout(self.schedule.settle(*lease, settlement)).await {
+                tracing::debug!(
+                    notification = %snapshot.key,
+                    %error,
+                    "a notification that a higher number of its order has ended could not be removed from the schedule"
+                );
+            }
+        }
     }
 
     /// Puts a new entry into the schedule. A schedule that has lost its data accepts entries again as soon as

@@ -43,6 +43,8 @@ pub enum ProblemKind {
     Mismatch,
     /// The key was registered before with the same content, and the notification was cancelled.
     Cancelled,
+    /// The order of notifications does not allow it.
+    OutOfOrder,
     /// The notification's state does not allow the change.
     State,
     /// The notification's body was deleted, so it cannot be sent again.
@@ -109,6 +111,7 @@ impl ProblemKind {
             Self::Mismatch => (Status::CONFLICT, "urn:ringback:problem:mismatch", "The id is taken by other content"),
             Self::Cancelled => (Status::CONFLICT, "urn:ringback:problem:cancelled", "It was cancelled and is not sent"),
             Self::PayloadDeleted => (Status::CONFLICT, "urn:ringback:problem:payload-deleted", "Its body is no longer kept"),
+            Self::OutOfOrder => (Status::CONFLICT, "urn:ringback:problem:out-of-order", "The order does not allow this"),
             Self::State => (Status::CONFLICT, "urn:ringback:problem:state", "The notification's state does not allow this"),
             Self::TooLarge => (Status::PAYLOAD_TOO_LARGE, "urn:ringback:problem:too-large", "Too large"),
             Self::MediaType => (Status::UNSUPPORTED_MEDIA_TYPE, "urn:ringback:problem:media-type", "Not JSON in UTF-8"),

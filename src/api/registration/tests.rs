@@ -57,6 +57,7 @@ fn the_smallest_registration_gets_the_defaults() {
             ladder: None,
             ack: None,
             priority: Priority::Normal,
+            order: None,
         }
     );
 }

@@ -25,7 +25,7 @@ use std::io::{self, Write as _};
 #[derive(Subcommand)]
 pub enum Request {
     /// Register a notification
-    Send(SendArguments),
+    Send(Box<SendArguments>),
     /// Show one notification and its history
     Show(ShowArguments),
     /// List notifications, newest first

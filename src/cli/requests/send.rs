@@ -57,6 +57,15 @@ pub struct SendArguments {
     /// Which of the notifications of its lane that are due is sent first: high, normal or low [default: normal]
     #[arg(long, value_name = "PRIORITY")]
     priority: Option<String>,
+    /// The key of the order that the notification has a place in
+    #[arg(long, value_name = "KEY", requires_all = ["order_number", "order_mode"])]
+    order_key: Option<String>,
+    /// Its number in that order
+    #[arg(long, value_name = "NUMBER", requires = "order_key")]
+    order_number: Option<i64>,
+    /// latest: a higher number ends lower ones that wait; strict: each number waits for the lower ones
+    #[arg(long, value_name = "MODE", requires = "order_key")]
+    order_mode: Option<String>,
     #[command(flatten)]
     pub server: ServerArguments,
 }
@@ -117,6 +126,13 @@ impl SendArguments {
         }
         if let Some(priority) = &self.priority {
             put("priority", json!(priority));
+        }
+        if let Some(key) = &self.order_key {
+            let (number, mode) = (self.order_number, &self.order_mode);
+            put(
+                "order",
+                json!({ "key": key, "number": number, "mode": mode }),
+            );
         }
         Ok(Value::Object(members))
     }

@@ -22,6 +22,7 @@ fn one_in(state: State) -> Snapshot {
         ladder: None,
         ack: None,
         priority: Priority::Normal,
+        order: None,
     };
     let (notification, progress) = registration.accept(WebhookId::from_bytes([1; 16]), 0, None);
     Snapshot {

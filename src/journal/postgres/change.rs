@@ -3,6 +3,7 @@
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::load::{load, lock};
+use super::order;
 use super::reads::delivered_line;
 use super::set_aside;
 use super::statements::{insert_history, update_statuses};
@@ -48,6 +49,12 @@ impl PostgresCall for ApplyChange<'_> {
         if changing.change.needs_payload() && !has_payload(&mut transaction, stored.row_id).await? {
             transaction.rollback().await?;
             return Ok(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
+        }
+        if changing.change.needs_payload()
+            && order::has_higher(&mut transaction, &before.snapshot).await?
+        {
+            transaction.rollback().await?;
+            return Ok(ChangeResult::Superseded(Box::new(before.snapshot)));
         }
         let delivered = delivery_of(&mut transaction, &before).await?;
         let released = set_aside::release(&mut transaction, key).await?;

@@ -18,10 +18,27 @@ impl StoredRow for PgRow {
 /// The columns that [`Fields::stored`] reads, from `notifications` as `n` and `statuses` as `s`.
 macro_rules! stored_columns {
     () => {
-        "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
+        stored_columns!("NULL::BIGINT")
+    };
+    (with_order) => {
+        stored_columns!(
+            "CASE WHEN n.order_mode = 'strict' AND s.state = 'scheduled' THEN ( \
+            SELECT w.next_due_ms FROM statuses AS w \
+            WHERE w.state = 'scheduled' AND w.order_group = s.order_group \
+              AND w.order_number < s.order_number \
+            ORDER BY w.order_number LIMIT 1 \
+         ) END"
+        )
+    };
+    ($waits_for:literal) => {
+        concat!(
+            "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, s.state, s.cause, s.series, s.step, s.attempts, s.first_due_ms, \
          s.deadline_ms, s.due_ms, s.retry_at_ms, s.clamped, s.ended_ms, s.fence, \
-         n.priority"
+         n.priority, n.order_key, n.order_number, n.order_mode, s.superseded, \
+             ",
+            $waits_for
+        )
     };
 }
 /// The columns that [`Fields::pending`] reads in addition. `$payload` is the name of the table with the
@@ -57,7 +74,7 @@ pub(super) use {notification_of, payload_columns, stored_columns};
 
 const LOAD: &str = concat!(
     "SELECT ",
-    stored_columns!(),
+    stored_columns!(with_order),
     ", a.at_ms, a.reason",
     " FROM unnest($1::TEXT[], $2::TEXT[]) AS g (topic, id)
      CROSS JOIN LATERAL (
@@ -83,7 +100,7 @@ const LOCK: &str = concat!(
         ORDER BY n.row_id
      )
      SELECT ",
-    stored_columns!(),
+    stored_columns!(with_order),
     ", a.at_ms, a.reason",
     " FROM wanted AS n
      CROSS JOIN LATERAL (

@@ -18,7 +18,8 @@ use crate::domain::destination::Destination;
 use crate::domain::key::Key;
 use crate::domain::progress::Progress;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::sql_values::{body_of, headers_text};
+use crate::journal::ordering::{OrderedRegistration, place_to_check};
+use crate::journal::sql_values::{body_of, headers_text, order_group};
 use crate::journal::{RegisterResult, Registering};
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -41,11 +42,13 @@ const REGISTER: &str = "
         FROM unnest(
             $1::TEXT[], $2::TEXT[], $3::BYTEA[], $4::TEXT[], $5::TEXT[], $6::TEXT[], $7::TEXT[],
             $8::TEXT[], $9::BYTEA[], $10::BIGINT[], $11::TEXT[], $12::BIGINT[], $13::BIGINT[],
-            $14::TEXT[], $15::BYTEA[], $16::INTEGER[], $18::TEXT[]
+            $14::TEXT[], $15::BYTEA[], $16::INTEGER[], $18::TEXT[],
+            $19::TEXT[], $20::BIGINT[], $21::TEXT[], $22::BIGINT[]
         ) AS g (
             topic, id, webhook_id, lane, url, ladder, ack,
             content_type, fingerprint, registered_ms, actor, first_due_ms, deadline_ms,
-            headers, body, place, priority
+            headers, body, place, priority,
+            order_key, order_number, order_mode, order_group
         )
         WHERE (
             SELECT TRUE FROM notifications AS n WHERE n.topic = g.topic AND n.id = g.id
@@ -53,17 +56,19 @@ const REGISTER: &str = "
     ), notification AS (
         INSERT INTO notifications (
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
-            registered_ms, actor, instance, priority
+            registered_ms, actor, instance, priority, order_key, order_number, order_mode
         )
         SELECT
             row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint,
-            registered_ms, actor, $17, priority
+            registered_ms, actor, $17, priority, order_key, order_number, order_mode
         FROM fresh ORDER BY topic COLLATE \"C\", id COLLATE \"C\"
     ), status AS (
         INSERT INTO statuses (
-            notification, state, series, step, attempts, first_due_ms, deadline_ms, due_ms, clamped
+            notification, state, series, step, attempts, first_due_ms, deadline_ms, due_ms, clamped,
+            order_group, order_number
         )
-        SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE
+        SELECT row_id, 'scheduled', 1, 0, 0, first_due_ms, deadline_ms, first_due_ms, FALSE,
+            order_group, order_number
         FROM fresh
     ), payload AS (
         INSERT INTO payloads (notification, headers, body)
@@ -92,6 +97,9 @@ impl PostgresCall for RegisterNotifications<'_> {
         if first.is_empty() {
             return Ok(Vec::new());
         }
+        if self.batch.iter().any(|one| place_to_check(one).is_some()) {
+            return self.insert_in_order(connection, &first).await;
+        }
         let created = if self.batch.iter().all(is_at_its_start) {
             self.insert(connection, &first).await?
         } else {
@@ -100,7 +108,7 @@ impl PostgresCall for RegisterNotifications<'_> {
         if created.len() == self.batch.len() {
             return Ok(vec![RegisterResult::Created; created.len()]);
         }
-        self.look_up(connection, &created).await
+        self.look_up(connection, &created, &HashSet::new()).await
     }
 }
 
@@ -147,8 +155,45 @@ impl RegisterNotifications<'_> {
         Ok(created)
     }
 
+    /// Inserts a batch in which some notifications have a place in an order.
+    async fn insert_in_order(
+        &self,
+        connection: &mut PgConnection,
+        indexes: &[usize],
+    ) -> Result<Vec<RegisterResult>, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
+        let keys: Vec<&Key> = indexes
+            .iter()
+            .map(|index| &self.batch[*index].notification.key)
+            .collect();
+        let here = load(&mut transaction, &keys).await?;
+        let is_new = |index: &&usize| !here.contains_key(&self.batch[**index].notification.key);
+        let new: Vec<usize> = indexes.iter().filter(is_new).copied().collect();
+        let (ordered, others): (Vec<usize>, Vec<usize>) =
+            (new.iter()).partition(|index| place_to_check(&self.batch[**index]).is_some());
+        let mut created = match others.is_empty() {
+            true => HashSet::new(),
+            false => self.insert(&mut transaction, &others).await?,
+        };
+        let registered = self.register_ordered(&mut transaction, &ordered).await?;
+        transaction.commit().await?;
+        let refused = |one: &&(usize, OrderedRegistration)| one.1.snapshot.is_none();
+        let refused: HashSet<usize> = (registered.iter().filter(refused))
+            .map(|one| one.0)
+            .collect();
+        created.extend(registered.iter().map(|(index, _)| *index));
+        let mut replies = match created.len() == self.batch.len() {
+            true => vec![RegisterResult::Created; created.len()],
+            false => self.look_up(connection, &created, &refused).await?,
+        };
+        for (index, done) in registered {
+            replies[index] = done.into_reply();
+        }
+        Ok(replies)
+    }
+
     /// Inserts the new notifications. Returns their indexes in the batch.
-    async fn insert(
+    pub(super) async fn insert(
         &self,
         connection: &mut PgConnection,
         indexes: &[usize],
@@ -173,6 +218,13 @@ impl RegisterNotifications<'_> {
             .bind(each!(indexes, index => i32::try_from(*index).unwrap_or(i32::MAX)))
             .bind(&**self.instance)
             .bind(each!(new, one => one.notification.priority.to_stored()))
+            .bind(each!(new, one => one.notification.order.as_ref().map(|order| order.key())))
+            .bind(each!(new, one => one.notification.order.as_ref().map(|order| order.number())))
+            .bind(each!(new, one => one.notification.order.as_ref().map(|order| order.mode().as_str())))
+            .bind(each!(new, one => {
+                let order = one.notification.order.as_ref();
+                order.map(|order| order_group(&one.notification.lane, order))
+            }))
             .fetch_one(connection)
             .await?;
         Ok(indexes_from(created.unwrap_or_default()).collect())
@@ -183,9 +235,10 @@ impl RegisterNotifications<'_> {
         &self,
         connection: &mut PgConnection,
         created: &HashSet<usize>,
+        refused: &HashSet<usize>,
     ) -> Result<Vec<RegisterResult>, PostgresFailure> {
         let mut known: HashMap<Key, Snapshot> = HashMap::new();
-        for index in created {
+        for index in created.difference(refused) {
             let one = &self.batch[*index];
             let snapshot = Snapshot::of_new(&one.notification, one.progress);
             known.insert(one.notification.key.clone(), snapshot);

@@ -5,6 +5,7 @@ use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
 use crate::journal::recording_batch::{AttemptIdentity, AttemptRow};
 use crate::journal::rows::StoredNotification;
+use crate::journal::sql_values::{stored_cause, superseded};
 use sqlx::postgres::{PgBindIterExt as _, PgConnection};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -109,20 +110,21 @@ pub(super) async fn update_statuses(
             retry_at_ms = g.retry_at_ms,
             clamped = g.clamped,
             ended_ms = g.ended_ms,
-            fence = g.fence
+            fence = g.fence,
+            superseded = g.superseded
          FROM unnest(
             $1::BIGINT[], $2::TEXT[], $3::TEXT[], $4::INTEGER[], $5::INTEGER[], $6::INTEGER[],
             $7::BIGINT[], $8::BIGINT[], $9::BIGINT[], $10::BIGINT[], $11::BOOLEAN[], $12::BIGINT[],
-            $13::BIGINT[]
+            $13::BIGINT[], $14::BOOLEAN[]
          ) AS g (
             row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms, fence
+            retry_at_ms, clamped, ended_ms, fence, superseded
          )
          WHERE s.notification = g.row_id AND s.notification = ANY($1)",
     )
     .bind(each!(rows, row => row.row_id))
     .bind(each!(rows, row => row.snapshot.state.as_str()))
-    .bind(each!(rows, row => row.snapshot.cause.map(Cause::as_str)))
+    .bind(each!(rows, row => stored_cause(&row.snapshot).map(Cause::as_str)))
     .bind(each!(rows, row => integer(row.snapshot.progress.series)))
     .bind(each!(rows, row => integer(row.snapshot.progress.step)))
     .bind(each!(rows, row => integer(row.snapshot.progress.attempts)))
@@ -133,6 +135,7 @@ pub(super) async fn update_statuses(
     .bind(each!(rows, row => row.snapshot.progress.clamped))
     .bind(each!(rows, row => row.snapshot.ended_ms))
     .bind(each!(rows, row => i64::try_from(row.snapshot.fence).unwrap_or(i64::MAX)))
+    .bind(each!(rows, row => superseded(&row.snapshot)))
     .execute(connection)
     .await?;
     Ok(())

@@ -263,6 +263,7 @@ mod tests {
                 ladder: Some(Ladder::standard()),
                 ack: Some(AckRule::standard()),
                 priority: Priority::Normal,
+                order: None,
             };
             let (notification, progress) =
                 registration.accept(WebhookId::from_bytes([0; 16]), 1_000 + number / 7, None);

@@ -22,10 +22,27 @@ impl StoredRow for SqliteRow {
 /// The columns that [`Fields::stored`] reads, from `notifications` as `n`.
 macro_rules! stored_columns {
     () => {
-        "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
+        stored_columns!("NULL")
+    };
+    (with_order) => {
+        stored_columns!(
+            "CASE WHEN n.order_mode = 'strict' AND n.state = 'scheduled' THEN ( \
+            SELECT w.next_due_ms FROM notifications AS w INDEXED BY ordered_pending \
+            WHERE w.lane = n.lane AND w.order_key = n.order_key AND w.order_key IS NOT NULL \
+              AND w.order_number < n.order_number AND w.state = 'scheduled' \
+            ORDER BY w.order_number LIMIT 1 \
+         ) END"
+        )
+    };
+    ($waits_for:literal) => {
+        concat!(
+            "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, n.state, n.cause, n.series, n.step, n.attempts, n.first_due_ms, \
          n.deadline_ms, n.due_ms, n.retry_at_ms, n.clamped, n.ended_ms, n.fence, \
-         n.priority"
+         n.priority, n.order_key, n.order_number, n.order_mode, n.superseded, \
+             ",
+            $waits_for
+        )
     };
 }
 /// The columns that [`Fields::pending`] reads in addition, from `notifications` as `n` and `payloads` as
@@ -46,7 +63,7 @@ static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
         2,
         concat!(
             ") SELECT ",
-            stored_columns!(),
+            stored_columns!(with_order),
             ", a.at_ms, a.reason",
             // SQLite does not change the order of a cross join. So it searches the index once per key.
             " FROM wanted CROSS JOIN notifications AS n

@@ -17,6 +17,7 @@ mod load;
 mod maintenance;
 mod meta;
 mod open;
+mod order;
 mod pending;
 mod pruning;
 mod reads;

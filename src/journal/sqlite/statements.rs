@@ -10,7 +10,7 @@ use crate::domain::state::Cause;
 use crate::journal::history::HistoryRow;
 use crate::journal::recording_batch::AttemptRow;
 use crate::journal::rows::StoredNotification;
-use crate::journal::sql_values::{body_of, headers_text};
+use crate::journal::sql_values::{body_of, headers_text, stored_cause, superseded};
 use sqlx::SqliteConnection;
 use std::sync::{Arc, LazyLock};
 
@@ -19,8 +19,9 @@ static INSERT_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
         "INSERT INTO notifications
            (row_id, topic, id, webhook_id, lane, url, ladder, ack, content_type, fingerprint, state,
             cause, series, step, attempts, first_due_ms, deadline_ms, due_ms, retry_at_ms, clamped,
-            registered_ms, ended_ms, priority)",
-        23,
+            registered_ms, ended_ms, priority, order_key,
+            order_number, order_mode, superseded)",
+        27,
         "",
     )
 });
@@ -45,13 +46,14 @@ static INSERT_TRANSITIONS: LazyLock<Bulk> = LazyLock::new(|| {
 static UPDATE_NOTIFICATIONS: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(
         "WITH moved (row_id, state, cause, series, step, attempts, first_due_ms, deadline_ms, due_ms,
-            retry_at_ms, clamped, ended_ms, fence) AS (",
-        13,
+            retry_at_ms, clamped, ended_ms, fence, superseded) AS (",
+        14,
         ") UPDATE notifications SET state = moved.state, cause = moved.cause,
             series = moved.series, step = moved.step, attempts = moved.attempts,
             first_due_ms = moved.first_due_ms, deadline_ms = moved.deadline_ms,
             due_ms = moved.due_ms, retry_at_ms = moved.retry_at_ms, clamped = moved.clamped,
-            ended_ms = moved.ended_ms, fence = moved.fence
+            ended_ms = moved.ended_ms, fence = moved.fence,
+            superseded = moved.superseded
           FROM moved WHERE notifications.row_id = moved.row_id",
     )
 });
@@ -136,6 +138,7 @@ fn bind_notification(
     (stored, notification): &(StoredNotification, &Notification),
 ) -> Statement {
     let snapshot = &stored.snapshot;
+    let order = snapshot.order.as_deref();
     let statement = statement
         .bind(stored.row_id)
         .bind(snapshot.key.topic())
@@ -154,6 +157,10 @@ fn bind_notification(
         .bind(snapshot.registered_ms)
         .bind(snapshot.ended_ms)
         .bind(snapshot.priority.to_stored())
+        .bind(order.map(|order| order.key()))
+        .bind(order.map(|order| order.number()))
+        .bind(order.map(|order| order.mode().as_str()))
+        .bind(superseded(snapshot))
 }
 
 fn bind_payload(
@@ -199,6 +206,7 @@ fn bind_moved(statement: Statement, stored: &StoredNotification) -> Statement {
     bind_status(statement.bind(stored.row_id), snapshot)
         .bind(snapshot.ended_ms)
         .bind(i64::try_from(snapshot.fence).unwrap_or(i64::MAX))
+        .bind(superseded(snapshot))
 }
 
 /// Binds the columns from `state` to `clamped`, which are together in each statement.
@@ -206,7 +214,7 @@ fn bind_status(statement: Statement, snapshot: &Snapshot) -> Statement {
     let progress = &snapshot.progress;
     statement
         .bind(snapshot.state.as_str())
-        .bind(snapshot.cause.map(Cause::as_str))
+        .bind(stored_cause(snapshot).map(Cause::as_str))
         .bind(i64::from(progress.series))
         .bind(i64::from(progress.step))
         .bind(i64::from(progress.attempts))

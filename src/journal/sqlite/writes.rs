@@ -5,6 +5,7 @@ use super::SqliteJournal;
 use super::error::SqliteFailure;
 use super::lanes;
 use super::load::load;
+use super::order;
 use super::set_aside;
 use super::statements::{
     has_payload, insert_attempts, insert_history, insert_notifications, is_kept,
@@ -16,6 +17,7 @@ use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::effect::{self, HistoryLine};
 use crate::journal::history::{self, HistoryRow};
+use crate::journal::ordering;
 use crate::journal::recording_batch::{BatchWrites, RecordingBatch};
 use crate::journal::rows::StoredNotification;
 use crate::journal::{
@@ -59,6 +61,7 @@ impl JournalWrites for SqliteJournal {
             ChangeResult::Refused(_)
             | ChangeResult::Fenced(_)
             | ChangeResult::PayloadDeleted(_)
+            | ChangeResult::Superseded(_)
             | ChangeResult::Missing => transaction.release().await?,
         }
         Ok(reply)
@@ -107,6 +110,24 @@ pub(super) async fn register(
             }
             Entry::Vacant(slot) => slot,
         };
+        if let Some(place) = ordering::place_to_check(registering) {
+            // What was added before is looked for.
+            insert_notifications(connection, &added).await?;
+            insert_history(connection, &history).await?;
+            added.clear();
+            history.clear();
+            let row_id = row_ids.next().expect("invariant: the range has no end");
+            let registered =
+                order::register(connection, instance, registering, place, row_id).await?;
+            if let Some(snapshot) = &registered.snapshot {
+                slot.insert(snapshot.clone());
+            }
+            for ended in &registered.ended {
+                known.insert(ended.key.clone(), ended.clone());
+            }
+            replies.push(registered.into_reply());
+            continue;
+        }
         let row_id = row_ids.next().expect("invariant: the range has no end");
         let snapshot = slot.insert(Snapshot::of_new(notification, registering.progress));
         added.push((
@@ -192,6 +213,9 @@ pub(super) async fn change(
     // Pruning writes too, so no payload is deleted before this transaction ends.
     if changing.change.needs_payload() && !has_payload(connection, stored.row_id).await? {
         return Ok(ChangeResult::PayloadDeleted(Box::new(before)));
+    }
+    if changing.change.needs_payload() && order::has_higher(connection, &before).await? {
+        return Ok(ChangeResult::Superseded(Box::new(before)));
     }
     let released = set_aside::release(connection, key).await?;
     let lines = history::of_change(stored.row_id, changing, line, released, instance);

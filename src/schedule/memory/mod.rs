@@ -13,6 +13,7 @@
 mod bodies;
 mod ended;
 mod lanes;
+mod order_turns;
 mod resting;
 mod state;
 #[cfg(test)]

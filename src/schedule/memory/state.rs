@@ -4,12 +4,14 @@
 //! of a claim grows with the leases it gives; besides, it returns and forgets a bounded number of entries.
 
 mod by_hand;
+mod order;
 mod reads;
 mod settings;
 
 use super::bodies::HeldBodies;
 use super::ended::EndedEntries;
 use super::lanes::Lanes;
+use super::order_turns::OrderTurns;
 use super::timed::Timed;
 use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
@@ -75,6 +77,8 @@ pub(super) struct MemoryState {
     /// All entries, each in a slot that does not change, for scans.
     scan_slots: Slab<Key>,
     lanes: Lanes,
+    /// The order keys that have an entry in flight.
+    turns: OrderTurns,
     leases: BTreeSet<Timed>,
     /// Leases on keys that have no entry. An entry that is put in takes over the lease of its key.
     reserved: HashMap<Key, LeaseInForce>,
@@ -99,6 +103,7 @@ impl MemoryState {
             jobs: HashMap::new(),
             scan_slots: Slab::new(),
             lanes: Lanes::new(limits.lane_start, limits.lane_cap),
+            turns: OrderTurns::default(),
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservation_expiries: BTreeSet::new(),
@@ -209,10 +214,12 @@ impl MemoryState {
             while quota.for_visit(class) > 0
                 && let Some(visit) = self.lanes.visit(class, quota.for_visit(class), now_ms)
             {
-                quota.take(class, visit.taken.len());
                 for Timed { key, .. } in visit.taken {
-                    let lease = self.lease_for_attempt(key, now_ms);
-                    leases.push(lease.in_lane(class, visit.lane));
+                    if self.may_go(&key, now_ms) {
+                        quota.take(class, 1);
+                        let lease = self.lease_for_attempt(key, now_ms);
+                        leases.push(lease.in_lane(class, visit.lane));
+                    }
                 }
             }
         }
@@ -261,6 +268,7 @@ impl MemoryState {
             let lane = &notification.lane;
             self.lanes.observe(lane, report, leased_ms, now_ms);
         }
+        let settled = settlement.clone();
         match settlement {
             Settlement::Again(progress) => {
                 let mut lighter = notification.clone();
@@ -303,6 +311,7 @@ impl MemoryState {
         if in_force.counted {
             self.lanes.end_lease(&notification.lane, now_ms);
         }
+        self.pass_turn(&notification, &settled, now_ms);
         Settled::Done
     }
 

@@ -46,6 +46,7 @@ fn with_body(id: &str, start_ms: i64, body: &'static [u8]) -> Entry {
         ladder: Some(Ladder::standard()),
         ack: Some(AckRule::standard()),
         priority: Priority::Normal,
+        order: None,
     };
     let (notification, progress) = registration.accept(WebhookId::from_bytes([0; 16]), 0, None);
     Entry::scheduled(Arc::new(notification), progress)

@@ -2,6 +2,7 @@
 //! call goes to the partition of its lane.
 
 use super::RedisSchedule;
+use super::passed_turn::PassedTurn;
 use super::writes::Settling;
 use crate::clock::Clock;
 use crate::domain::lease::{Expiry, LeaseToken};
@@ -109,9 +110,16 @@ impl ScheduleLeases for RedisSchedule {
     }
 
     async fn settle(&self, lease: Lease, settlement: Settlement) -> Result<Settled, ScheduleError> {
-        self.partition(&lease.entry.notification.lane)
-            .settle(Settling::Lease(lease, settlement))
-            .await
+        let partition = self.partition(&lease.entry.notification.lane);
+        if lease.entry.notification.order.is_none() {
+            return partition.settle(Settling::Lease(lease, settlement)).await;
+        }
+        let passing = PassedTurn::of(&lease, &settlement);
+        let settled = partition.settle(Settling::Lease(lease, settlement)).await?;
+        if let (Settled::Done, Some(passing)) = (settled, passing) {
+            partition.pass_turn(&passing).await;
+        }
+        Ok(settled)
     }
 
     async fn renew(&self, lease: &Lease) -> Result<Option<Expiry>, ScheduleError> {

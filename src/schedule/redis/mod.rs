@@ -47,6 +47,7 @@ mod lane_settings;
 mod leases;
 mod listen;
 mod partition;
+mod passed_turn;
 mod reads;
 mod recovery;
 mod reply;

@@ -8,6 +8,7 @@ use super::Options;
 use super::claimed_lane::class_mark;
 use super::connection::{BULK_TIMEOUT, COMMAND_TIMEOUT, Connection, Connector};
 use super::context::{Context, PartitionKeys};
+use super::passed_turn::PassedTurn;
 use super::recovery::write_counters::WriteCounter;
 use super::reply::{Item, ScriptReply};
 use super::script::Script;
@@ -67,6 +68,7 @@ pub struct Partition {
     pub reindex: Script,
     pub configure: Script,
     pub lane_page: Script,
+    order: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -107,6 +109,7 @@ impl Partition {
             restore: Script::with_common(include_str!("lua/restore.lua")),
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
             lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
+            order: Script::with_common(include_str!("lua/order.lua")),
             configure: Script::with_common(concat!(
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")
@@ -139,6 +142,21 @@ impl Partition {
             .call(settling)
             .await
             .unwrap_or_else(|lost| Err(gone(lost)))
+    }
+
+    /// Makes the next entry of an order key due. If that fails, the next one is due later.
+    pub async fn pass_turn(&self, passed: &PassedTurn) {
+        let mut command = self.context.call(&self.order);
+        command.arg(self.context.keys.channel());
+        passed.add_to(&mut command);
+        match self.context.run(&self.bulk, &self.order, &command).await {
+            Ok(_) => self.context.wake.bring_forward(self.context.clock.now_ms()),
+            Err(error) => tracing::debug!(
+                %error,
+                "the next notification of an order could not be made due; it is claimed when the lease of the one before \
+                 would have expired"
+            ),
+        }
     }
 
     /// See [`crate::schedule::ScheduleLeases::claim`]; at most [`MOST_CLAIMED`] at a time. The lanes `skipped` get

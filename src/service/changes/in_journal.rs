@@ -111,6 +111,10 @@ impl Service {
                 after: recorded.clone(),
                 answer: Box::new(Err(ServiceError::PayloadDeleted(recorded))),
             },
+            Ok(ChangeResult::Superseded(recorded)) => JournalReply::Has {
+                after: recorded.clone(),
+                answer: Box::new(Err(ServiceError::Superseded(recorded))),
+            },
             Ok(ChangeResult::Fenced(_)) => JournalReply::LeaseLost,
             Ok(ChangeResult::Missing) => JournalReply::Missing,
             // The journal may have applied the change nevertheless, or may still do so.

@@ -1,7 +1,7 @@
 //! Which of the notifications of a lane goes first.
 
 use super::on_stores;
-use crate::support::merchant::Merchant;
+use crate::support::merchant::{Merchant, Reaction};
 use crate::support::ringback::{Server, Stores, registration};
 use reqwest::Method;
 use ringback::config::ServeConfig;
@@ -9,6 +9,22 @@ use ringback::domain::lane::Lane;
 use serde_json::{Value, json};
 
 on_stores!(higher_priorities_go_first_also_after_a_restart);
+on_stores!(@ ordered_embedded Embedded
+    the_highest_number_ends_lower_ones_that_wait
+    an_attempt_in_flight_is_not_undone_and_has_no_next_one
+    a_strict_number_waits_until_the_lower_ones_have_ended
+);
+on_stores!(@ ordered_redis Redis
+    the_highest_number_ends_lower_ones_that_wait
+    an_attempt_in_flight_is_not_undone_and_has_no_next_one
+    a_strict_number_waits_until_the_lower_ones_have_ended
+);
+on_stores!(@ ordered_postgres Postgres
+    the_highest_number_ends_lower_ones_that_wait
+    an_attempt_in_flight_is_not_undone_and_has_no_next_one
+    a_strict_number_waits_until_the_lower_ones_have_ended
+);
+on_stores!(@ without_a_journal RedisOnly an_order_needs_a_journal);
 
 /// Holds the lane of a merchant, or releases it.
 async fn change_lane(server: &Server, merchant: &Merchant, verb: &str) {
@@ -60,5 +76,141 @@ async fn higher_priorities_go_first_also_after_a_restart(stores: Stores) {
     for id in ["high", "none", "normal", "low"] {
         assert_eq!(merchant.call().await.body, format!("id={id}").into_bytes());
     }
+    server.stop().await;
+}
+
+/// A registration with a place in an order.
+fn ordered(merchant: &Merchant, id: &str, number: i64, mode: &str) -> Value {
+    let mut asked = registration(id, merchant);
+    asked["order"] = json!({ "key": "order-1001", "number": number, "mode": mode });
+    asked
+}
+
+fn later(mut asked: Value) -> Value {
+    asked["delay"] = json!("1h");
+    asked
+}
+
+/// Registers what must be refused because of its order.
+async fn refused(server: &Server, asked: Value) {
+    let (status, problem) = register(server, asked).await;
+    assert_eq!(status, 409, "{problem}");
+    assert_eq!(problem["type"], "urn:ringback:problem:out-of-order");
+}
+
+async fn the_highest_number_ends_lower_ones_that_wait(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(stores).await;
+    let first = later(ordered(&merchant, "1", 1, "latest"));
+    let (status, view) = register(&server, first.clone()).await;
+    assert_eq!(
+        (status, &view["state"]),
+        (201, &json!("scheduled")),
+        "{view}"
+    );
+    assert_eq!(view["order"], first["order"]);
+    let (status, view) = register(&server, ordered(&merchant, "3", 3, "latest")).await;
+    assert_eq!(status, 201, "{view}");
+    let ended = server.get("1").await;
+    assert_eq!(
+        (&ended["state"], &ended["cause"]),
+        (&json!("cancelled"), &json!("superseded"))
+    );
+    assert_eq!(merchant.call().await.body, b"id=3");
+    server.until_state("3", "delivered").await;
+    // The same registration again is answered as it was.
+    let (status, view) = register(&server, first).await;
+    assert_eq!(
+        (status, &view["cause"]),
+        (200, &json!("superseded")),
+        "{view}"
+    );
+    // A lower one that comes late is cancelled at once.
+    let late = ordered(&merchant, "2", 2, "latest");
+    for expected in [201, 200] {
+        let (status, view) = register(&server, late.clone()).await;
+        assert_eq!(status, expected, "{view}");
+        assert_eq!(
+            (&view["state"], &view["cause"]),
+            (&json!("cancelled"), &json!("superseded"))
+        );
+        assert_eq!(view["attempts_left"], 0);
+    }
+    refused(&server, ordered(&merchant, "3b", 3, "latest")).await;
+    refused(&server, ordered(&merchant, "4", 4, "strict")).await;
+    let (status, problem) = register(&server, ordered(&merchant, "5", -1, "newest")).await;
+    assert_eq!(status, 422, "{problem}");
+    let server = server.restart().await;
+    assert_eq!(server.get("1").await["cause"], "superseded");
+    server.register(ordered(&merchant, "9", 9, "latest")).await;
+    assert_eq!(merchant.call().await.body, b"id=9");
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+async fn an_attempt_in_flight_is_not_undone_and_has_no_next_one(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(stores).await;
+    for (id, next, number, reaction, state) in [
+        ("1", "2", 1, Reaction::success(), "delivered"),
+        ("3", "4", 3, Reaction::fail(), "cancelled"),
+    ] {
+        merchant.now_does(Reaction::Held(Box::new(reaction)));
+        server
+            .register(ordered(&merchant, id, number, "latest"))
+            .await;
+        assert_eq!(merchant.call().await.body, format!("id={id}").into_bytes());
+        merchant.now_does(Reaction::success());
+        server
+            .register(ordered(&merchant, next, number + 1, "latest"))
+            .await;
+        assert!(merchant.arrived().is_none(), "not side by side");
+        merchant.release();
+        assert_eq!(
+            merchant.call().await.body,
+            format!("id={next}").into_bytes()
+        );
+        server.until_state(next, "delivered").await;
+        let view = server.until_state(id, state).await;
+        assert_eq!(view["attempts"].as_array().map(Vec::len), Some(1), "{view}");
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+async fn a_strict_number_waits_until_the_lower_ones_have_ended(stores: Stores) {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start(stores).await;
+    server
+        .register(later(ordered(&merchant, "1", 1, "strict")))
+        .await;
+    server.register(ordered(&merchant, "3", 3, "strict")).await;
+    server.register(ordered(&merchant, "2", 2, "strict")).await;
+    server.register(registration("other", &merchant)).await;
+    assert_eq!(merchant.call().await.body, b"id=other");
+    server.until_state("other", "delivered").await;
+    assert!(merchant.arrived().is_none());
+    assert_eq!(
+        server.get("2").await["attempts_made"],
+        0,
+        "waiting is no attempt"
+    );
+    let path = "/v1/notifications/t/1";
+    let (status, view) = server.call(Method::DELETE, path, None).await;
+    assert_eq!(status, 200, "{view}");
+    for id in ["2", "3"] {
+        assert_eq!(merchant.call().await.body, format!("id={id}").into_bytes());
+        server.until_state(id, "delivered").await;
+    }
+    refused(&server, ordered(&merchant, "0", 0, "strict")).await;
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+async fn an_order_needs_a_journal(stores: Stores) {
+    let merchant = Merchant::start().await;
+    let server = Server::start(stores).await;
+    let (status, problem) = register(&server, ordered(&merchant, "1", 1, "latest")).await;
+    assert_eq!(status, 501, "{problem}");
     server.stop().await;
 }

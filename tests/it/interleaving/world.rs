@@ -200,6 +200,7 @@ impl World {
             ladder: Some(Ladder::from_text(ladder).expect("a ladder")),
             ack: Some(AckRule::standard()),
             priority: Priority::Normal,
+            order: None,
         }
     }
 

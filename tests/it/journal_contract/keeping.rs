@@ -147,6 +147,9 @@ pub async fn many_tasks_can_write_at_once(store: &dyn Store) {
                 match recorder.register(given).await.expect("kept") {
                     RegisterResult::Created => created += 1,
                     RegisterResult::Existing(_) => continue,
+                    ordered @ (RegisterResult::CreatedOver(_)
+                    | RegisterResult::Superseded(_)
+                    | RegisterResult::OutOfOrder(_)) => panic!("{ordered:?}"),
                 }
                 let failed = failure(&notification, progress);
                 let then = failed.decision.progress;

@@ -42,6 +42,7 @@ pub fn registration(key: Key) -> Registration {
         ladder: Some(Ladder::standard()),
         ack: Some(AckRule::standard()),
         priority: Priority::Normal,
+        order: None,
     }
 }
 

@@ -370,6 +370,7 @@ pub fn notification(lane: &str, id: &str) -> Notification {
         ladder: Some(Ladder::by_name("wechat").expect("a ladder")),
         ack: Some(AckRule::by_name("exact").expect("known")),
         priority: Priority::Normal,
+        order: None,
     };
     let mut webhook_id = [0; 16];
     for (byte, letter) in webhook_id.iter_mut().zip(id.bytes().rev()) {

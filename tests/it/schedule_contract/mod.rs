@@ -22,6 +22,7 @@ mod losing;
 mod memory;
 mod missing;
 mod model;
+mod orders;
 mod owning;
 mod partitions;
 mod priorities;
@@ -201,6 +202,13 @@ macro_rules! each_entry {
                 nothing_is_given_until_the_settings_are_here,
                 changes_are_taken_once_and_in_order,
                 any_number_of_lanes_is_configured,
+            }
+            orders {
+                of_one_order_key_one_is_in_flight,
+                a_failed_attempt_makes_way_in_latest_alone,
+                the_next_goes_when_the_lease_before_has_expired,
+                a_renewed_lease_keeps_the_others_waiting,
+                what_was_deferred_goes_when_the_one_before_has_ended,
             }
             priorities {
                 higher_priorities_come_first_and_then_what_is_due_longest,

@@ -145,13 +145,48 @@ end
 
 local expiry, given_keys, given_classes, leases
 
--- Leases these entries of a lane of this class (as the reply has it). The result is how many were there.
+-- The order keys of which this claim has leased an entry; nil if it has leased none with a place in an order.
+local given_turns
+
+-- Until when (in ms) an entry with a place in an order waits, because another one of its order key is in flight or may
+-- be; nil if none is.
+local function waits_until(lane, key, group)
+  local data_lost = tonumber(call('HGET', META, 'lost') or nil)
+  if data_lost and NOW < data_lost + lease_ms then return data_lost + lease_ms end -- a lease may have been lost
+  if given_turns and given_turns[lane .. '\n' .. group] then return ms_of(tonumber(expiry)) end
+  local held = call_on_lane('HGET', ARGV[2] .. 'turns:' .. lane, group)
+  local holder = held and string.sub(held, 5)
+  if not holder or holder == key then return nil end
+  local current = lease_of(holder, lane)
+  if current and turn_text(current, holder) == held then return ms_of(tonumber(current)) end
+end
+
+-- Leases these entries of a lane of this class (as the reply has it). The result is how many were there and may be sent.
 local function give(lane, class, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
-  local leased = {}
+  local leased, waiting = {}
   for i = 1, #keys do
     local envelope = envelopes[i]
-    if readable(envelope) then
+    local flags = readable(envelope) and string.byte(envelope, FLAGS) or 0
+    local group, number, until_ms
+    if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
+      group, number = order_of(envelope)
+      until_ms = waits_until(lane, keys[i], group)
+    end
+    if until_ms then
+      if bit.band(flags, LACKED_KEYS) == 0 then call('HSET', JOBS, keys[i], with_flags(envelope, LACKED_KEYS)) end
+      waiting = waiting or {}
+      waiting[#waiting + 1] = lane_score(envelope, until_ms)
+      waiting[#waiting + 1] = keys[i]
+      call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, group .. '\n' .. string.format('%016d', number) .. '\n' .. keys[i])
+      bytes_left = bytes_left - 16384 -- so that a claim looks at a bounded number of them
+    elseif readable(envelope) then
+      if group then
+        given_turns = given_turns or {}
+        given_turns[lane .. '\n' .. group] = true
+        call_on_lane('HSET', ARGV[2] .. 'turns:' .. lane, group, turn_text(expiry, keys[i]))
+        call_on_lane('ZREM', ARGV[2] .. 'waits:' .. lane, group .. '\n' .. string.format('%016d', number) .. '\n' .. keys[i])
+      end
       leased[#leased + 1] = expiry
       leased[#leased + 1] = keys[i]
       leases[#leases + 1] = expiry
@@ -168,6 +203,7 @@ local function give(lane, class, keys)
   end
   if leased[1] then call_on_lane('ZADD', LEASED .. lane, unpack(leased)) end
   call('ZREM', LANE .. lane, unpack(keys))
+  if waiting then call('ZADD', LANE .. lane, unpack(waiting)) end
   return #leased / 2
 end
 
@@ -227,7 +263,7 @@ local function visit_lane(lane, class, tail, health)
   elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
     note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
-  local expires = lease_count == 0 and tonumber(expiry) or nil
+  local expires = lease_count == 0 and given > 0 and tonumber(expiry) or nil
   place_lane(lane, tail, 'served', health, lease_count + given, expires)
 end
 

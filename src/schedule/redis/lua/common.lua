@@ -23,6 +23,8 @@
 -- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
 -- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
 --       lane:NAME    key -> due: the entries that wait; moved by their priority (`lane_score`)
+--       turns:NAME   HASH order key -> the lease on one of its entries (`turn_text`); it may have ended
+--       waits:NAME   entries that wait for another one of their order key: order key, number, key
 --       leased:NAME  key -> lease expiry: the entries that are leased. The number of leases of a lane is
 --                    counted here. So a lease that `leases` has lost counts until it expires.
 --
@@ -77,6 +79,8 @@ local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE, LACKED_KEYS = 1, 4, 8, 16
 -- An entry with neither of these flags has the usual priority.
 local HIGH, LOW = 64, 128
+-- An entry with neither this flag nor one of those before it has flags below 32.
+local ORDERED = 32
 
 -- By how much a priority moves the scores in `lane:NAME`, so that each priority has a range of its own. Must equal
 -- PRIORITY_MS in envelope.rs. HALF_MS is the border between two ranges.
@@ -194,6 +198,18 @@ local function priority_ranges()
     { text_of(-HALF_MS), '(' .. text_of(HALF_MS), NOW_TEXT },
     { text_of(HALF_MS), '+inf', text_of(NOW + PRIORITY_MS) },
   }
+end
+
+-- The order key and the number of an entry that has the flag ORDERED.
+local function order_of(envelope)
+  local at = LANE_LEN + 2 + struct.unpack('>I2', envelope, LANE_LEN)
+  local length = struct.unpack('>I2', envelope, at)
+  return string.sub(envelope, at + 2, at + 1 + length), struct.unpack('>i8', envelope, at + 2 + length)
+end
+
+-- A lease in `turns:NAME`: its number, which stays the same when it is renewed, and the key.
+local function turn_text(expiry, key)
+  return string.format('%03d ', tonumber(expiry) % 1000) .. key
 end
 
 -- Adds an entry to the set for its state: its lane, `dead` or `ended`. The caller calls `place_lane`.

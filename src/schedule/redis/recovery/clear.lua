@@ -23,7 +23,8 @@ call('PEXPIRE', REBUILD, hold_ms)
 if call('HGET', META, 'state') ~= 'clearing' then return { 'done' } end
 local lanes = call('ZRANGE', LANES, 0, most - 1)
 for _, lane in ipairs(lanes) do
-  call('UNLINK', PREFIX .. 'lane:' .. lane, PREFIX .. 'leased:' .. lane)
+  call('UNLINK', PREFIX .. 'lane:' .. lane, PREFIX .. 'leased:' .. lane, PREFIX .. 'turns:' .. lane,
+    PREFIX .. 'waits:' .. lane)
   call('ZREM', LANES, lane)
 end
 if lanes[1] then return { 'more' } end

@@ -1,0 +1,173 @@
+//! What the registration of a notification with a place in an order does: the same for every journal.
+//!
+//! The functions are pure. A journal reads what it knows of the order key, calls [`verdict`], and writes the result in
+//! the same transaction. It makes sure that no other registration of the same key runs meanwhile.
+
+use super::effect::HistoryLine;
+use super::rows::StoredNotification;
+use super::{Actor, RegisterResult, Registering};
+use crate::domain::order::{OrderConflict, OrderMode, OrderPlace};
+use crate::domain::snapshot::Snapshot;
+use crate::domain::state::{Cause, State};
+
+/// What a journal knows of an order key when a number is registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KnownOrder {
+    /// The highest number that was registered.
+    pub(super) highest: i64,
+    /// The mode of that one.
+    pub(super) mode: OrderMode,
+    /// Whether the number is registered.
+    pub(super) is_taken: bool,
+    /// Whether an attempt of a higher number was recorded.
+    pub(super) is_passed: bool,
+}
+
+/// What becomes of a notification that is registered with a place in an order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OrderVerdict {
+    /// It is scheduled.
+    Scheduled,
+    /// It is scheduled, and the lower numbers that are pending end.
+    EndsLower,
+    /// It is cancelled at once: a higher number was registered.
+    Superseded,
+    /// It is not registered.
+    Refused(OrderConflict),
+}
+
+/// Decides. `known` is `None` if the order key is new.
+pub(super) fn verdict(place: &OrderPlace, known: Option<KnownOrder>) -> OrderVerdict {
+    let Some(known) = known else {
+        return OrderVerdict::Scheduled;
+    };
+    if known.mode != place.mode() {
+        return OrderVerdict::Refused(OrderConflict::OtherMode);
+    }
+    if known.is_taken {
+        return OrderVerdict::Refused(OrderConflict::NumberTaken);
+    }
+    let is_highest = place.number() > known.highest;
+    match (place.mode(), is_highest) {
+        (OrderMode::Latest, true) => OrderVerdict::EndsLower,
+        (OrderMode::Latest, false) => OrderVerdict::Superseded,
+        (OrderMode::Strict, false) if known.is_passed => {
+            OrderVerdict::Refused(OrderConflict::Passed)
+        }
+        (OrderMode::Strict, _) => OrderVerdict::Scheduled,
+    }
+}
+
+/// The place to check. What maintenance registers was accepted before, and is kept whatever its number.
+pub(super) fn place_to_check(registering: &Registering) -> Option<&OrderPlace> {
+    let order = registering.notification.order.as_deref();
+    order.filter(|_| registering.actor != Actor::maintenance())
+}
+
+/// Cancels a pending notification because of a higher number. Returns a line for its history.
+pub(super) fn supersede(snapshot: &mut Snapshot, by: i64, at_ms: i64) -> HistoryLine {
+    snapshot.state = State::Cancelled;
+    snapshot.cause = Some(Cause::Superseded);
+    snapshot.ended_ms = Some(at_ms);
+    snapshot.progress.retry_at_ms = None;
+    snapshot.fence += 1;
+    snapshot.set_aside = None;
+    snapshot.waits_for_ms = None;
+    HistoryLine {
+        kind: "cancelled",
+        detail: format!("superseded by number {by} of its order"),
+    }
+}
+
+/// Cancels pending notifications as [`supersede`]. Returns a line for the history of each.
+pub(super) fn supersede_all(
+    lower: &mut [StoredNotification],
+    by: i64,
+    at_ms: i64,
+) -> Vec<(i64, HistoryLine)> {
+    let ended = lower.iter_mut();
+    ended
+        .map(|stored| (stored.row_id, supersede(&mut stored.snapshot, by, at_ms)))
+        .collect()
+}
+
+/// What a registration with a place in an order did.
+pub(super) struct OrderedRegistration {
+    /// The notification as it is kept; `None` if it is refused.
+    pub(super) snapshot: Option<Snapshot>,
+    /// The lower numbers that it has ended.
+    pub(super) ended: Vec<Snapshot>,
+    /// What it was judged as.
+    pub(super) verdict: OrderVerdict,
+}
+
+impl OrderedRegistration {
+    /// The reply to the registration.
+    pub(super) fn into_reply(self) -> RegisterResult {
+        match (self.verdict, self.snapshot) {
+            (OrderVerdict::Refused(conflict), _) => RegisterResult::OutOfOrder(conflict),
+            (OrderVerdict::Superseded, Some(snapshot)) => {
+                RegisterResult::Superseded(Box::new(snapshot))
+            }
+            (OrderVerdict::EndsLower, _) if !self.ended.is_empty() => {
+                RegisterResult::CreatedOver(self.ended)
+            }
+            (OrderVerdict::Scheduled | OrderVerdict::EndsLower | OrderVerdict::Superseded, _) => {
+                RegisterResult::Created
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_judged_by_what_is_known() {
+        use OrderConflict::{NumberTaken, OtherMode, Passed};
+        use OrderMode::{Latest, Strict};
+        use OrderVerdict::{EndsLower, Refused, Scheduled, Superseded};
+        let check = |mode, number, known: Option<(i64, OrderMode, bool, bool)>, expected| {
+            let place = OrderPlace::new("o", number, mode).expect("valid");
+            let known = known.map(|(highest, mode, is_taken, is_passed)| KnownOrder {
+                highest,
+                mode,
+                is_taken,
+                is_passed,
+            });
+            assert_eq!(verdict(&place, known), expected, "{place:?} {known:?}");
+        };
+        check(Latest, 5, None, Scheduled);
+        check(Latest, 5, Some((4, Latest, false, false)), EndsLower);
+        check(Latest, 5, Some((6, Latest, false, false)), Superseded);
+        check(
+            Latest,
+            5,
+            Some((5, Latest, true, false)),
+            Refused(NumberTaken),
+        );
+        check(
+            Latest,
+            5,
+            Some((4, Strict, false, false)),
+            Refused(OtherMode),
+        );
+        check(Strict, 5, None, Scheduled);
+        check(Strict, 5, Some((4, Strict, false, false)), Scheduled);
+        check(Strict, 5, Some((6, Strict, false, false)), Scheduled);
+        check(Strict, 5, Some((6, Strict, false, true)), Refused(Passed));
+        check(
+            Strict,
+            5,
+            Some((6, Strict, true, true)),
+            Refused(NumberTaken),
+        );
+        check(
+            Strict,
+            5,
+            Some((6, Latest, false, false)),
+            Refused(OtherMode),
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! Registering notifications that have a place in an order, one after the other in one transaction.
+//!
+//! A lock for each order key lasts until the commit, so of two servers that register numbers of one key at the same
+//! moment, one waits for the other and then finds its number. Locks are taken in the order of their numbers, so there is
+//! no deadlock.
+
+use super::error::PostgresFailure;
+use super::load::lock;
+use super::register::RegisterNotifications;
+use super::set_aside;
+use super::statements::{insert_history, update_statuses};
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::order::{OrderMode, OrderPlace};
+use crate::domain::snapshot::Snapshot;
+use crate::journal::effect::HistoryLine;
+use crate::journal::history::HistoryRow;
+use crate::journal::ordering::{
+    KnownOrder, OrderVerdict, OrderedRegistration, place_to_check, supersede, supersede_all,
+    verdict,
+};
+use crate::journal::rows::StoredNotification;
+use crate::journal::sql_values::order_group;
+use sqlx::Row as _;
+use sqlx::postgres::PgConnection;
+use std::collections::BTreeSet;
+
+impl RegisterNotifications<'_> {
+    /// Registers the notifications at these indexes, whose keys are new. Returns the index of each with what was done,
+    /// and nothing for one whose key was registered meanwhile.
+    pub(super) async fn register_ordered(
+        &self,
+        connection: &mut PgConnection,
+        indexes: &[usize],
+    ) -> Result<Vec<(usize, OrderedRegistration)>, PostgresFailure> {
+        let places = indexes.iter().filter_map(|index| {
+            let one = &self.batch[*index];
+            Some((*index, place_to_check(one)?))
+        });
+        let places: Vec<(usize, &OrderPlace)> = places.collect();
+        let groups: BTreeSet<i64> = places
+            .iter()
+            .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
+            .collect();
+        for group in groups {
+            lock_group(connection, group).await?;
+        }
+        let mut done = Vec::with_capacity(places.len());
+        for (index, place) in places {
+            if let Some(registered) = self.register_one(connection, index, place).await? {
+                done.push((index, registered));
+            }
+        }
+        Ok(done)
+    }
+
+    async fn register_one(
+        &self,
+        connection: &mut PgConnection,
+        index: usize,
+        place: &OrderPlace,
+    ) -> Result<Option<OrderedRegistration>, PostgresFailure> {
+        let registering = &self.batch[index];
+        let notification = registering.notification.as_ref();
+        let (lane, at_ms) = (&notification.lane, notification.registered_ms);
+        let known = known_order(connection, lane, place).await?;
+        let verdict = verdict(place, known);
+        let mut ended = Vec::new();
+        if matches!(verdict, OrderVerdict::Refused(_)) {
+            // The key may have been registered meanwhile: then its number is taken by itself.
+            let here = super::load::load(connection, &[&notification.key]).await?;
+            return Ok(here.is_empty().then_some(OrderedRegistration {
+                snapshot: None,
+                ended,
+                verdict,
+            }));
+        }
+        if self.insert(connection, &[index]).await?.is_empty() {
+            return Ok(None);
+        }
+        let line = |(row_id, line): (i64, HistoryLine)| HistoryRow {
+            notification: row_id,
+            at_ms,
+            line,
+            actor: registering.actor.clone(),
+            instance: self.instance.clone(),
+        };
+        let mut snapshot = Snapshot::of_new(notification, registering.progress);
+        let mut changed = match verdict {
+            OrderVerdict::EndsLower => lower_pending(connection, lane, place).await?,
+            OrderVerdict::Superseded => {
+                let own = lock(connection, &[&notification.key]).await?;
+                own.into_values().collect()
+            }
+            OrderVerdict::Scheduled | OrderVerdict::Refused(_) => Vec::new(),
+        };
+        let by = match (verdict, known) {
+            (OrderVerdict::Superseded, Some(known)) => known.highest,
+            _ => place.number(),
+        };
+        let lines = supersede_all(&mut changed, by, at_ms);
+        let lines: Vec<HistoryRow> = lines.into_iter().map(line).collect();
+        for stored in &changed {
+            set_aside::release(connection, &stored.snapshot.key).await?;
+        }
+        update_statuses(connection, &changed).await?;
+        insert_history(connection, &lines).await?;
+        if verdict == OrderVerdict::Superseded {
+            supersede(&mut snapshot, by, at_ms);
+        } else {
+            ended.extend(changed.into_iter().map(|stored| stored.snapshot));
+        }
+        Ok(Some(OrderedRegistration {
+            snapshot: Some(snapshot),
+            ended,
+            verdict,
+        }))
+    }
+}
+
+/// Waits until no other transaction registers numbers of this order key, and keeps them out until the commit.
+async fn lock_group(connection: &mut PgConnection, group: i64) -> Result<(), PostgresFailure> {
+    sqlx::query("SELECT pg_advisory_xact_lock($1)")
+        .bind(group)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn known_order(
+    connection: &mut PgConnection,
+    lane: &Lane,
+    place: &OrderPlace,
+) -> Result<Option<KnownOrder>, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT n.order_number, n.order_mode,
+            EXISTS (SELECT 1 FROM notifications AS t
+                WHERE t.lane = $1 AND t.order_key = $2 AND t.order_number = $3),
+            EXISTS (SELECT 1 FROM notifications AS h
+                JOIN statuses AS s ON s.notification = h.row_id
+                WHERE h.lane = $1 AND h.order_key = $2 AND h.order_number > $3
+                    AND (s.attempts > 0 OR s.state IN ('delivered', 'dead')))
+         FROM notifications AS n WHERE n.lane = $1 AND n.order_key = $2
+         ORDER BY n.order_number DESC LIMIT 1",
+    )
+    .bind(lane.as_str())
+    .bind(place.key())
+    .bind(place.number())
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = found else {
+        return Ok(None);
+    };
+    Ok(Some(KnownOrder {
+        highest: row.try_get(0)?,
+        mode: OrderMode::from_name(row.try_get(1)?).unwrap_or(place.mode()),
+        is_taken: row.try_get(2)?,
+        is_passed: row.try_get(3)?,
+    }))
+}
+
+async fn lower_pending(
+    connection: &mut PgConnection,
+    lane: &Lane,
+    place: &OrderPlace,
+) -> Result<Vec<StoredNotification>, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT n.topic, n.id FROM statuses AS s
+         JOIN notifications AS n ON n.row_id = s.notification
+         WHERE s.state = 'scheduled' AND s.order_group = $1 AND s.order_number < $2
+            AND n.lane = $3 AND n.order_key = $4",
+    )
+    .bind(order_group(lane, place))
+    .bind(place.number())
+    .bind(lane.as_str())
+    .bind(place.key())
+    .fetch_all(&mut *connection)
+    .await?;
+    let keys: Vec<Key> = found
+        .iter()
+        .filter_map(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok())
+        .collect();
+    let locked = lock(connection, &keys.iter().collect::<Vec<_>>()).await?;
+    // One may have ended between the two statements.
+    let locked = locked.into_values();
+    Ok(locked
+        .filter(|stored| stored.snapshot.next_due_ms().is_some())
+        .collect())
+}
+
+/// Whether a higher number was registered than that of a notification in whose order only the latest counts. None is
+/// registered until the commit.
+pub(super) async fn has_higher(
+    connection: &mut PgConnection,
+    snapshot: &Snapshot,
+) -> Result<bool, PostgresFailure> {
+    let order = snapshot.order.as_deref();
+    let Some(place) = order.filter(|place| place.mode() == OrderMode::Latest) else {
+        return Ok(false);
+    };
+    lock_group(connection, order_group(&snapshot.lane, place)).await?;
+    let known = known_order(connection, &snapshot.lane, place).await?;
+    Ok(known.is_some_and(|known| known.highest > place.number()))
+}

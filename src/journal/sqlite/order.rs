@@ -1,0 +1,151 @@
+//! Registering notifications that have a place in an order. No other connection writes meanwhile.
+
+use super::error::SqliteFailure;
+use super::load::load;
+use super::set_aside;
+use super::statements::{insert_history, insert_notifications, update_notifications};
+use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::order::{OrderMode, OrderPlace};
+use crate::domain::snapshot::Snapshot;
+use crate::journal::Registering;
+use crate::journal::effect::HistoryLine;
+use crate::journal::history::HistoryRow;
+use crate::journal::ordering::{
+    KnownOrder, OrderVerdict, OrderedRegistration, supersede, supersede_all, verdict,
+};
+use crate::journal::rows::StoredNotification;
+use sqlx::{Row as _, SqliteConnection};
+use std::sync::Arc;
+
+/// Registers one notification, whose key is new.
+pub(super) async fn register(
+    connection: &mut SqliteConnection,
+    instance: &Arc<str>,
+    registering: &Registering,
+    place: &OrderPlace,
+    row_id: i64,
+) -> Result<OrderedRegistration, SqliteFailure> {
+    let notification = registering.notification.as_ref();
+    let (lane, at_ms) = (&notification.lane, notification.registered_ms);
+    let known = known_order(connection, lane, place).await?;
+    let verdict = verdict(place, known);
+    let mut snapshot = Snapshot::of_new(notification, registering.progress);
+    let line = |notification, line, actor: &crate::journal::Actor| HistoryRow {
+        notification,
+        at_ms,
+        line,
+        actor: actor.clone(),
+        instance: instance.clone(),
+    };
+    let registered = HistoryLine {
+        kind: "registered",
+        detail: String::new(),
+    };
+    let mut lines = vec![line(row_id, registered, &registering.actor)];
+    let mut ended = Vec::new();
+    match verdict {
+        OrderVerdict::Refused(_) => {
+            return Ok(OrderedRegistration {
+                snapshot: None,
+                ended,
+                verdict,
+            });
+        }
+        OrderVerdict::Scheduled => {}
+        OrderVerdict::Superseded => {
+            let by = known.map_or(0, |known| known.highest);
+            let superseded = supersede(&mut snapshot, by, at_ms);
+            lines.push(line(row_id, superseded, &registering.actor));
+        }
+        OrderVerdict::EndsLower => {
+            let mut lower = lower_pending(connection, lane, place).await?;
+            for (row_id, superseded) in supersede_all(&mut lower, place.number(), at_ms) {
+                lines.push(line(row_id, superseded, &registering.actor));
+            }
+            for stored in &lower {
+                set_aside::release(connection, &stored.snapshot.key).await?;
+            }
+            update_notifications(connection, &lower).await?;
+            ended.extend(lower.into_iter().map(|stored| stored.snapshot));
+        }
+    }
+    let stored = StoredNotification {
+        row_id,
+        snapshot: snapshot.clone(),
+    };
+    insert_notifications(connection, &[(stored, notification)]).await?;
+    insert_history(connection, &lines).await?;
+    Ok(OrderedRegistration {
+        snapshot: Some(snapshot),
+        ended,
+        verdict,
+    })
+}
+
+async fn known_order(
+    connection: &mut SqliteConnection,
+    lane: &Lane,
+    place: &OrderPlace,
+) -> Result<Option<KnownOrder>, SqliteFailure> {
+    let found = sqlx::query(
+        "SELECT n.order_number, n.order_mode,
+            EXISTS (SELECT 1 FROM notifications AS t
+                WHERE t.lane = ?1 AND t.order_key = ?2 AND t.order_number = ?3),
+            EXISTS (SELECT 1 FROM notifications AS h
+                WHERE h.lane = ?1 AND h.order_key = ?2 AND h.order_number > ?3
+                    AND (h.attempts > 0 OR h.state IN ('delivered', 'dead')))
+         FROM notifications AS n WHERE n.lane = ?1 AND n.order_key = ?2
+         ORDER BY n.order_number DESC LIMIT 1",
+    )
+    .bind(lane.as_str())
+    .bind(place.key())
+    .bind(place.number())
+    .fetch_optional(connection)
+    .await?;
+    let Some(row) = found else {
+        return Ok(None);
+    };
+    Ok(Some(KnownOrder {
+        highest: row.try_get(0)?,
+        mode: OrderMode::from_name(row.try_get(1)?).unwrap_or(place.mode()),
+        is_taken: row.try_get(2)?,
+        is_passed: row.try_get(3)?,
+    }))
+}
+
+async fn lower_pending(
+    connection: &mut SqliteConnection,
+    lane: &Lane,
+    place: &OrderPlace,
+) -> Result<Vec<StoredNotification>, SqliteFailure> {
+    let found = sqlx::query(
+        "SELECT topic, id FROM notifications INDEXED BY ordered_pending
+         WHERE lane = ? AND order_key = ? AND order_key IS NOT NULL AND order_number < ?
+            AND state = 'scheduled'",
+    )
+    .bind(lane.as_str())
+    .bind(place.key())
+    .bind(place.number())
+    .fetch_all(&mut *connection)
+    .await?;
+    let keys: Vec<Key> = found
+        .iter()
+        .filter_map(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok())
+        .collect();
+    let loaded = load(connection, &keys.iter().collect::<Vec<_>>()).await?;
+    Ok(loaded.into_values().collect())
+}
+
+/// Whether a higher number was registered than that of a notification in whose order only the latest counts.
+pub(super) async fn has_higher(
+    connection: &mut SqliteConnection,
+    snapshot: &Snapshot,
+) -> Result<bool, SqliteFailure> {
+    let order = snapshot.order.as_deref();
+    let Some(place) = order.filter(|place| place.mode() == OrderMode::Latest) else {
+        return Ok(false);
+    };
+    let known = known_order(connection, &snapshot.lane, place).await?;
+    Ok(known.is_some_and(|known| known.highest > place.number()))
+}
