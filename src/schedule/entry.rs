@@ -28,7 +28,8 @@ pub struct Entry {
     /// the change was written. Before anything is sent, the fence must be raised, so that the journal refuses
     /// the late change.
     pub raise_fence: bool,
-    /// A server has put it off ([`super::Settlement::Defer`]), because it could not make the attempt.
+    /// It was put off: by a server that could not make the attempt ([`super::Settlement::Defer`]), or because another entry
+    /// of its order was in flight.
     pub lacked_keys: bool,
 }
 
