@@ -22,7 +22,8 @@ async fn a_registration_is_new_once_and_the_same_afterwards() {
             "registered_at": "2026-11-20T08:30:00.000Z",
             "next_attempt_at": "2026-11-20T08:30:00.000Z",
             "deadline_at": "2026-11-21T08:52:00.000Z",
-            "ended_at": null, "cause": null, "priority": "normal", "attempts": [],
+            "ended_at": null, "cause": null, "attempts": [],
+            "priority": "normal", "order": null,
         })
     );
     embedded.clock.advance(5_000);
