@@ -216,6 +216,7 @@ impl Service {
             ChangeResult::Done(after)
             | ChangeResult::Refused(after)
             | ChangeResult::Fenced(after)
+            | ChangeResult::Superseded(after)
             | ChangeResult::PayloadDeleted(after) => after,
             ChangeResult::Missing => return self.release(held).await,
         };
