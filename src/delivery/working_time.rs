@@ -38,7 +38,7 @@ impl WorkingTime {
         let entry = ClaimedEntry {
             due_ms: lease.entry.progress.next_due_ms(),
             claimed_ms: lease.expires_ms() - lease_ms,
-            was_put_off: lease.entry.lacked_keys,
+            was_put_off: lease.entry.was_put_off,
             is_ordered: lease.entry.notification.order.is_some(),
             was_interrupted: lease.entry.interrupted_ms.is_some(),
         };

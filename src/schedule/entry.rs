@@ -30,7 +30,7 @@ pub struct Entry {
     pub raise_fence: bool,
     /// It was put off: by a server that could not make the attempt ([`super::Settlement::Defer`]), or because another entry
     /// of its order was in flight.
-    pub lacked_keys: bool,
+    pub was_put_off: bool,
 }
 
 impl Entry {
@@ -46,7 +46,7 @@ impl Entry {
             verify: false,
             interrupted_ms: None,
             raise_fence: false,
-            lacked_keys: false,
+            was_put_off: false,
         }
     }
 }

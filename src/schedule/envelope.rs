@@ -6,7 +6,7 @@
 //!                version 1 leaves the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
 //!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded
-//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 16 lacked_keys, 32 order,
+//!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 16 was_put_off, 32 order,
 //!                64 high priority, 128 low priority
 //!       4     4  series
 //!       8     4  step
@@ -55,7 +55,7 @@ const VERIFY: u8 = 1;
 const CLAMPED: u8 = 2;
 const INTERRUPTED: u8 = 4;
 const FENCE: u8 = 8;
-const LACKED_KEYS: u8 = 16;
+const PUT_OFF: u8 = 16;
 const ORDERED: u8 = 32;
 const HIGH: u8 = 64;
 const LOW: u8 = 128;
@@ -167,7 +167,7 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
         | flag(progress.clamped, CLAMPED)
         | flag(entry.interrupted_ms.is_some(), INTERRUPTED)
         | flag(entry.raise_fence, FENCE)
-        | flag(entry.lacked_keys, LACKED_KEYS)
+        | flag(entry.was_put_off, PUT_OFF)
         | precedence;
     header[4..8].copy_from_slice(&progress.series.to_be_bytes());
     header[8..12].copy_from_slice(&progress.step.to_be_bytes());
@@ -242,7 +242,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         verify: flags & VERIFY != 0,
         interrupted_ms: at_ms.filter(|_| interrupted),
         raise_fence: flags & FENCE != 0,
-        lacked_keys: flags & LACKED_KEYS != 0,
+        was_put_off: flags & PUT_OFF != 0,
     })
 }
 
@@ -421,7 +421,7 @@ mod tests {
             verify: true,
             interrupted_ms: Some(8),
             raise_fence: true,
-            lacked_keys: true,
+            was_put_off: true,
             ..entry()
         });
         let mut of_endpoint = (*entry().notification).clone();

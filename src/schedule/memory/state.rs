@@ -292,7 +292,7 @@ impl MemoryState {
                 self.return_entry(&entry, now_ms);
             }
             Settlement::Defer(at_ms) if job.entry.state == State::Scheduled => {
-                job.entry.lacked_keys = true;
+                job.entry.was_put_off = true;
                 job.deferred_ms = Some(at_ms);
                 let entry = waiting(job);
                 let Notification { lane, priority, .. } = &*notification;

@@ -113,7 +113,7 @@ pub async fn an_entry_that_was_put_off_is_found_where_it_waits(
             .await;
     }
     let by_hand = fixture.lease_by_hand("1").await;
-    assert!(by_hand.entry.lacked_keys);
+    assert!(by_hand.entry.was_put_off);
     let progress = due(50);
     fixture.done(&by_hand, Settlement::Again(progress)).await;
     let moved = ringback::schedule::Entry {

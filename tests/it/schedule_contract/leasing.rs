@@ -28,7 +28,7 @@ pub async fn a_deferred_entry_is_due_later_and_otherwise_the_same(
         .done(&lease, Settlement::Defer(START_MS + 500))
         .await;
     // It says why it is late.
-    entry.lacked_keys = true;
+    entry.was_put_off = true;
     assert_eq!(fixture.lane_in_flight("shop").await, 0);
     assert_eq!(fixture.entry("1").await, entry);
     let claimed = fixture.claim(9).await;

@@ -40,8 +40,8 @@ pub async fn of_one_order_key_one_is_in_flight(open: impl AsyncFn(Limits) -> Fix
             .await;
         let second = fixture.claim_one().await;
         assert_eq!(id(&second), "2");
-        assert!(second.entry.lacked_keys, "it says that it waited");
-        assert!(!leases[0].entry.lacked_keys);
+        assert!(second.entry.was_put_off, "it says that it waited");
+        assert!(!leases[0].entry.was_put_off);
     }
 }
 

@@ -34,7 +34,7 @@ impl MemoryState {
     /// Adds an entry that is neither leased nor in its lane to its lane, due at this instant.
     fn wait_until(&mut self, key: &Key, at_ms: i64, now_ms: i64) {
         if let Some(job) = self.jobs.get_mut(key) {
-            job.entry.lacked_keys = true;
+            job.entry.was_put_off = true;
             job.deferred_ms = Some(at_ms);
             let entry = waiting(job);
             let Notification { lane, priority, .. } = &*job.entry.notification;

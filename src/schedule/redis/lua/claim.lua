@@ -174,7 +174,7 @@ local function give(lane, class, keys)
       until_ms = waits_until(lane, keys[i], group)
     end
     if until_ms then
-      if bit.band(flags, LACKED_KEYS) == 0 then call('HSET', JOBS, keys[i], with_flags(envelope, LACKED_KEYS)) end
+      if bit.band(flags, PUT_OFF) == 0 then call('HSET', JOBS, keys[i], with_flags(envelope, PUT_OFF)) end
       waiting = waiting or {}
       waiting[#waiting + 1] = lane_score(envelope, until_ms)
       waiting[#waiting + 1] = keys[i]

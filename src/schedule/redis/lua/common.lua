@@ -76,7 +76,7 @@ local NOW_US, NEXT_US = NOW * 1000, (NOW + 1) * 1000
 -- Envelope offsets, one higher than in envelope.rs.
 local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
-local VERIFY, INTERRUPTED, FENCE, LACKED_KEYS = 1, 4, 8, 16
+local VERIFY, INTERRUPTED, FENCE, PUT_OFF = 1, 4, 8, 16
 -- An entry with neither of these flags has the usual priority.
 local HIGH, LOW = 64, 128
 -- An entry with neither this flag nor one of those before it has flags below 32.

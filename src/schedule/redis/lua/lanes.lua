@@ -328,9 +328,9 @@ local function first_from(from, skipped)
   return {}
 end
 
--- When the turn of the first lane comes, in microseconds, or nil. Lanes of the classes in `used_up` that are due
--- now do not count, nor do lanes in `skipped`; the second result is whether there are such. Asks only for classes that have lanes, and
--- without `used_up` for none behind a class that is due: no turn matters more.
+-- When the turn of the first lane comes, in microseconds, or nil. Lanes in `skipped` do not count, nor do lanes of the
+-- classes in `used_up` that are due now; the second result is whether there are any of those classes. Asks only for
+-- classes that have lanes, and without `used_up` for none behind a class that is due: no turn matters more.
 local function earliest(used_up, skipped)
   local at, passed_over
   local first = call('ZRANGE', LANES, 0, 0, 'WITHSCORES')

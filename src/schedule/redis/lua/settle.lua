@@ -80,7 +80,7 @@ for n = 1, #asked do
         return_entry(key, envelope)
         if lane == '' then lane = lane_of(envelope) end
       elseif verb == 'defer' and is_pending(envelope) then
-        if lane ~= '' then call('HSET', JOBS, key, with_flags(envelope, LACKED_KEYS)) end
+        if lane ~= '' then call('HSET', JOBS, key, with_flags(envelope, PUT_OFF)) end
         lane = lane_of(envelope)
         call_on_lane('ZADD', LANE .. lane, lane_score(envelope, tonumber(at)), key)
       else
