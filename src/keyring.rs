@@ -8,12 +8,15 @@ use crate::domain::client_key::ClientKey;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::endpoint_keys::EndpointKey;
 use crate::domain::master_key::{MasterKey, NotOpened};
-use crate::domain::signers::Signers;
+use crate::domain::signers::{DefaultSigners, Signers};
 use crate::domain::signing_key::{KeyKind, SigningKey};
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use thiserror::Error;
 use zeroize::Zeroizing;
+
+/// In the place of the name of an endpoint, for the default keys: no endpoint has this name.
+const DEFAULT_KEYS: &str = "";
 
 /// Makes a master key when the first one is needed, or reads the one that was made before.
 pub type MakeMasterKey = Box<dyn Fn() -> Result<MasterKey, String> + Send + Sync>;
@@ -115,15 +118,32 @@ impl Keyring {
         key: &SigningKey,
         created_ms: i64,
     ) -> Result<Sealed, SealFailure> {
+        let id = id_of("key_", &random::<8>()?[..]);
+        self.seal_under(endpoint, id, key, created_ms)
+    }
+
+    /// Encrypts a new default key, under a new id.
+    ///
+    /// # Errors
+    /// [`SealFailure`].
+    pub fn seal_default(&self, key: &SigningKey, created_ms: i64) -> Result<Sealed, SealFailure> {
+        // Every attempt without keys of an endpoint shows the id, so it is short.
+        let id = id_of("default_", &random::<4>()?[..]);
+        self.seal_under(DEFAULT_KEYS, id, key, created_ms)
+    }
+
+    fn seal_under(
+        &self,
+        owner: &str,
+        id: String,
+        key: &SigningKey,
+        created_ms: i64,
+    ) -> Result<Sealed, SealFailure> {
         let master = self.master()?;
-        let mut id = "key_".to_string();
-        for byte in random::<8>()?.iter() {
-            let _ = write!(id, "{byte:02x}");
-        }
         let nonce = *random()?;
         let public_key = key.public_key();
         let place = place(&id, key.kind(), public_key.as_deref());
-        let sealed = master.seal(nonce, endpoint, &place, &key.expose());
+        let sealed = master.seal(nonce, owner, &place, &key.expose());
         Ok(Sealed {
             key: EndpointKey {
                 id,
@@ -158,21 +178,30 @@ impl Keyring {
         SigningKey::parse(&text).map_err(|bad| unusable(bad.to_string()))
     }
 
-    /// What signs a call to this endpoint at this instant.
+    /// Decrypts a default key.
+    ///
+    /// # Errors
+    /// [`UnusableKey`].
+    pub fn open_default(&self, key: &EndpointKey) -> Result<SigningKey, UnusableKey> {
+        self.open(DEFAULT_KEYS, key)
+    }
+
+    /// What signs a call to this endpoint at this instant. `default`: the default keys, if they sign along.
     ///
     /// # Errors
     /// [`UnusableKey`] names the first key that cannot be opened. Then the call must not be made.
-    pub fn signers(&self, endpoint: &Endpoint, now_ms: i64) -> Result<Signers, UnusableKey> {
+    pub fn signers(
+        &self,
+        endpoint: &Endpoint,
+        default: Option<Arc<DefaultSigners>>,
+        now_ms: i64,
+    ) -> Result<Signers, UnusableKey> {
         let mut opened = Vec::new();
         for key in endpoint.keys.signing_at(now_ms) {
             let own = self.open(endpoint.name.as_str(), key)?;
             opened.push((key.id.clone(), own));
         }
-        let with_default = endpoint.keys.default_signs_at(now_ms);
-        Signers::of(opened, with_default).ok_or_else(|| UnusableKey {
-            key_id: "-".to_string(),
-            why: "no key of the endpoint signs at this time".to_string(),
-        })
+        Signers::of(opened, default, now_ms).ok_or_else(no_key_signs)
     }
 
     /// Encrypts the key of the client certificate of an endpoint.
@@ -220,6 +249,23 @@ impl Keyring {
     }
 }
 
+/// The error when nothing would sign.
+#[must_use]
+pub fn no_key_signs() -> UnusableKey {
+    UnusableKey {
+        key_id: "-".to_string(),
+        why: "no key signs at this time".to_string(),
+    }
+}
+
+fn id_of(prefix: &str, random: &[u8]) -> String {
+    let mut id = prefix.to_string();
+    for byte in random {
+        let _ = write!(id, "{byte:02x}");
+    }
+    id
+}
+
 /// What a sealed key is bound to besides its endpoint: whoever can write to the database cannot make a shared secret
 /// out of an asymmetric key, nor announce another public key. None of the three has a line break.
 fn place(id: &str, kind: KeyKind, public_key: Option<&str>) -> String {
@@ -237,6 +283,7 @@ mod tests {
     use super::*;
     use crate::domain::endpoint::{EndpointName, EndpointSettings};
     use crate::domain::endpoint_keys::EndpointKeys;
+    use crate::domain::signers::DefaultSigner;
 
     fn keyring(byte: u8) -> Keyring {
         Keyring::with(MasterKey::from_random(Zeroizing::new([byte; 32])))
@@ -254,6 +301,29 @@ mod tests {
         }
     }
 
+    fn default_signers() -> Arc<DefaultSigners> {
+        let bytes = Zeroizing::new([9; 32]);
+        let key = DefaultSigner {
+            id: "default_1".into(),
+            key: SigningKey::from_random(KeyKind::Symmetric, bytes),
+            signs_until_ms: None,
+        };
+        Arc::new(DefaultSigners::of(vec![key]))
+    }
+
+    #[test]
+    fn a_default_key_is_no_key_of_an_endpoint() {
+        let key = keyring(1).generate(KeyKind::Ed25519).expect("made");
+        let sealed = keyring(1).seal_default(&key, 7).expect("sealed").key;
+        assert!(sealed.id.starts_with("default_"), "{}", sealed.id);
+        let opened = keyring(1).open_default(&sealed).expect("opened");
+        assert!(opened.is_same(&key));
+        assert!(keyring(1).open("shop-1", &sealed).is_err());
+        assert!(keyring(2).open_default(&sealed).is_err());
+        let of_endpoint = keyring(1).seal("shop-1", &key, 7).expect("sealed").key;
+        assert!(keyring(1).open_default(&of_endpoint).is_err());
+    }
+
     #[test]
     fn a_sealed_key_signs_with_the_same_master_key_alone() {
         let key = keyring(1).generate(KeyKind::Ed25519).expect("made");
@@ -263,12 +333,15 @@ mod tests {
         let id = sealed.key.id.clone();
         let keys = EndpointKeys::default().with_added(sealed.key, 0, 10);
         let endpoint = endpoint(keys.expect("added"));
-        let signers = keyring(1).signers(&endpoint, 9).expect("signers");
-        assert_eq!(signers.ids().join(" "), format!("{id} default"));
-        let signers = keyring(1).signers(&endpoint, 10).expect("signers");
+        let default = default_signers();
+        let signers = keyring(1).signers(&endpoint, Some(default), 9);
+        let signers = signers.expect("signers");
+        assert_eq!(signers.ids().join(" "), format!("{id} default_1"));
+        let signers = keyring(1).signers(&endpoint, None, 10).expect("signers");
         assert_eq!(signers.ids().join(" "), id);
         for other in [keyring(2), Keyring::default()] {
-            let unusable = other.signers(&endpoint, 9).expect_err("another master key");
+            let unusable = other.signers(&endpoint, None, 9);
+            let unusable = unusable.expect_err("another master key");
             assert_eq!(unusable.key_id, id);
         }
     }
@@ -318,8 +391,11 @@ mod tests {
 
     #[test]
     fn an_endpoint_without_keys_needs_no_master_key() {
-        let signers = Keyring::default().signers(&endpoint(EndpointKeys::default()), 0);
-        assert_eq!(signers.expect("the default").ids().join(" "), "default");
+        let endpoint = endpoint(EndpointKeys::default());
+        let signers = Keyring::default().signers(&endpoint, Some(default_signers()), 0);
+        assert_eq!(signers.expect("the default").ids().join(" "), "default_1");
+        let none = Keyring::default().signers(&endpoint, None, 0);
+        assert_eq!(none.expect_err("nothing signs"), no_key_signs());
         let key = Keyring::default().generate(KeyKind::Symmetric);
         let sealed = Keyring::default().seal("shop-1", &key.expect("made"), 0);
         assert_eq!(sealed.err(), Some(SealFailure::NoMasterKey));

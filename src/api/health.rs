@@ -85,7 +85,7 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         .map(|(store, report)| StoreView::of(*store, report, now_ms))
         .collect();
     let mut warnings = unusable(&api.service.unusable_endpoints());
-    warnings.extend(api.service.other_default_secret().map(other_default_secret));
+    warnings.extend(api.service.default_keys_warning());
     if report.is_ready() {
         let readiness = Readiness {
             status: Some("ready"),
@@ -103,14 +103,6 @@ pub async fn ready(State(api): State<Arc<Api>>) -> Response {
         warnings,
     };
     problem.respond(&readiness)
-}
-
-/// The warning about a default secret that is not that of the other servers.
-fn other_default_secret(fingerprint: String) -> String {
-    format!(
-        "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this server \
-         sends nothing that it would sign with its own; start it with their --signing-secret"
-    )
 }
 
 /// The warning about endpoints whose keys cannot be opened, if there are any.

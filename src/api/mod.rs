@@ -14,6 +14,7 @@ pub mod batch;
 pub mod body;
 pub mod concurrency_limit;
 pub mod dead_letters;
+pub mod default_keys;
 pub mod endpoint_document;
 mod endpoint_fields;
 pub mod endpoint_keys;
@@ -242,6 +243,14 @@ pub fn router(service: Arc<Service>, settings: ApiSettings) -> Router {
         .route(
             "/v1/endpoints/{name}/keys/{id}",
             get(endpoint_keys::show).delete(endpoint_keys::remove),
+        )
+        .route(
+            "/v1/default-keys",
+            get(default_keys::list).post(default_keys::add),
+        )
+        .route(
+            "/v1/default-keys/{id}",
+            get(default_keys::show).delete(default_keys::remove),
         )
         .method_not_allowed_fallback(notifications::unknown_method)
         .route_layer(from_fn_with_state(

@@ -12,6 +12,7 @@ pub use kind::ProblemKind;
 use crate::api::field_errors::{FieldError, FieldErrors, FieldLocation};
 use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
+use crate::domain::default_keys::BadDefaultKeyChange;
 use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::redaction::redacted;
 use crate::journal::JournalError;
@@ -163,10 +164,17 @@ impl Problem {
                 let subject = Subject::of_refused(change, &snapshot);
                 Self::conflict(ProblemKind::State, detail, subject)
             }
-            ServiceError::KeyChange(BadKeyChange::Unknown) => {
+            ServiceError::KeyChange(BadKeyChange::Unknown)
+            | ServiceError::DefaultKeyChange(BadDefaultKeyChange::Unknown) => {
                 Self::new(ProblemKind::MissingKey, detail)
             }
             ServiceError::KeyChange(BadKeyChange::TooMany | BadKeyChange::Last)
+            | ServiceError::DefaultKeyChange(
+                BadDefaultKeyChange::TooMany
+                | BadDefaultKeyChange::Last
+                | BadDefaultKeyChange::Ending(_)
+                | BadDefaultKeyChange::NotBegun,
+            )
             | ServiceError::EndingKey(_)
             | ServiceError::NoMasterKey
             | ServiceError::OtherMasterKey => Self::new(ProblemKind::SigningKey, detail),

@@ -8,6 +8,7 @@
 //! Stop: accept no new requests, claim nothing more, wait for the attempts in flight, settle their leases,
 //! close the stores. One time limit applies to the whole stop, even if the stores do not answer.
 
+pub mod default_keys;
 mod master_key;
 mod signals;
 pub mod stores;
@@ -22,7 +23,6 @@ use crate::delivery::address_filter::AddressFilter;
 use crate::delivery::dispatcher::{Dispatcher, Stop};
 use crate::delivery::http_client::{HttpClient, HttpClientSettings};
 use crate::endpoints::Endpoints;
-use crate::endpoints::default_secret::DefaultSecret;
 use crate::endpoints::store::EndpointStore;
 use crate::journal::Journal;
 use crate::journal::recorder::Recorder;
@@ -93,8 +93,12 @@ impl App {
         let address = listener.local_addr().context("cannot listen")?;
         warn_of_exposed(&config);
         let instance = instance_name();
-        let stores = ServerStores::open(&config, &instance, clock.clone(), time).await?;
-        let keyring = open_keyring(&config, &stores).await?;
+        let journal = stores::open_journal(&config, &instance).await?;
+        let (asked, now_ms) = (journal.as_deref(), clock.now_ms());
+        let keyring = open_keyring(&config, asked).await?;
+        let default_keys = default_keys::open(&config, asked, &keyring, now_ms).await?;
+        let (signing, by) = (default_keys.signs_with(), (clock.clone(), time));
+        let stores = ServerStores::open(&config, journal, signing, by).await?;
         let maintenance = begin_maintenance(&config, &stores).await?;
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));
@@ -103,9 +107,10 @@ impl App {
         let endpoints = Endpoints::open(endpoint_store)
             .await
             .context("the endpoints cannot be read")?;
-        let default_secret = announce_default_secret(&config, &stores).await?;
+        let asked = stores.journal.as_deref();
+        default_keys::complete(&default_keys, asked, &keyring, now_ms).await?;
         let endpoints = endpoints.with_keyring(keyring);
-        let endpoints = Arc::new(endpoints.with_default_secret(default_secret));
+        let endpoints = Arc::new(endpoints.with_default_keys(default_keys));
         let client = Arc::new(http_client(&config));
         let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
         let parts = (client, endpoints.clone(), clock, metrics.clone());
@@ -186,19 +191,6 @@ impl App {
     }
 }
 
-/// Tells the other servers of the journal, by a fingerprint, with which default secret this one signs.
-async fn announce_default_secret(
-    config: &ServeConfig,
-    stores: &ServerStores,
-) -> anyhow::Result<DefaultSecret> {
-    let Some(journal) = &stores.journal else {
-        return Ok(DefaultSecret::default());
-    };
-    let fingerprint = config.delivery.signing_secret.fingerprint();
-    let announced = DefaultSecret::announce(fingerprint, journal.as_ref()).await;
-    announced.context("the fingerprint of the default secret cannot be compared")
-}
-
 /// Warns of files with secrets that other users of this machine can read. It is no error, because some platforms mount
 /// secrets with rights that cannot be changed.
 fn warn_of_exposed(config: &ServeConfig) {
@@ -212,10 +204,13 @@ fn warn_of_exposed(config: &ServeConfig) {
 }
 
 /// Finds the master key. If the server may not start with it, closes the journal.
-async fn open_keyring(config: &ServeConfig, stores: &ServerStores) -> anyhow::Result<Keyring> {
-    let keyring = master_key::keyring(config, stores.journal.as_deref()).await;
+async fn open_keyring(
+    config: &ServeConfig,
+    journal: Option<&dyn Journal>,
+) -> anyhow::Result<Keyring> {
+    let keyring = master_key::keyring(config, journal).await;
     if keyring.is_err()
-        && let Some(journal) = &stores.journal
+        && let Some(journal) = journal
     {
         journal.close().await;
     }
@@ -269,7 +264,6 @@ fn http_client(config: &ServeConfig) -> HttpClient {
             allowed: config.delivery.allow_destinations.clone(),
             allow_http: config.delivery.allow_http,
         },
-        secret: config.delivery.signing_secret.clone(),
         timeout: config.delivery.timeout,
         user_agent: config.delivery.user_agent.clone(),
         proxy: config.delivery.proxy.clone(),

@@ -28,15 +28,15 @@ pub(super) struct ServerStores {
 }
 
 impl ServerStores {
-    /// Opens both stores. Loads a schedule in memory from the journal.
+    /// Opens the schedule of a journal. Loads one in memory from the journal. `signing` is the fingerprint of the secret
+    /// with which this server signs, if it is not the same for all servers of the journal.
     pub(super) async fn open(
         config: &ServeConfig,
-        instance: &str,
-        clock: Arc<dyn Clock>,
-        time: Time,
+        journal: Option<Arc<dyn Journal>>,
+        signing: Option<String>,
+        (clock, time): (Arc<dyn Clock>, Time),
     ) -> anyhow::Result<Self> {
-        let journal = open_journal(config, instance).await?;
-        let schedule = open_schedule(config, journal.as_ref(), clock, time).await?;
+        let schedule = open_schedule(config, journal.as_ref(), clock, time, signing).await?;
         let health = Health::new(journal.is_some());
         let journal = journal.map(|journal| -> Arc<dyn Journal> {
             Arc::new(WatchedJournal::new(journal, health.clone()))
@@ -52,7 +52,7 @@ impl ServerStores {
 
 /// Opens the journal for a server, if the settings name one. `instance` is the name of this process in the
 /// journal.
-async fn open_journal(
+pub(super) async fn open_journal(
     config: &ServeConfig,
     instance: &str,
 ) -> anyhow::Result<Option<Arc<dyn Journal>>> {
@@ -80,9 +80,9 @@ async fn open_schedule(
     journal: Option<&Arc<dyn Journal>>,
     clock: Arc<dyn Clock>,
     time: Time,
+    signing: Option<String>,
 ) -> anyhow::Result<Arc<dyn Schedule>> {
     let asked = journal.map(AsRef::as_ref);
-    let signing = Some(config.delivery.signing_secret.fingerprint());
     let config = &config.stores();
     if let Some(schedule) = open_redis(config, asked, clock.clone(), time, signing)? {
         if journal.is_none() {

@@ -77,7 +77,7 @@ pub struct EndpointDetails {
     pub changed_at: String,
 }
 
-/// A signing key of an endpoint in an answer of the API.
+/// A signing key in an answer of the API.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct KeyDetails {
@@ -87,6 +87,15 @@ pub struct KeyDetails {
     pub signs_until: Option<String>,
     pub public_key: Option<String>,
     pub secret: Option<String>,
+    pub warning: Option<String>,
+}
+
+/// The default keys.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DefaultKeyPage {
+    pub items: Vec<KeyDetails>,
+    pub warning: Option<String>,
 }
 
 /// A page of endpoints.

@@ -23,7 +23,7 @@ pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
 use crate::domain::master_key::MasterKey;
 use crate::domain::notification::LARGEST_BODY_BYTES;
 use crate::domain::proxy_url::ProxyUrl;
-use crate::domain::signature::SigningSecret;
+use crate::domain::signature::{SecretOrigin, SigningSecret};
 use ipnet::IpNet;
 use std::ffi::OsString;
 use std::fmt;
@@ -142,8 +142,10 @@ const USER_AGENT: &str = concat!("Ringback/", env!("CARGO_PKG_VERSION"));
 /// The settings of the delivery attempts.
 #[derive(Debug, Clone)]
 pub struct DeliveryConfig {
-    /// The secret that signs the requests.
+    /// The secret that signs the requests, unless the journal has other default keys.
     pub signing_secret: SigningSecret,
+    /// Where that secret comes from.
+    pub secret_origin: SecretOrigin,
     /// Maximum number of attempts in flight at the same time, over all lanes.
     pub concurrency: usize,
     /// The time limit of one attempt, from connecting to the end of the answer.
@@ -206,6 +208,7 @@ impl ServeConfig {
             },
             delivery: DeliveryConfig {
                 signing_secret,
+                secret_origin: SecretOrigin::Given,
                 concurrency: 4_096,
                 timeout,
                 drain_timeout: timeout + DRAIN_MARGIN,

@@ -13,7 +13,7 @@ use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, Stor
 use super::{master_key, secret};
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
-use crate::domain::signature::SigningSecret;
+use crate::domain::signature::{SecretOrigin, SigningSecret};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ pub static ALL: &[Setting] = &[
         name: "signing-secret",
         value: "SECRET",
         default: "",
-        help: "The secret that signs deliveries, whsec_...; if not set, one is created in the data directory",
+        help: "The first default key of the journal, which signs deliveries, whsec_...; if not set, one is created in the data directory",
         arity: Arity::One,
         set: |draft, text| {
             let secret = SigningSecret::parse(text).map_err(|error| error.to_string());
@@ -442,9 +442,12 @@ impl Draft {
             (None, Some(path)) => Some(master_key::read_named(&path)?),
             (given, None) => given,
         };
-        config.delivery.signing_secret = match signing_secret {
-            Some(secret) => secret,
-            None => secret::read_or_make(&config.data_dir)?,
+        (
+            config.delivery.signing_secret,
+            config.delivery.secret_origin,
+        ) = match signing_secret {
+            Some(secret) => (secret, SecretOrigin::Given),
+            None => (secret::read_or_make(&config.data_dir)?, SecretOrigin::Kept),
         };
         Ok(config)
     }

@@ -20,7 +20,6 @@ use crate::domain::duration;
 use crate::domain::headers::Headers;
 use crate::domain::notification::Notification;
 use crate::domain::proxy_url::ProxyUrl;
-use crate::domain::signature::SigningSecret;
 use crate::tls_roots;
 use bytes::Bytes;
 use http::Request;
@@ -46,8 +45,6 @@ const RINGBACK_ATTEMPT: HeaderName = HeaderName::from_static("ringback-attempt")
 pub struct HttpClientSettings {
     /// Which addresses may be called.
     pub filter: AddressFilter,
-    /// The default secret: it signs the requests to what has no keys of its own.
-    pub secret: SigningSecret,
     /// The time limit of one attempt.
     pub timeout: Duration,
     /// The `User-Agent` of calls to receivers.
@@ -86,7 +83,6 @@ pub struct HttpClient {
     filter: Arc<AddressFilter>,
     profiles: TlsProfiles,
     proxy: Option<Arc<Proxy>>,
-    secret: SigningSecret,
     timeout: Duration,
     user_agent: HeaderValue,
 }
@@ -113,7 +109,6 @@ impl HttpClient {
             filter,
             profiles: TlsProfiles::new(tls.clone()),
             proxy: proxy.clone(),
-            secret: settings.secret,
             timeout: settings.timeout,
             user_agent: HeaderValue::try_from(settings.user_agent)
                 .unwrap_or(HeaderValue::from_static("Ringback")),
@@ -285,9 +280,7 @@ impl HttpClient {
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
         let timestamp_s = now_ms.div_euclid(1_000);
-        let signature = target
-            .signers
-            .sign(&self.secret, &webhook_id, timestamp_s, body);
+        let signature = target.signers.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
         let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);
         headers.reserve(9 + own.len() + of_endpoint.len());

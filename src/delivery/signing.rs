@@ -5,8 +5,8 @@
 //! lease, and skips the lane of the endpoint from then on ([`crate::schedule::skipped`]), so that another server claims
 //! the notification in its turn. It opens the keys again four times a second, and skips the lane no more when it can.
 //!
-//! A server whose default secret is not that of the others ([`crate::endpoints::default_secret`]) does the same with
-//! everything that its default secret would sign.
+//! A server that cannot sign with the default keys of the others ([`crate::endpoints::default_keys`]) does the same with
+//! everything that they would sign.
 //!
 //! The list of skipped lanes is bounded. A notification beyond it is due again after [`DEFERRAL_MS`], and so is one
 //! whose certificates cannot be used by any server.
@@ -108,7 +108,7 @@ impl Worker {
         self.settle(lease, Settlement::Defer(again_ms)).await;
     }
 
-    /// Logs a key once. The log says already, without an endpoint, that the default secret is another one.
+    /// Logs a key once. Without an endpoint, the log says already that the default keys cannot sign.
     fn log_unusable(&self, endpoint: Option<&Endpoint>, UnusableKey { key_id, why }: &UnusableKey) {
         if let Some(endpoint) = endpoint.filter(|endpoint| self.unusable_keys.is_new(endpoint)) {
             tracing::error!(

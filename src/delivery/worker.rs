@@ -172,8 +172,8 @@ impl Worker {
         trace.deferral = lease.deferral;
         if let Some(endpoint) = endpoint {
             trace.endpoint_version = Some(endpoint.version);
-            trace.key_ids = signers.ids();
         }
+        trace.key_ids = signers.ids();
         let made = CallMade {
             measured,
             started_ms,

@@ -28,6 +28,7 @@ pub mod certificates;
 pub mod change;
 pub mod client_key;
 pub mod decision;
+pub mod default_keys;
 pub mod deferral;
 pub mod destination;
 pub mod duration;

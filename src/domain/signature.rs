@@ -29,6 +29,15 @@ pub struct SigningSecret {
     keyed: Hmac<Sha256>,
 }
 
+/// Where the signing secret of a server comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SecretOrigin {
+    /// A setting gives it.
+    Given,
+    /// It is kept in the data directory of the server.
+    Kept,
+}
+
 /// Why a secret is refused. The error contains nothing of the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BadSecret {

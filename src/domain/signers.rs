@@ -1,58 +1,88 @@
-//! What signs one call: the keys of its endpoint that sign at that instant, the default secret, or both.
+//! What signs one call: the keys of its endpoint that sign at that instant, the default keys, or both.
 
-use crate::domain::endpoint_keys::DEFAULT_SECRET;
-use crate::domain::signature::SigningSecret;
 use crate::domain::signing_key::SigningKey;
+use std::sync::Arc;
 
 /// What signs one call, the newest key first.
 #[derive(Debug)]
 pub struct Signers {
     keys: Vec<(String, SigningKey)>,
-    /// Whether the default secret of the server signs too, as the last one.
-    with_default: bool,
+    /// The default keys, if they sign too, and the instant. They come last.
+    default: Option<(Arc<DefaultSigners>, i64)>,
+}
+
+/// The default keys of a server in the clear, the newest first.
+#[derive(Debug, Default)]
+pub struct DefaultSigners(Vec<DefaultSigner>);
+
+/// One of the default keys in the clear.
+#[derive(Debug)]
+pub struct DefaultSigner {
+    /// The id that attempts show.
+    pub id: Box<str>,
+    /// The key.
+    pub key: SigningKey,
+    /// Until when it signs, in milliseconds since 1970. `None`: for good.
+    pub signs_until_ms: Option<i64>,
+}
+
+impl DefaultSigners {
+    /// These keys, the newest first.
+    #[must_use]
+    pub fn of(keys: Vec<DefaultSigner>) -> Self {
+        Self(keys)
+    }
+
+    fn signing_at(&self, now_ms: i64) -> impl Iterator<Item = &DefaultSigner> {
+        let signs =
+            move |key: &&DefaultSigner| key.signs_until_ms.is_none_or(|end_ms| now_ms < end_ms);
+        self.0.iter().filter(signs)
+    }
 }
 
 impl Signers {
-    /// The default secret alone.
+    /// These keys with their ids, and perhaps the default keys that sign at this instant. `None` if nothing would sign.
     #[must_use]
-    pub fn default_secret() -> Self {
-        Self {
-            keys: Vec::new(),
-            with_default: true,
-        }
-    }
-
-    /// These keys with their ids, and perhaps the default secret. `None` if nothing would sign.
-    #[must_use]
-    pub fn of(keys: Vec<(String, SigningKey)>, with_default: bool) -> Option<Self> {
-        (with_default || !keys.is_empty()).then_some(Self { keys, with_default })
+    pub fn of(
+        keys: Vec<(String, SigningKey)>,
+        default: Option<Arc<DefaultSigners>>,
+        now_ms: i64,
+    ) -> Option<Self> {
+        let default = default.filter(|default| default.signing_at(now_ms).next().is_some());
+        let signs = default.is_some() || !keys.is_empty();
+        signs.then(|| Self {
+            keys,
+            default: default.map(|default| (default, now_ms)),
+        })
     }
 
     /// The ids of what signs.
     #[must_use]
     pub fn ids(&self) -> Box<[Box<str>]> {
-        let own = self.keys.iter().map(|(id, _)| id.as_str());
-        let default = self.with_default.then_some(DEFAULT_SECRET);
-        own.chain(default).map(Into::into).collect()
+        let own = self.keys.iter().map(|(id, _)| id.as_str().into());
+        own.chain(self.default_signers().map(|key| key.id.clone()))
+            .collect()
     }
 
     /// The value of the header `webhook-signature`: all signatures, with a space between them.
     #[must_use]
-    pub fn sign(
-        &self,
-        default: &SigningSecret,
-        webhook_id: &str,
-        timestamp_s: i64,
-        body: &[u8],
-    ) -> String {
-        let own = self.keys.iter();
-        let mut signatures: Vec<String> = own
-            .map(|(_, key)| key.sign(webhook_id, timestamp_s, body))
-            .collect();
-        if self.with_default {
-            signatures.push(default.sign(webhook_id, timestamp_s, body));
+    pub fn sign(&self, webhook_id: &str, timestamp_s: i64, body: &[u8]) -> String {
+        let own = self.keys.iter().map(|(_, key)| key);
+        let mut keys = own.chain(self.default_signers().map(|default| &default.key));
+        let first = keys
+            .next()
+            .map(|key| key.sign(webhook_id, timestamp_s, body));
+        let mut signatures = first.unwrap_or_default();
+        for key in keys {
+            signatures.push(' ');
+            signatures.push_str(&key.sign(webhook_id, timestamp_s, body));
         }
-        signatures.join(" ")
+        signatures
+    }
+
+    fn default_signers(&self) -> impl Iterator<Item = &DefaultSigner> {
+        let default = self.default.iter();
+        default.flat_map(|(default, now_ms)| default.signing_at(*now_ms))
     }
 }
 
@@ -62,12 +92,24 @@ mod tests {
     use crate::domain::signing_key::KeyKind;
     use zeroize::Zeroizing;
 
+    fn key(kind: KeyKind, byte: u8) -> SigningKey {
+        SigningKey::from_random(kind, Zeroizing::new([byte; 32]))
+    }
+
     #[test]
-    fn all_sign_in_their_order_and_the_default_secret_is_the_last() {
-        let default = SigningSecret::from_random(&[1; 32]);
-        let key = |kind, byte| SigningKey::from_random(kind, Zeroizing::new([byte; 32]));
-        let check = |signers: &Signers, expected: &[String], ids: &[&str]| {
-            assert_eq!(signers.sign(&default, "a", 7, b"b"), expected.join(" "));
+    fn all_sign_in_their_order_and_the_default_keys_are_the_last() {
+        let default = |id: &str, byte, signs_until_ms| DefaultSigner {
+            id: id.into(),
+            key: key(KeyKind::Symmetric, byte),
+            signs_until_ms,
+        };
+        let defaults = Arc::new(DefaultSigners::of(vec![
+            default("d2", 5, None),
+            default("d1", 4, Some(10)),
+        ]));
+        let check = |signers: &Signers, expected: &[&String], ids: &[&str]| {
+            let expected: Vec<&str> = expected.iter().map(|text| text.as_str()).collect();
+            assert_eq!(signers.sign("a", 7, b"b"), expected.join(" "));
             assert_eq!(
                 signers.ids().iter().map(|id| &**id).collect::<Vec<_>>(),
                 ids
@@ -75,7 +117,7 @@ mod tests {
         };
         let one = key(KeyKind::Ed25519, 2).sign("a", 7, b"b");
         let two = key(KeyKind::Symmetric, 3).sign("a", 7, b"b");
-        let last = default.sign("a", 7, b"b");
+        let [old, new] = [4, 5].map(|byte| key(KeyKind::Symmetric, byte).sign("a", 7, b"b"));
         let both = || {
             vec![
                 ("k1".to_string(), key(KeyKind::Ed25519, 2)),
@@ -83,14 +125,25 @@ mod tests {
             ]
         };
         assert!(one.starts_with("v1a,") && two.starts_with("v1,"));
+        let of = |keys, default: Option<&Arc<DefaultSigners>>, now_ms| {
+            Signers::of(keys, default.cloned(), now_ms)
+        };
         check(
-            &Signers::of(both(), true).expect("signers"),
-            &[one.clone(), two.clone(), last.clone()],
-            &["k1", "k2", "default"],
+            &of(both(), Some(&defaults), 9).expect("signers"),
+            &[&one, &two, &new, &old],
+            &["k1", "k2", "d2", "d1"],
         );
-        let own = Signers::of(both(), false).expect("signers");
-        check(&own, &[one, two], &["k1", "k2"]);
-        assert!(Signers::of(Vec::new(), false).is_none());
-        check(&Signers::default_secret(), &[last], &["default"]);
+        check(
+            &of(both(), Some(&defaults), 10).expect("signers"),
+            &[&one, &two, &new],
+            &["k1", "k2", "d2"],
+        );
+        let own = of(both(), None, 0).expect("signers");
+        check(&own, &[&one, &two], &["k1", "k2"]);
+        let alone = of(Vec::new(), Some(&defaults), 9).expect("signers");
+        check(&alone, &[&new, &old], &["d2", "d1"]);
+        assert!(of(Vec::new(), None, 0).is_none());
+        let ended = Arc::new(DefaultSigners::of(vec![default("d1", 4, Some(10))]));
+        assert!(of(Vec::new(), Some(&ended), 10).is_none());
     }
 }

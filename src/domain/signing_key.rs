@@ -172,6 +172,15 @@ impl SigningKey {
         }
     }
 
+    /// A text that identifies the key: the public key of an asymmetric one. The key cannot be computed from it.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        match self {
+            Self::Symmetric(secret) => secret.fingerprint(),
+            Self::Ed25519(_) => self.public_key().unwrap_or_default(),
+        }
+    }
+
     /// One signature for the header `webhook-signature` of a request that is sent at `timestamp_s`.
     #[must_use]
     pub fn sign(&self, webhook_id: &str, timestamp_s: i64, body: &[u8]) -> String {

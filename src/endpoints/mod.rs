@@ -7,9 +7,9 @@
 //! the next who asks; then every server forgets them.
 //!
 //! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
-//! stay encrypted in memory; they are opened for each call.
+//! stay encrypted in memory; they are opened for each call. The default keys are few, and are kept opened.
 
-pub mod default_secret;
+pub mod default_keys;
 mod in_schedule;
 pub mod store;
 
@@ -17,8 +17,8 @@ use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::signers::Signers;
 use crate::domain::snapshot::Snapshot;
 use crate::journal::EndpointRow;
-use crate::keyring::{Keyring, UnusableKey};
-use default_secret::DefaultSecret;
+use crate::keyring::{Keyring, UnusableKey, no_key_signs};
+use default_keys::DefaultKeyring;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -38,7 +38,7 @@ pub struct Endpoints {
     store: Option<EndpointStore>,
     known: RwLock<KnownEndpoints>,
     keyring: Keyring,
-    default_secret: DefaultSecret,
+    default_keys: DefaultKeyring,
 }
 
 #[derive(Default)]
@@ -105,7 +105,7 @@ impl Endpoints {
             store,
             known: RwLock::default(),
             keyring: Keyring::default(),
-            default_secret: DefaultSecret::default(),
+            default_keys: DefaultKeyring::default(),
         };
         endpoints.refresh().await?;
         Ok(endpoints)
@@ -117,19 +117,19 @@ impl Endpoints {
         Self { keyring, ..self }
     }
 
-    /// Compares the default secret of this server with that of the others.
+    /// Signs with these default keys what has no keys of its own.
     #[must_use]
-    pub fn with_default_secret(self, default_secret: DefaultSecret) -> Self {
+    pub fn with_default_keys(self, default_keys: DefaultKeyring) -> Self {
         Self {
-            default_secret,
+            default_keys,
             ..self
         }
     }
 
-    /// Whether this server signs with the default secret of the others.
+    /// The default keys.
     #[must_use]
-    pub fn default_secret(&self) -> &DefaultSecret {
-        &self.default_secret
+    pub fn default_keys(&self) -> &DefaultKeyring {
+        &self.default_keys
     }
 
     /// Seals signing keys.
@@ -148,13 +148,14 @@ impl Endpoints {
         now_ms: i64,
     ) -> Result<Signers, UnusableKey> {
         let Some(endpoint) = endpoint else {
-            self.default_secret.check()?;
-            return Ok(Signers::default_secret());
+            let default = self.default_keys.signers()?;
+            return Signers::of(Vec::new(), Some(default), now_ms).ok_or_else(no_key_signs);
         };
-        if endpoint.keys.default_signs_at(now_ms) {
-            self.default_secret.check()?;
-        }
-        self.keyring.signers(endpoint, now_ms)
+        let default = match endpoint.keys.default_signs_at(now_ms) {
+            true => Some(self.default_keys.signers()?),
+            false => None,
+        };
+        self.keyring.signers(endpoint, default, now_ms)
     }
 
     /// Where they are kept; `None` if they are kept nowhere.
@@ -310,7 +311,8 @@ impl Endpoints {
         {
             let reading = async {
                 if let EndpointStore::Journal(journal) = store {
-                    self.default_secret.compare(journal.as_ref()).await?;
+                    let (journal, keyring) = (journal.as_ref(), &self.keyring);
+                    self.default_keys.refresh(journal, keyring).await?;
                 }
                 if read_all.elapsed() < READ_ALL_EVERY {
                     return self.refresh().await;

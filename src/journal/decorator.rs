@@ -4,13 +4,14 @@
 //! [`JournalDecorator`].
 
 use super::{
-    AllSetAside, ChangeResult, Changing, Cursor, EndpointRow, EndpointSet, Examined, Filter,
-    JobAdded, JobOrdered, JobPage, JobStep, JobStepped, Journal, JournalCounts, JournalEndpoints,
-    JournalError, JournalJobs, JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting,
-    Order, Pending, Prune, Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering,
-    RemovingEndpoint, SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob,
-    Transition,
+    AllSetAside, ChangeResult, Changing, ChangingDefaultKeys, Cursor, DefaultKeysChanged,
+    EndpointRow, EndpointSet, Examined, Filter, JobAdded, JobOrdered, JobPage, JobStep, JobStepped,
+    Journal, JournalCounts, JournalDefaultKeys, JournalEndpoints, JournalError, JournalJobs,
+    JournalMaintenance, JournalReads, JournalWrites, LaneOrder, Noting, Order, Pending, Prune,
+    Pruned, Rebuild, Recorded, Recording, RegisterResult, Registering, RemovingEndpoint,
+    SettingAside, SettingEndpoint, SnapshotPage, StoredEndpoint, TakenJob, Transition,
 };
+use crate::domain::default_keys::DefaultKeys;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
 use crate::domain::key::Key;
@@ -45,6 +46,8 @@ pub enum JournalCall {
     RemoveEndpoint,
     Endpoint,
     EndpointsAfter,
+    DefaultKeys,
+    ChangeDefaultKeys,
     AddJob,
     Job,
     Jobs,
@@ -191,6 +194,22 @@ impl<Decorator: JournalDecorator> JournalEndpoints for Decorator {
     ) -> Result<Vec<EndpointRow>, JournalError> {
         let calling = self.inner().endpoints_after(number, limit);
         self.around(JournalCall::EndpointsAfter, calling).await
+    }
+}
+
+#[async_trait]
+impl<Decorator: JournalDecorator> JournalDefaultKeys for Decorator {
+    async fn default_keys(&self) -> Result<DefaultKeys, JournalError> {
+        let calling = self.inner().default_keys();
+        self.around(JournalCall::DefaultKeys, calling).await
+    }
+
+    async fn change_default_keys(
+        &self,
+        changing: &ChangingDefaultKeys,
+    ) -> Result<DefaultKeysChanged, JournalError> {
+        let calling = self.inner().change_default_keys(changing);
+        self.around(JournalCall::ChangeDefaultKeys, calling).await
     }
 }
 

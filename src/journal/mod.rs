@@ -8,10 +8,11 @@
 //! Each database has a folder with its SQL. The files beside these folders contain the code that both
 //! databases use: reading rows, choosing the index of a list, applying recordings and changes, and pruning.
 //!
-//! The trait has five parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
+//! The trait has six parts, one for each kind of caller: [`JournalWrites`] (accepting, delivering,
 //! changing by hand), [`JournalReads`] (look-ups), [`JournalEndpoints`] (receivers that have a name),
-//! [`JournalJobs`] (requests that concern many notifications), [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits). [`Journal`]
-//! combines them.
+//! [`JournalDefaultKeys`] (what signs the calls to all others), [`JournalJobs`] (requests that concern many
+//! notifications), [`JournalMaintenance`] (keeping the schedule in agreement with the journal, checks, audits).
+//! [`Journal`] combines them.
 //!
 //! The journal is written before the schedule. So an entry that the schedule loses can be read again from the
 //! journal. One test suite (`tests/it/journal_contract`) checks this contract for every implementation:
@@ -35,6 +36,7 @@ mod actor;
 mod change;
 mod check_sample;
 pub mod decorator;
+mod default_keys;
 mod effect;
 mod endpoints;
 mod error;
@@ -65,6 +67,7 @@ mod writes;
 
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
+pub use default_keys::{ChangingDefaultKeys, DefaultKeysChanged, JournalDefaultKeys};
 pub use endpoints::{
     DEFAULT_SECRET, EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY,
     RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint, effect as effect_of_setting,
@@ -86,13 +89,23 @@ pub use writes::JournalWrites;
 
 /// A whole journal. See the module's documentation for the contract.
 ///
-/// Code that needs only one of the five parts takes the trait of that part.
+/// Code that needs only one of the six parts takes the trait of that part.
 pub trait Journal:
-    JournalWrites + JournalReads + JournalEndpoints + JournalJobs + JournalMaintenance
+    JournalWrites
+    + JournalReads
+    + JournalEndpoints
+    + JournalDefaultKeys
+    + JournalJobs
+    + JournalMaintenance
 {
 }
 
 impl<Whole> Journal for Whole where
-    Whole: JournalWrites + JournalReads + JournalEndpoints + JournalJobs + JournalMaintenance
+    Whole: JournalWrites
+        + JournalReads
+        + JournalEndpoints
+        + JournalDefaultKeys
+        + JournalJobs
+        + JournalMaintenance
 {
 }

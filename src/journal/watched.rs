@@ -65,6 +65,8 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint
         | JournalCall::EndpointsAfter
+        | JournalCall::DefaultKeys
+        | JournalCall::ChangeDefaultKeys
         | JournalCall::AddJob
         | JournalCall::Job
         | JournalCall::Jobs

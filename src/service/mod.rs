@@ -8,6 +8,7 @@
 //! Without a journal the schedule is the record, and remembers ended notifications for a while.
 
 mod changes;
+mod default_keys;
 mod endpoint_keys;
 mod endpoint_tls;
 mod endpoints;
@@ -31,6 +32,7 @@ pub use waiting::WaitingFor;
 
 use crate::clock::Clock;
 use crate::domain::change::Change;
+use crate::domain::default_keys::BadDefaultKeyChange;
 use crate::domain::endpoint::{EndpointName, MOST_ENDPOINTS};
 use crate::domain::endpoint_keys::BadKeyChange;
 use crate::domain::endpoint_tls::BadTls;
@@ -145,6 +147,9 @@ pub enum ServiceError {
     /// The signing keys of the endpoint cannot be changed in this way.
     #[error(transparent)]
     KeyChange(#[from] BadKeyChange),
+    /// The default keys cannot be changed in this way.
+    #[error(transparent)]
+    DefaultKeyChange(#[from] BadDefaultKeyChange),
     /// The TLS settings of the endpoint cannot be used. Nothing was changed.
     #[error(transparent)]
     Tls(#[from] BadTls),
@@ -284,10 +289,10 @@ impl Service {
         self.schedule.skipped_lanes().current()
     }
 
-    /// The fingerprint of the default secret of the other servers, if this server has another one.
+    /// What a person should know if the default keys sign nothing on this server, as a sentence.
     #[must_use]
-    pub fn other_default_secret(&self) -> Option<String> {
-        self.endpoints.default_secret().other()
+    pub fn default_keys_warning(&self) -> Option<String> {
+        self.endpoints.default_keys().warning()
     }
 
     fn journal(&self) -> Option<&dyn Journal> {

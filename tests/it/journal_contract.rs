@@ -4,6 +4,7 @@
 //! another implementation under the contract, write its store and one more `contract!` line.
 
 mod changing;
+mod default_keys;
 mod endpoints;
 mod jobs;
 mod keeping;
@@ -131,6 +132,9 @@ macro_rules! contract {
             endpoints::changes_made_at_once_get_different_numbers,
             endpoints::keys_are_kept_until_they_are_replaced,
             endpoints::the_first_keys_decide_the_master_key,
+            default_keys::the_first_default_key_is_given_once,
+            default_keys::default_keys_rotate_and_survive,
+            default_keys::default_keys_have_the_master_key_of_the_journal,
             listing::each_filter_picks_its_own,
             listing::times_include_their_start_and_not_their_end,
             listing::lists_are_sorted_newest_first,

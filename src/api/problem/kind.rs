@@ -23,9 +23,9 @@ pub enum ProblemKind {
     TooManyEndpoints,
     /// Pending notifications name the endpoint.
     EndpointInUse,
-    /// The endpoint has no signing key of this id.
+    /// The endpoint has no signing key of this id, or there is no default key of this id.
     MissingKey,
-    /// The signing keys of the endpoint, or the master key of the server, do not allow the change.
+    /// The signing keys, or the master key of the server, do not allow the change.
     SigningKey,
     /// There is no job of this id.
     MissingJob,

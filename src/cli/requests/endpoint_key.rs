@@ -80,7 +80,22 @@ pub fn run(command: KeyCommand) -> Result<(), CommandFailure> {
 }
 
 fn add(arguments: AddKeyArguments) -> Result<(), CommandFailure> {
-    let secret = match arguments.secret.as_deref() {
+    let body = new_key(arguments.secret, arguments.kind, arguments.overlap)?;
+    let (server, name) = (&arguments.server, &arguments.name);
+    let answer = request(server, Method::POST, name, &["keys"], Some(&body))?;
+    print_text(answer, server, |answer| {
+        let key: KeyDetails = serde_json::from_slice(answer)?;
+        Ok(added_text(&key, now_ms()))
+    })
+}
+
+/// The body of a request to add a key. The secret `-` is read from standard input.
+pub fn new_key(
+    secret: Option<String>,
+    kind: Option<String>,
+    overlap: Option<String>,
+) -> Result<Value, CommandFailure> {
+    let secret = match secret.as_deref() {
         Some("-") => {
             let mut text = Zeroizing::new(String::new());
             (std::io::stdin()
@@ -91,24 +106,14 @@ fn add(arguments: AddKeyArguments) -> Result<(), CommandFailure> {
             })?;
             Some(text.trim().to_string())
         }
-        _ => arguments.secret,
+        _ => secret,
     };
     let mut members = Map::new();
-    let given = [
-        ("secret", secret),
-        ("kind", arguments.kind),
-        ("overlap", arguments.overlap),
-    ];
+    let given = [("secret", secret), ("kind", kind), ("overlap", overlap)];
     for (name, value) in given {
         members.extend(value.map(|value| (name.to_string(), json!(value))));
     }
-    let (server, name) = (&arguments.server, &arguments.name);
-    let body = Value::Object(members);
-    let answer = request(server, Method::POST, name, &["keys"], Some(&body))?;
-    print_text(answer, server, |answer| {
-        let key: KeyDetails = serde_json::from_slice(answer)?;
-        Ok(added_text(&key, now_ms()))
-    })
+    Ok(Value::Object(members))
 }
 
 fn request(
@@ -137,7 +142,8 @@ pub fn key_text(key: &KeyDetails, now_ms: i64) -> String {
     text
 }
 
-fn added_text(key: &KeyDetails, now_ms: i64) -> String {
+/// A key that was added, with its secret if it was made.
+pub fn added_text(key: &KeyDetails, now_ms: i64) -> String {
     let mut text = format!("{}\n", key_text(key, now_ms));
     if let Some(secret) = &key.secret {
         text.push_str(&format!("{}\n", clean(secret)));
@@ -154,7 +160,7 @@ fn list_text(endpoint: &EndpointDetails, now_ms: i64) -> String {
     if let Some(until) = default {
         text.push_str(&format!("default, until {}\n", instant(until, now_ms)));
     } else if endpoint.keys.is_empty() {
-        text.push_str("none: the default secret of the server signs\n");
+        text.push_str("none: the default keys sign, which all receivers without keys share\n");
     }
     text
 }

@@ -1,5 +1,6 @@
 //! The commands that send one request to a running server.
 
+mod default_key;
 mod endpoint;
 mod endpoint_key;
 mod jobs;
@@ -13,6 +14,7 @@ use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
+use default_key::DefaultKeyCommand;
 use endpoint::EndpointCommand;
 use jobs::{JobArguments, JobsArguments};
 use lanes::{LaneArguments, LanesArguments};
@@ -47,6 +49,9 @@ pub enum Request {
     /// List, show, set, test or remove endpoints: receivers that have a name
     #[command(subcommand)]
     Endpoint(EndpointCommand),
+    /// List, add or remove the default keys, which sign what has no key of its own
+    #[command(subcommand)]
+    DefaultKey(DefaultKeyCommand),
     /// List the destinations that have pending notifications or are held
     Lanes(LanesArguments),
     /// Show, hold or release one destination, or send now what is pending for it
@@ -184,6 +189,7 @@ pub fn run(request: Request) -> Result<(), CommandFailure> {
             with_body(&one, Method::PATCH, "notifications", &[], body)
         }
         Request::Endpoint(command) => endpoint::run(command),
+        Request::DefaultKey(command) => default_key::run(command),
         Request::List(list) => print_list("notifications", ("state", list.state), &list.filter),
         Request::Lanes(arguments) => lanes::list(&arguments),
         Request::Lane(arguments) => lanes::run(&arguments),

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Other changes wait until this transaction ends. A lock of the table would also wait for VACUUM. The number is
 /// any that nothing else uses.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(7201506330417)";
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(7201506330417)";
 
 #[async_trait]
 impl JournalEndpoints for PostgresJournal {
@@ -74,7 +74,7 @@ impl PostgresCall for SetEndpoint<'_> {
         let set = effect(before, total, self.setting);
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
-                if !is_master_key(&mut transaction, self.setting).await? {
+                if !is_master_key(&mut transaction, self.setting.master_key()).await? {
                     transaction.rollback().await?;
                     return Ok(EndpointSet::OtherMasterKey);
                 }
@@ -183,13 +183,13 @@ impl PostgresCall for FindEndpointChanges {
     }
 }
 
-/// Whether the keys of a request were encrypted with the master key of this journal. The first ones decide it. The
+/// Whether what a request contains was encrypted with the master key of this journal. The first request decides it. The
 /// table is locked, so two servers do not both find that theirs are the first.
-async fn is_master_key(
+pub(super) async fn is_master_key(
     connection: &mut PgConnection,
-    setting: &SettingEndpoint,
+    given: Option<&str>,
 ) -> Result<bool, PostgresFailure> {
-    let Some(given) = setting.master_key() else {
+    let Some(given) = given else {
         return Ok(true);
     };
     let remembered = recall(connection, MASTER_KEY).await?;

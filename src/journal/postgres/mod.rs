@@ -12,6 +12,7 @@ mod advance;
 mod change;
 mod check;
 mod connections;
+mod default_keys;
 mod endpoints;
 mod error;
 mod examination;

@@ -28,7 +28,7 @@ impl JournalEndpoints for SqliteJournal {
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 let connection = transaction.connection();
-                if !is_master_key(connection, setting).await? {
+                if !is_master_key(connection, setting.master_key()).await? {
                     transaction.release().await?;
                     return Ok(EndpointSet::OtherMasterKey);
                 }
@@ -86,12 +86,12 @@ impl JournalEndpoints for SqliteJournal {
     }
 }
 
-/// Whether the keys of a request were encrypted with the master key of this journal. The first ones decide it.
-async fn is_master_key(
+/// Whether what a request contains was encrypted with the master key of this journal. The first request decides it.
+pub(super) async fn is_master_key(
     connection: &mut SqliteConnection,
-    setting: &SettingEndpoint,
+    given: Option<&str>,
 ) -> Result<bool, SqliteFailure> {
-    let Some(given) = setting.master_key() else {
+    let Some(given) = given else {
         return Ok(true);
     };
     let remembered = recall(connection, MASTER_KEY).await?;

@@ -7,6 +7,7 @@
 
 mod bulk;
 mod check;
+mod default_keys;
 mod endpoints;
 mod error;
 mod examination;

@@ -3,6 +3,7 @@
 use crate::by_hand::scripted::Scripted;
 use crate::journal_contract::samples::{START_MS, find, keep, key, registering_at, registration};
 use crate::support::merchant::Merchant;
+use crate::support::ringback::no_endpoints;
 use ringback::clock::ManualClock;
 use ringback::delivery::address_filter::AddressFilter;
 use ringback::delivery::dispatcher::Dispatcher;
@@ -55,7 +56,6 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
             allowed: vec!["127.0.0.0/8".parse().expect("a network")],
             allow_http: true,
         },
-        secret: crate::support::ringback::secret(),
         timeout: Duration::from_secs(10),
         user_agent: "test".to_string(),
         proxy: None,
@@ -69,7 +69,8 @@ async fn no_attempt_is_recorded_as_begun_before_it_was_due() {
         1,
         Health::new(true),
         Metrics::new(),
-    );
+    )
+    .with_endpoints(no_endpoints());
     dispatcher.worker().run(lease).await;
     let snapshot = find(&*journal, &key("1")).await;
     let [attempt] = &snapshot.attempts[..] else {

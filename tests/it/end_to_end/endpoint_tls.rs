@@ -309,11 +309,13 @@ async fn until_version(server: &Server, version: u64) {
 async fn a_change_holds_on_all_servers_and_a_server_without_the_master_key_waits() {
     let private = Authority::new("Private");
     let mut merchant = private.issue(HERE).receive_from(&private).await;
-    let first = start(Stores::Postgres).await;
-    let second = Server::open(first.config().clone(), None, None).await;
-    let mut keyless = first.config().clone();
+    let (config, dir) = with_master_key(Stores::Postgres);
+    let mut keyless = config.clone();
     keyless.master_key = None;
-    let keyless = Server::open(keyless, None, None).await;
+    // It starts before there is anything that it could not open.
+    let keyless = Server::open(keyless, None, Some(dir)).await;
+    let first = Server::open(config, None, None).await;
+    let second = Server::open(first.config().clone(), None, None).await;
     set(
         &first,
         SHOP,

@@ -8,7 +8,7 @@ mod away;
 mod away_postgres;
 mod clocks;
 mod commands;
-mod default_secret;
+mod default_keys;
 mod deferring;
 mod endpoint_keys;
 mod endpoint_tls;

@@ -98,6 +98,8 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::RemoveEndpoint
         | JournalCall::Endpoint
         | JournalCall::EndpointsAfter
+        | JournalCall::DefaultKeys
+        | JournalCall::ChangeDefaultKeys
         | JournalCall::AddJob
         | JournalCall::Job
         | JournalCall::Jobs

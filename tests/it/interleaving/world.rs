@@ -5,6 +5,7 @@ use super::merchant::Merchant;
 use super::stores::{GatedJournal, GatedSchedule};
 use crate::support::postgres;
 use crate::support::redis::{RedisServer, connect, fresh_database};
+use crate::support::ringback::no_endpoints;
 use bytes::Bytes;
 use ringback::clock::{Clock as _, ManualClock};
 use ringback::delivery::address_filter::AddressFilter;
@@ -174,7 +175,8 @@ impl World {
             64,
             Health::new(true),
             Metrics::new(),
-        );
+        )
+        .with_endpoints(no_endpoints());
         Server {
             service: Arc::new(Service::new(Some(recorder), schedule.clone())),
             worker: dispatcher.worker(),
@@ -277,7 +279,6 @@ fn client(number: usize) -> Arc<HttpClient> {
             allowed: vec!["127.0.0.0/8".parse().expect("a network")],
             allow_http: true,
         },
-        secret: crate::support::ringback::secret(),
         timeout: Duration::from_secs(10),
         user_agent: format!("server-{number}"),
         proxy: None,

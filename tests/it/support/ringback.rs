@@ -5,7 +5,9 @@ use reqwest::{Client, Method, StatusCode};
 use ringback::app::App;
 use ringback::clock::{Clock, ManualClock};
 use ringback::config::{JournalConfig, PostgresUrl, RedisUrl, ServeConfig};
-use ringback::domain::signature::SigningSecret;
+use ringback::domain::signature::{SecretOrigin, SigningSecret};
+use ringback::endpoints::Endpoints;
+use ringback::endpoints::default_keys::{DefaultKeyring, ServerSecret};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::sync::Arc;
@@ -31,6 +33,16 @@ pub enum Stores {
 /// The secret of all test servers.
 pub fn secret() -> SigningSecret {
     SigningSecret::from_random(&[42; 32])
+}
+
+/// No endpoints, and the secret of all test servers as the default key.
+pub fn no_endpoints() -> Arc<Endpoints> {
+    let own = ServerSecret {
+        secret: secret(),
+        origin: SecretOrigin::Given,
+    };
+    let default_keys = DefaultKeyring::of_server(own);
+    Arc::new(Endpoints::default().with_default_keys(default_keys))
 }
 
 /// The configuration of a test server that keeps its files in `dir`.
@@ -144,7 +156,13 @@ impl Server {
 
     /// Stops it.
     pub async fn stop(self) {
+        self.stop_and_keep().await;
+    }
+
+    /// Stops it, and returns the directory of its files.
+    pub async fn stop_and_keep(self) -> Option<TempDir> {
         within("the server to stop", self.app.stop()).await;
+        self.dir
     }
 }
 

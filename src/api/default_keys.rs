@@ -1,0 +1,128 @@
+//! The routes `/v1/default-keys`: add, list, show and remove the default signing keys.
+
+use crate::api::Api;
+use crate::api::auth::OnBehalfOf;
+use crate::api::body::read_optional_json;
+use crate::api::key_document::{self, AddedKeyView, KeyView};
+use crate::api::problem::{Problem, ProblemKind};
+use crate::api::query::NoQuery;
+use crate::api::view::json;
+use crate::domain::default_keys::BadDefaultKeyChange;
+use crate::service::ServiceError;
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode, header};
+use serde::Serialize;
+use std::sync::Arc;
+
+/// What everybody should know who uses a default key.
+const SHARED: &str = "every receiver that verifies with a default key knows it or shares it with others, so each of them \
+    can forge calls to the others; give a receiver an endpoint with a key of its own (POST /v1/endpoints/{name}/keys)";
+
+/// The id of a default key, from the path.
+#[derive(Debug)]
+pub struct DefaultKeyPath(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for DefaultKeyPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = Path::<String>::from_request_parts(parts, state).await;
+        let Path(id) = path.map_err(|_| {
+            let detail = "the path's percent-encoding is not UTF-8";
+            Problem::new(ProblemKind::Parameters, detail)
+        })?;
+        Ok(Self(id))
+    }
+}
+
+/// The default keys in an answer, the newest first. None if every server signs with its own `--signing-secret`.
+#[derive(Debug, Serialize)]
+struct DefaultKeysView<'a> {
+    items: Vec<KeyView<'a>>,
+    warning: &'static str,
+}
+
+/// A default key in the answer to the request that made it.
+#[derive(Serialize)]
+struct AddedDefaultKeyView<'a> {
+    #[serde(flatten)]
+    key: AddedKeyView<'a>,
+    warning: &'static str,
+}
+
+/// `GET /v1/default-keys`: the default keys, without their secrets.
+pub async fn list(State(api): State<Arc<Api>>, _: NoQuery) -> Result<Response, Problem> {
+    let keys = api.service.default_keys().await;
+    let keys = keys.map_err(Problem::of_service)?;
+    let view = DefaultKeysView {
+        items: keys.kept().map(|known| KeyView::of(&known.key)).collect(),
+        warning: SHARED,
+    };
+    Ok(json(StatusCode::OK, &view))
+}
+
+/// `POST /v1/default-keys`: adds a default key. The body may be left out. Answers 201; 200 if the given secret was added
+/// before and signs for good.
+pub async fn add(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    OnBehalfOf(actor): OnBehalfOf,
+    request: Request,
+) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let mut share = api.request_memory.share();
+    let text = read_optional_json(&parts.headers, body, api.small_bounds(), &mut share).await?;
+    let text = text.as_ref().map_or("{}", |text| text.as_str());
+    let asked = key_document::parse(text).map_err(Problem::invalid)?;
+    let added = api.service.add_default_key(asked, &actor).await;
+    let added = added.map_err(Problem::of_service)?;
+    let secret = added.secret.as_ref().map(|secret| secret.as_str());
+    let status = if added.is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    let view = AddedDefaultKeyView {
+        key: AddedKeyView::of(&added.key, secret),
+        warning: SHARED,
+    };
+    let mut response = json(status, &view);
+    let location = format!("/v1/default-keys/{}", added.key.id);
+    let headers = response.headers_mut();
+    if added.is_new
+        && let Ok(location) = HeaderValue::from_str(&location)
+    {
+        headers.insert(header::LOCATION, location);
+    }
+    // No proxy or client may keep the secret.
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// `GET /v1/default-keys/{id}`: one default key, without its secret.
+pub async fn show(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    DefaultKeyPath(id): DefaultKeyPath,
+) -> Result<Response, Problem> {
+    let keys = api.service.default_keys().await;
+    let keys = keys.map_err(Problem::of_service)?;
+    let found = keys.kept().find(|known| known.key.id == id);
+    let missing = || ServiceError::DefaultKeyChange(BadDefaultKeyChange::Unknown);
+    let known = found.ok_or_else(|| Problem::of_service(missing()))?;
+    Ok(json(StatusCode::OK, &KeyView::of(&known.key)))
+}
+
+/// `DELETE /v1/default-keys/{id}`: removes a default key at once.
+pub async fn remove(
+    State(api): State<Arc<Api>>,
+    _: NoQuery,
+    DefaultKeyPath(id): DefaultKeyPath,
+    OnBehalfOf(actor): OnBehalfOf,
+) -> Result<Response, Problem> {
+    let removed = api.service.remove_default_key(&id, &actor).await;
+    removed.map_err(Problem::of_service)?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

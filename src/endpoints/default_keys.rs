@@ -1,0 +1,494 @@
+//! What signs the calls that no key of an endpoint signs: the default keys of the journal.
+//!
+//! They belong to the journal ([`crate::domain::default_keys`]). The first one is the secret with which the first server
+//! was started; from then on every server signs with what the journal has, and asks it twice a second. A server that was
+//! given a secret which the journal does not know ends at its start. So no two servers sign differently.
+//!
+//! Where no secret can be encrypted, since there is no master key, a journal has only the fingerprint of the secret of
+//! the server that started last. A server with another one cannot start while that one is alive. But one that was
+//! suspended, or cut off from Redis, counts as ended after half a minute, and may come back when the others were started
+//! with another secret. Its signatures would be refused, and attempts spent. So such servers compare the fingerprint twice
+//! a second, and sign nothing with their own secret while the journal remembers another one.
+
+use crate::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
+use crate::domain::endpoint_keys;
+use crate::domain::signature::{SecretOrigin, SigningSecret};
+use crate::domain::signers::{DefaultSigner, DefaultSigners};
+use crate::domain::signing_key::SigningKey;
+use crate::journal::{
+    Actor, ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, Journal, JournalError,
+};
+use crate::keyring::{Keyring, SealFailure, UnusableKey, no_key_signs};
+use std::sync::{Arc, PoisonError, RwLock};
+use thiserror::Error;
+use tokio::sync::Mutex;
+
+/// The default keys as this server knows them. The default has none, and signs nothing.
+#[derive(Debug, Default)]
+pub struct DefaultKeyring {
+    own: Option<ServerSecret>,
+    known: RwLock<KnownDefaultKeys>,
+    /// One reads or changes them at a time, so that what was read before a change does not replace its result.
+    turn: Mutex<()>,
+}
+
+/// The secret that a server was started with.
+#[derive(Debug, Clone)]
+pub struct ServerSecret {
+    /// The secret.
+    pub secret: SigningSecret,
+    /// Where it comes from.
+    pub origin: SecretOrigin,
+}
+
+#[derive(Debug, Default)]
+struct KnownDefaultKeys {
+    /// As the journal has them.
+    keys: DefaultKeys,
+    signers: Option<Arc<DefaultSigners>>,
+    trouble: Option<DefaultKeyTrouble>,
+    /// Whether it was logged that the journal has lost them.
+    is_loss_logged: bool,
+}
+
+/// Why the default keys sign nothing here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum DefaultKeyTrouble {
+    /// The other servers sign with another secret, of this fingerprint.
+    OtherSecret(String),
+    /// One of them cannot be opened.
+    Unusable(UnusableKey),
+}
+
+/// Why a server cannot start with the default keys of its journal.
+#[derive(Debug, Clone, Error)]
+pub enum DefaultKeysError {
+    /// It was given a secret that the journal does not have. Contains the ids of those that it has.
+    #[error(
+        "--signing-secret: the default keys of this journal are others ({0}); leave the setting out, and this server signs \
+         with them; to make this secret the default key, run `ringback default-key add --secret -` beside a running server"
+    )]
+    UnknownSecret(String),
+    /// Another server was faster, and has another master key.
+    #[error(
+        "the journal has signing keys that were encrypted with another master key than that of this server; start this \
+         server with the master key of the others"
+    )]
+    OtherMasterKey,
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl ServerSecret {
+    /// Checks that a server with this secret may use these default keys.
+    fn check(&self, keys: &DefaultKeys) -> Result<(), DefaultKeysError> {
+        let is_known = keys.with_fingerprint(&self.secret.fingerprint()).is_some();
+        match self.origin {
+            SecretOrigin::Given if !keys.is_empty() && !is_known => {
+                Err(DefaultKeysError::UnknownSecret(ids(keys)))
+            }
+            SecretOrigin::Given | SecretOrigin::Kept => Ok(()),
+        }
+    }
+
+    /// The key with this id that is this secret.
+    fn signers(&self, id: &str) -> Arc<DefaultSigners> {
+        Arc::new(DefaultSigners::of(vec![DefaultSigner {
+            id: id.into(),
+            key: SigningKey::Symmetric(self.secret.clone()),
+            signs_until_ms: None,
+        }]))
+    }
+
+    /// Says if what this server was started with is not what signs.
+    fn log_if_replaced(&self, keys: &DefaultKeys) {
+        let known = keys.with_fingerprint(&self.secret.fingerprint());
+        if known.is_some_and(|known| known.key.signs_until_ms.is_none()) {
+            return;
+        }
+        let signing = ids(keys);
+        match self.origin {
+            SecretOrigin::Given => tracing::warn!(
+                signing,
+                "the --signing-secret of this server was replaced by another default key of the journal, which signs; leave \
+                 the setting out"
+            ),
+            SecretOrigin::Kept => tracing::info!(
+                signing,
+                "the signing-secret in the data directory is not used: the default keys of the journal sign"
+            ),
+        }
+    }
+}
+
+impl DefaultKeyring {
+    /// The default keys of a server that signs with its own secret, whatever others do.
+    #[must_use]
+    pub fn of_server(own: ServerSecret) -> Self {
+        let known = KnownDefaultKeys {
+            signers: Some(own.signers(endpoint_keys::DEFAULT_SECRET)),
+            ..KnownDefaultKeys::default()
+        };
+        Self {
+            own: Some(own),
+            known: RwLock::new(known),
+            turn: Mutex::default(),
+        }
+    }
+
+    /// Reads the default keys of the journal. If it has none, gives it the secret of this server as its first one, unless
+    /// servers that sign with another secret may be alive. To be called before the schedule is opened: see
+    /// [`DefaultKeyring::signs_with`].
+    ///
+    /// # Errors
+    /// [`DefaultKeysError`].
+    pub async fn open(
+        own: ServerSecret,
+        journal: &dyn Journal,
+        keyring: &Keyring,
+        now_ms: i64,
+    ) -> Result<Self, DefaultKeysError> {
+        let remembered = journal.recall(DEFAULT_SECRET).await?;
+        let is_sure = remembered.is_none_or(|other| other == own.secret.fingerprint());
+        let opened = Self::of_server(own.clone());
+        if is_sure {
+            opened.begin(journal, keyring, now_ms).await?;
+        } else {
+            opened.refresh_keys(journal, keyring).await?;
+        }
+        own.check(&opened.keys())?;
+        Ok(opened)
+    }
+
+    /// The fingerprint of the secret of this server, if it signs with that. Such a server may not start beside others that
+    /// sign with another secret. `None`: the default keys of the journal sign, which are the same for all.
+    #[must_use]
+    pub fn signs_with(&self) -> Option<String> {
+        let own = self.own.as_ref()?;
+        let has_keys = !self.read().keys.is_empty();
+        (!has_keys).then(|| own.secret.fingerprint())
+    }
+
+    /// Completes [`DefaultKeyring::open`] when it is known that no server with another secret is alive.
+    ///
+    /// # Errors
+    /// [`DefaultKeysError`].
+    pub async fn complete(
+        &self,
+        journal: &dyn Journal,
+        keyring: &Keyring,
+        now_ms: i64,
+    ) -> Result<(), DefaultKeysError> {
+        self.begin(journal, keyring, now_ms).await?;
+        let keys = self.keys();
+        if let Some(own) = &self.own {
+            own.check(&keys)?;
+            match keys.is_empty() {
+                true => announce(&own.secret.fingerprint(), journal).await?,
+                false => own.log_if_replaced(&keys),
+            }
+        }
+        tracing::info!(
+            default_keys = ids(&keys),
+            "calls are signed with the default keys unless their endpoint has keys of its own; all receivers that share a \
+             default key could forge calls to each other"
+        );
+        Ok(())
+    }
+
+    /// The default keys as the journal has them; none if this server signs with its own secret.
+    #[must_use]
+    pub fn keys(&self) -> DefaultKeys {
+        self.read().keys.clone()
+    }
+
+    /// The default keys in the clear.
+    ///
+    /// # Errors
+    /// [`UnusableKey`] if they cannot sign here.
+    pub(super) fn signers(&self) -> Result<Arc<DefaultSigners>, UnusableKey> {
+        let known = self.read();
+        match (&known.trouble, &known.signers) {
+            (Some(trouble), _) => Err(trouble.unusable()),
+            (None, Some(signers)) => Ok(signers.clone()),
+            (None, None) => Err(no_key_signs()),
+        }
+    }
+
+    /// What a person should know if the default keys sign nothing here, as a sentence.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        Some(match self.read().trouble.as_ref()? {
+            DefaultKeyTrouble::OtherSecret(fingerprint) => format!(
+                "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this \
+                 server sends nothing that it would sign with its own; start it with their --signing-secret"
+            ),
+            DefaultKeyTrouble::Unusable(UnusableKey { key_id, why }) => format!(
+                "this server cannot open the default key {key_id} ({why}), so it sends nothing that the default keys would \
+                 sign; start it with the master key of the other servers"
+            ),
+        })
+    }
+
+    /// Gives the journal the secret of this server as its first default key, if it has none yet, and takes over what it
+    /// has. Without a master key, nothing is done.
+    ///
+    /// # Errors
+    /// [`DefaultKeysError`].
+    pub async fn begin(
+        &self,
+        journal: &dyn Journal,
+        keyring: &Keyring,
+        now_ms: i64,
+    ) -> Result<(), DefaultKeysError> {
+        let _turn = self.turn.lock().await;
+        let mut keys = journal.default_keys().await?;
+        if keys.is_empty()
+            && let Some(own) = &self.own
+        {
+            keys = give_first(own, journal, keyring, now_ms).await?;
+        }
+        if !keys.is_empty() {
+            self.take(keys, keyring);
+        }
+        Ok(())
+    }
+
+    /// Changes the default keys. This server signs with the result at once.
+    ///
+    /// # Errors
+    /// If the journal fails.
+    pub async fn change(
+        &self,
+        changing: &ChangingDefaultKeys,
+        journal: &dyn Journal,
+        keyring: &Keyring,
+    ) -> Result<DefaultKeysChanged, JournalError> {
+        let _turn = self.turn.lock().await;
+        let changed = journal.change_default_keys(changing).await?;
+        if let DefaultKeysChanged::Done { keys, .. } = &changed {
+            self.take(keys.clone(), keyring);
+        }
+        Ok(changed)
+    }
+
+    async fn refresh_keys(
+        &self,
+        journal: &dyn Journal,
+        keyring: &Keyring,
+    ) -> Result<(), JournalError> {
+        let keys = journal.default_keys().await?;
+        if !keys.is_empty() {
+            self.take(keys, keyring);
+        }
+        Ok(())
+    }
+
+    /// Reads what has changed.
+    pub(super) async fn refresh(
+        &self,
+        journal: &dyn Journal,
+        keyring: &Keyring,
+    ) -> Result<(), JournalError> {
+        let Ok(_turn) = self.turn.try_lock() else {
+            return Ok(());
+        };
+        let keys = journal.default_keys().await?;
+        if !keys.is_empty() {
+            self.take(keys, keyring);
+            return Ok(());
+        }
+        if self.read().keys.is_empty() {
+            return self.compare(journal).await;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if !std::mem::replace(&mut known.is_loss_logged, true) {
+            tracing::error!(
+                "the journal has lost its default keys, as if it was restored from an old backup; those that were read last \
+                 stay in use until this server is started again; then the journal gets the --signing-secret of that server"
+            );
+        }
+        Ok(())
+    }
+
+    /// Takes over the default keys of the journal.
+    fn take(&self, keys: DefaultKeys, keyring: &Keyring) {
+        let known = self.read();
+        if known.keys == keys && known.trouble.is_none() {
+            return;
+        }
+        drop(known);
+        let opened: Result<Vec<DefaultSigner>, UnusableKey> = keys
+            .kept()
+            .map(|kept| {
+                Ok(DefaultSigner {
+                    id: kept.key.id.as_str().into(),
+                    key: keyring.open_default(&kept.key)?,
+                    signs_until_ms: kept.key.signs_until_ms,
+                })
+            })
+            .collect();
+        let (signers, trouble) = match opened {
+            Ok(opened) => (Some(Arc::new(DefaultSigners::of(opened))), None),
+            Err(unusable) => match self.own_alone(&keys) {
+                Some(own) => (Some(own), None),
+                None => (None, Some(DefaultKeyTrouble::Unusable(unusable))),
+            },
+        };
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        log_change(&known, &keys, trouble.as_ref());
+        *known = KnownDefaultKeys {
+            keys,
+            signers,
+            trouble,
+            is_loss_logged: false,
+        };
+    }
+
+    /// The secret of this server, if it is the only default key: a server without the master key can sign with that.
+    fn own_alone(&self, keys: &DefaultKeys) -> Option<Arc<DefaultSigners>> {
+        let own = self.own.as_ref()?;
+        let mut kept = keys.kept();
+        let (Some(only), None) = (kept.next(), kept.next()) else {
+            return None;
+        };
+        (only.fingerprint == own.secret.fingerprint()).then(|| own.signers(&only.key.id))
+    }
+
+    /// Compares the fingerprint of the own secret with that in the journal. One that is missing there is written again.
+    async fn compare(&self, journal: &dyn Journal) -> Result<(), JournalError> {
+        let Some(own) = &self.own else {
+            return Ok(());
+        };
+        let own = own.secret.fingerprint();
+        let Some(remembered) = journal.recall(DEFAULT_SECRET).await? else {
+            return journal.remember(DEFAULT_SECRET, &own).await;
+        };
+        let trouble = (remembered != own).then_some(DefaultKeyTrouble::OtherSecret(remembered));
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.trouble == trouble {
+            return Ok(());
+        }
+        match &trouble {
+            Some(trouble) => tracing::error!(
+                own,
+                why = trouble.unusable().why,
+                "the servers of this journal sign with another default secret than this one (own and other: \
+                 fingerprints), so this server sends nothing that it would sign with its own; give it the \
+                 --signing-secret of the others and start it again"
+            ),
+            None => tracing::info!(
+                own,
+                "the default secret of this server is that of the others again, so it signs again"
+            ),
+        }
+        known.trouble = trouble;
+        Ok(())
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, KnownDefaultKeys> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl DefaultKeyTrouble {
+    fn unusable(&self) -> UnusableKey {
+        match self {
+            Self::OtherSecret(fingerprint) => UnusableKey {
+                key_id: endpoint_keys::DEFAULT_SECRET.to_string(),
+                why: format!(
+                    "the servers of this journal sign with another default secret (fingerprint {fingerprint})"
+                ),
+            },
+            Self::Unusable(unusable) => unusable.clone(),
+        }
+    }
+}
+
+/// Gives the journal its first default key. Returns what it has then; none if nothing can be encrypted.
+async fn give_first(
+    own: &ServerSecret,
+    journal: &dyn Journal,
+    keyring: &Keyring,
+    now_ms: i64,
+) -> Result<DefaultKeys, DefaultKeysError> {
+    let sealed = match keyring.seal_default(&SigningKey::Symmetric(own.secret.clone()), now_ms) {
+        Ok(sealed) => sealed,
+        Err(SealFailure::NoMasterKey) => return Ok(DefaultKeys::default()),
+        Err(failure) => {
+            tracing::warn!(
+                %failure,
+                "the signing secret is not kept in the journal, because it cannot be encrypted; this server signs with it"
+            );
+            return Ok(DefaultKeys::default());
+        }
+    };
+    let fingerprint = own.secret.fingerprint();
+    log_if_other(journal, &fingerprint).await?;
+    let changing = ChangingDefaultKeys {
+        change: DefaultKeyChange::First(DefaultKey {
+            key: sealed.key,
+            fingerprint,
+        }),
+        master_key: Some(sealed.master_key),
+        actor: Actor::maintenance(),
+        at_ms: now_ms,
+    };
+    match journal.change_default_keys(&changing).await? {
+        DefaultKeysChanged::Done { keys, .. } => Ok(keys),
+        DefaultKeysChanged::OtherMasterKey => Err(DefaultKeysError::OtherMasterKey),
+        // A first key is never refused.
+        DefaultKeysChanged::Refused(_) => Ok(DefaultKeys::default()),
+    }
+}
+
+/// Writes the fingerprint of this server's secret into the journal. To be called at start, when no server with another
+/// one is alive.
+async fn announce(own: &str, journal: &dyn Journal) -> Result<(), JournalError> {
+    log_if_other(journal, own).await?;
+    journal.remember(DEFAULT_SECRET, own).await
+}
+
+/// Says if another secret signed until now.
+async fn log_if_other(journal: &dyn Journal, now: &str) -> Result<(), JournalError> {
+    let before = journal.recall(DEFAULT_SECRET).await?;
+    if let Some(before) = before.filter(|before| before != now) {
+        tracing::warn!(
+            before,
+            now,
+            "the default signing secret is another one than at the last start (before and now: fingerprints); \
+             every receiver that verifies with it needs the new one"
+        );
+    }
+    Ok(())
+}
+
+fn log_change(before: &KnownDefaultKeys, keys: &DefaultKeys, trouble: Option<&DefaultKeyTrouble>) {
+    match (trouble, &before.trouble) {
+        (Some(trouble), known) if known.as_ref() != Some(trouble) => {
+            let UnusableKey { key_id, why } = trouble.unusable();
+            tracing::error!(
+                key = key_id,
+                why,
+                "a default key of the journal cannot be opened, so this server sends nothing that the default keys would \
+                 sign; give this server the master key of the others and start it again"
+            );
+        }
+        (Some(_), _) => {}
+        (None, _) if before.keys.is_empty() => {}
+        (None, _) => tracing::info!(
+            default_keys = ids(keys),
+            "the default keys have changed; calls from now on are signed with these"
+        ),
+    }
+}
+
+/// The ids of the keys that have not ended, the newest first.
+fn ids(keys: &DefaultKeys) -> String {
+    let ids: Vec<&str> = keys.kept().map(|known| known.key.id.as_str()).collect();
+    match ids.is_empty() {
+        true => endpoint_keys::DEFAULT_SECRET.to_string(),
+        false => ids.join(", "),
+    }
+}

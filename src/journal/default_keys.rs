@@ -1,0 +1,124 @@
+//! The default signing keys: reading and changing them.
+
+use super::rows::{Fields, StoredRow, corrupt};
+use super::{Actor, JournalError};
+use crate::domain::default_keys::{
+    BadDefaultKeyChange, DefaultKey, DefaultKeyChange, DefaultKeys, DefaultKeysEffect,
+};
+use crate::domain::endpoint_keys::EndpointKey;
+use crate::domain::signing_key::KeyKind;
+use async_trait::async_trait;
+use sqlx::{ColumnIndex, Decode, Type};
+
+/// The part of a [`super::Journal`] that keeps the default signing keys.
+#[async_trait]
+pub trait JournalDefaultKeys: Send + Sync + 'static {
+    /// All of them, also those that have ended.
+    async fn default_keys(&self) -> Result<DefaultKeys, JournalError>;
+
+    /// Changes them. Changes wait for each other, and each is decided by what is there then. So however many servers
+    /// give the journal its first key, it gets one. It can be repeated.
+    ///
+    /// As with the keys of endpoints, the first ones that are written decide the master key of the journal. The journal
+    /// also remembers the fingerprint of the newest key ([`super::DEFAULT_SECRET`]), for servers that sign with a secret
+    /// of their own.
+    async fn change_default_keys(
+        &self,
+        changing: &ChangingDefaultKeys,
+    ) -> Result<DefaultKeysChanged, JournalError>;
+}
+
+/// A request to change the default keys.
+#[derive(Debug, Clone)]
+pub struct ChangingDefaultKeys {
+    /// The change.
+    pub change: DefaultKeyChange,
+    /// The fingerprint of the master key, if a key was encrypted just now.
+    pub master_key: Option<String>,
+    /// Who asks for it.
+    pub actor: Actor,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// The result of changing the default keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DefaultKeysChanged {
+    /// They are these now, or were before. `existing`: the key that was to be added, and is there already.
+    Done {
+        /// The keys.
+        keys: DefaultKeys,
+        /// The key.
+        existing: Option<EndpointKey>,
+    },
+    /// The keys do not allow it. Nothing was changed.
+    Refused(BadDefaultKeyChange),
+    /// The journal has keys that another master key encrypted. Nothing was changed.
+    OtherMasterKey,
+}
+
+/// What a change means for the keys that a journal has.
+pub(super) enum DefaultKeysDecision {
+    /// They are replaced by these.
+    Write(DefaultKeys),
+    /// Nothing is written, and this is the answer.
+    Answer(DefaultKeysChanged),
+}
+
+/// See [`DefaultKeysDecision`].
+pub(super) fn decide(before: DefaultKeys, changing: &ChangingDefaultKeys) -> DefaultKeysDecision {
+    let answer = match before.effect(&changing.change, changing.at_ms) {
+        DefaultKeysEffect::Changed(keys) => return DefaultKeysDecision::Write(keys),
+        DefaultKeysEffect::Begun => DefaultKeysChanged::Done {
+            keys: before,
+            existing: None,
+        },
+        DefaultKeysEffect::Existing(key) => DefaultKeysChanged::Done {
+            keys: before,
+            existing: Some(key),
+        },
+        DefaultKeysEffect::Refused(bad) => DefaultKeysChanged::Refused(bad),
+    };
+    DefaultKeysDecision::Answer(answer)
+}
+
+/// The fingerprint of the newest of these keys.
+pub(super) fn newest(keys: &DefaultKeys) -> Option<&str> {
+    let newest = keys.kept().next();
+    newest.map(|newest| newest.fingerprint.as_str())
+}
+
+impl<'row, R> Fields<'row, R>
+where
+    R: StoredRow,
+    usize: ColumnIndex<R>,
+    bool: Decode<'row, R::Database> + Type<R::Database>,
+    i64: Decode<'row, R::Database> + Type<R::Database>,
+    &'row str: Decode<'row, R::Database> + Type<R::Database>,
+    &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
+    R::Count: Decode<'row, R::Database> + Type<R::Database>,
+{
+    /// Reads rows of `id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms`.
+    pub(super) fn default_keys(rows: &'row [R]) -> Result<DefaultKeys, JournalError> {
+        let keys = rows.iter().map(|row| Self::of(row).default_key());
+        Ok(DefaultKeys::of(keys.collect::<Result<_, _>>()?))
+    }
+
+    fn default_key(&mut self) -> Result<DefaultKey, JournalError> {
+        let id = self.take::<&str>()?.to_string();
+        let kind: &str = self.take()?;
+        let kind = KeyKind::from_name(kind).ok_or_else(|| corrupt("kind of key", &kind))?;
+        let sealed = self.take::<&str>()?.to_string();
+        let public_key = self.take::<Option<&str>>()?.map(str::to_string);
+        let fingerprint = self.take::<&str>()?.to_string();
+        let key = EndpointKey {
+            id,
+            kind,
+            sealed,
+            public_key,
+            created_ms: self.take()?,
+            signs_until_ms: self.take()?,
+        };
+        Ok(DefaultKey { key, fingerprint })
+    }
+}

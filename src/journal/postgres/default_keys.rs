@@ -1,0 +1,129 @@
+//! The default signing keys. Their changes wait for those of endpoints too: either may decide the master key.
+
+use super::PostgresJournal;
+use super::connections::PostgresCall;
+use super::endpoints::{LOCK, is_master_key};
+use super::error::PostgresFailure;
+use super::meta::remember;
+use super::statements::storable;
+use crate::domain::default_keys::DefaultKeys;
+use crate::journal::default_keys::{DefaultKeysDecision, decide, newest};
+use crate::journal::rows::Fields;
+use crate::journal::{
+    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError,
+};
+use async_trait::async_trait;
+use sqlx::Connection as _;
+use sqlx::postgres::PgConnection;
+use std::sync::Arc;
+
+#[async_trait]
+impl JournalDefaultKeys for PostgresJournal {
+    async fn default_keys(&self) -> Result<DefaultKeys, JournalError> {
+        self.connections.read(&FindDefaultKeys).await
+    }
+
+    async fn change_default_keys(
+        &self,
+        changing: &ChangingDefaultKeys,
+    ) -> Result<DefaultKeysChanged, JournalError> {
+        let instance = &self.instance;
+        let call = ChangeDefaultKeys { changing, instance };
+        self.connections.write(&call).await
+    }
+}
+
+/// See [`JournalDefaultKeys::default_keys`].
+struct FindDefaultKeys;
+
+#[async_trait]
+impl PostgresCall for FindDefaultKeys {
+    type Reply = DefaultKeys;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<DefaultKeys, PostgresFailure> {
+        find(connection).await
+    }
+}
+
+/// See [`JournalDefaultKeys::change_default_keys`].
+struct ChangeDefaultKeys<'call> {
+    changing: &'call ChangingDefaultKeys,
+    instance: &'call Arc<str>,
+}
+
+#[async_trait]
+impl PostgresCall for ChangeDefaultKeys<'_> {
+    type Reply = DefaultKeysChanged;
+
+    async fn run(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<DefaultKeysChanged, PostgresFailure> {
+        let mut transaction = connection.begin().await?;
+        sqlx::query(LOCK).execute(&mut *transaction).await?;
+        let before = find(&mut transaction).await?;
+        let keys = match decide(before, self.changing) {
+            DefaultKeysDecision::Write(keys) => keys,
+            DefaultKeysDecision::Answer(answer) => {
+                transaction.rollback().await?;
+                return Ok(answer);
+            }
+        };
+        if !is_master_key(&mut transaction, self.changing.master_key.as_deref()).await? {
+            transaction.rollback().await?;
+            return Ok(DefaultKeysChanged::OtherMasterKey);
+        }
+        write(&mut transaction, &keys, self.changing, self.instance).await?;
+        if let Some(newest) = newest(&keys) {
+            remember(&mut transaction, DEFAULT_SECRET, newest).await?;
+        }
+        transaction.commit().await?;
+        Ok(DefaultKeysChanged::Done {
+            keys,
+            existing: None,
+        })
+    }
+}
+
+async fn find(connection: &mut PgConnection) -> Result<DefaultKeys, PostgresFailure> {
+    let found = sqlx::query(
+        "SELECT id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms
+         FROM default_keys ORDER BY place",
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(Fields::default_keys(&found)?)
+}
+
+/// Replaces all rows. There are few.
+async fn write(
+    connection: &mut PgConnection,
+    keys: &DefaultKeys,
+    changing: &ChangingDefaultKeys,
+    instance: &str,
+) -> Result<(), PostgresFailure> {
+    sqlx::query("DELETE FROM default_keys")
+        .execute(&mut *connection)
+        .await?;
+    for (place, known) in (0_i64..).zip(keys.all()) {
+        sqlx::query(
+            "INSERT INTO default_keys (id, place, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms,
+                                       changed_ms, actor, instance)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+        )
+        .bind(known.key.id.as_str())
+        .bind(place)
+        .bind(known.key.kind.as_str())
+        .bind(known.key.sealed.as_str())
+        .bind(known.key.public_key.as_deref())
+        .bind(known.fingerprint.as_str())
+        .bind(known.key.created_ms)
+        .bind(known.key.signs_until_ms)
+        .bind(changing.at_ms)
+        .bind(storable(&changing.actor.0))
+        .bind(instance)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! The default signing keys.
+
+use super::SqliteJournal;
+use super::endpoints::is_master_key;
+use super::error::SqliteFailure;
+use super::meta::remember;
+use crate::domain::default_keys::DefaultKeys;
+use crate::journal::default_keys::{DefaultKeysDecision, decide, newest};
+use crate::journal::rows::Fields;
+use crate::journal::{
+    ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, JournalDefaultKeys, JournalError,
+};
+use async_trait::async_trait;
+use sqlx::SqliteConnection;
+
+#[async_trait]
+impl JournalDefaultKeys for SqliteJournal {
+    async fn default_keys(&self) -> Result<DefaultKeys, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(find(&mut reading).await?)
+    }
+
+    async fn change_default_keys(
+        &self,
+        changing: &ChangingDefaultKeys,
+    ) -> Result<DefaultKeysChanged, JournalError> {
+        let mut transaction = self.writer()?.begin().await?;
+        let connection = transaction.connection();
+        let before = find(connection).await?;
+        let keys = match decide(before, changing) {
+            DefaultKeysDecision::Write(keys) => keys,
+            DefaultKeysDecision::Answer(answer) => {
+                transaction.release().await?;
+                return Ok(answer);
+            }
+        };
+        if !is_master_key(connection, changing.master_key.as_deref()).await? {
+            transaction.release().await?;
+            return Ok(DefaultKeysChanged::OtherMasterKey);
+        }
+        write(connection, &keys, changing, &self.instance).await?;
+        if let Some(newest) = newest(&keys) {
+            remember(connection, DEFAULT_SECRET, newest).await?;
+        }
+        transaction.commit().await?;
+        Ok(DefaultKeysChanged::Done {
+            keys,
+            existing: None,
+        })
+    }
+}
+
+async fn find(connection: &mut SqliteConnection) -> Result<DefaultKeys, SqliteFailure> {
+    let found = sqlx::query(
+        "SELECT id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms
+         FROM default_keys ORDER BY place",
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok(Fields::default_keys(&found)?)
+}
+
+/// Replaces all rows. There are few.
+async fn write(
+    connection: &mut SqliteConnection,
+    keys: &DefaultKeys,
+    changing: &ChangingDefaultKeys,
+    instance: &str,
+) -> Result<(), SqliteFailure> {
+    sqlx::query("DELETE FROM default_keys")
+        .execute(&mut *connection)
+        .await?;
+    for (place, known) in (0_i64..).zip(keys.all()) {
+        sqlx::query(
+            "INSERT INTO default_keys (id, place, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms,
+                                       changed_ms, actor, instance)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+        )
+        .bind(known.key.id.as_str())
+        .bind(place)
+        .bind(known.key.kind.as_str())
+        .bind(known.key.sealed.as_str())
+        .bind(known.key.public_key.as_deref())
+        .bind(known.fingerprint.as_str())
+        .bind(known.key.created_ms)
+        .bind(known.key.signs_until_ms)
+        .bind(changing.at_ms)
+        .bind(&*changing.actor.0)
+        .bind(instance)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}
