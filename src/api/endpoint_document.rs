@@ -117,6 +117,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         signature_headers,
         tls: None,
         metadata,
+        made_again_ms: None,
     };
     Ok(EndpointRequest {
         settings,
@@ -232,6 +233,7 @@ pub fn patched(
         } else {
             before.metadata.clone()
         },
+        made_again_ms: None,
     };
     check_names(&settings.headers, &settings.signature_headers, &mut errors);
     if !errors.is_empty() {

@@ -157,6 +157,10 @@ impl Problem {
             ServiceError::Superseded(snapshot) => {
                 Self::conflict(ProblemKind::OutOfOrder, detail, Subject::of(&snapshot))
             }
+            ServiceError::EndpointMadeAgain(snapshot) => {
+                let subject = Subject::of(&snapshot);
+                Self::conflict(ProblemKind::EndpointMadeAgain, detail, subject)
+            }
             ServiceError::PayloadDeleted(snapshot) => {
                 Self::conflict(ProblemKind::PayloadDeleted, detail, Subject::of(&snapshot))
             }
@@ -330,6 +334,7 @@ impl Problem {
             | ProblemKind::Missing
             | ProblemKind::MissingEndpoint
             | ProblemKind::EndpointInUse
+            | ProblemKind::EndpointMadeAgain
             | ProblemKind::TooManyEndpoints
             | ProblemKind::MissingKey
             | ProblemKind::SigningKey

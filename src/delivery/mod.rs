@@ -17,6 +17,7 @@ mod exchange;
 mod failure;
 pub mod http_client;
 mod in_flight;
+mod lease_endpoint;
 mod permits;
 mod pool;
 mod proxy;

@@ -24,7 +24,6 @@ use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt, Outcome};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
-use crate::domain::endpoint::Endpoint;
 use crate::domain::lane_health::{CallOutcome, LaneReport};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
@@ -75,13 +74,13 @@ pub struct Worker {
 }
 
 /// A call that was made.
-struct CallMade {
-    measured: Instant,
-    started_ms: i64,
-    answer: Answer,
-    trace: CallTrace,
+pub(super) struct CallMade {
+    pub(super) measured: Instant,
+    pub(super) started_ms: i64,
+    pub(super) answer: Answer,
+    pub(super) trace: CallTrace,
     /// Which requests of the receiver are followed.
-    followed: FollowedRequests,
+    pub(super) followed: FollowedRequests,
 }
 
 impl Worker {
@@ -218,7 +217,7 @@ impl Worker {
     }
 
     /// Decides what follows from the answer, records the attempt and settles the lease.
-    async fn conclude(
+    pub(super) async fn conclude(
         &self,
         mut lease: Lease,
         CallMade {
@@ -327,44 +326,8 @@ impl Worker {
         Some(lease)
     }
 
-    /// The endpoint that a leased notification names, as it is now; `None` inside if it names none. Returns `None` if
-    /// the endpoint could not be read before the latest start: then nothing is sent, and the lease is released.
-    ///
-    /// A journal that was restored from a backup may not know the endpoint, and Redis may have lost it. Then the
-    /// notification waits until it is set again.
-    async fn find_endpoint(&self, lease: Lease) -> Option<(Lease, Option<Arc<Endpoint>>)> {
-        let Some(name) = lease.entry.notification.lane.endpoint() else {
-            return Some((lease, None));
-        };
-        let store = match self.recorder {
-            Some(_) => Store::Journal,
-            None => Store::Schedule,
-        };
-        let mut backoff = Backoff::new(&self.health, store);
-        loop {
-            match self.endpoints.of_pending(&name).await {
-                Ok(Some(endpoint)) => return Some((lease, Some(endpoint))),
-                Ok(None) if self.endpoints.report_missing(&name) => tracing::error!(
-                    endpoint = %name,
-                    "there is no endpoint of this name, which pending notifications name; they wait; set the endpoint \
-                     again"
-                ),
-                Ok(None) => {}
-                Err(error) => tracing::debug!(
-                    notification = %lease.entry.notification.key,
-                    %error,
-                    "the endpoint of a notification cannot be read now; trying again"
-                ),
-            }
-            if !self.wait_for_journal(&lease, &mut backoff).await {
-                self.release(lease).await;
-                return None;
-            }
-        }
-    }
-
     /// Waits before the journal is asked again. `false` if there is no time left to make the attempt.
-    async fn wait_for_journal(&self, lease: &Lease, backoff: &mut Backoff) -> bool {
+    pub(super) async fn wait_for_journal(&self, lease: &Lease, backoff: &mut Backoff) -> bool {
         let waiting = self.abandon.run_until_cancelled(backoff.wait());
         waiting.await.is_some() && self.clock.now_ms() <= self.latest_start_ms(lease)
     }

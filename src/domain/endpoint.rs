@@ -96,6 +96,9 @@ pub struct EndpointSettings {
     pub tls: Option<EndpointTls>,
     /// A JSON object of the caller's own, as a text. It is returned and not used.
     pub metadata: Option<String>,
+    /// When the endpoint was made, if one of the same name had been removed before, in milliseconds since 1970. The
+    /// store sets it: see [`Endpoint::is_meant_by`].
+    pub made_again_ms: Option<i64>,
 }
 
 /// An endpoint as the journal has it.
@@ -113,6 +116,18 @@ pub struct Endpoint {
     pub created_ms: i64,
     /// When it was last set, in milliseconds since 1970.
     pub changed_ms: i64,
+}
+
+impl Endpoint {
+    /// Whether a notification that names this endpoint, and was registered at this instant, means this one. Otherwise it
+    /// means one that was removed since: the name may belong to somebody else by now, who must not get its data.
+    ///
+    /// An endpoint that the store has lost and that was set again is the same: nobody removed it.
+    #[must_use]
+    pub fn is_meant_by(&self, registered_ms: i64) -> bool {
+        let made_again_ms = self.settings.made_again_ms;
+        made_again_ms.is_none_or(|made_again_ms| registered_ms >= made_again_ms)
+    }
 }
 
 /// The stored form of the settings.
@@ -148,6 +163,8 @@ struct StoredSettings<'text> {
     client_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    made_again_ms: Option<i64>,
 }
 
 impl EndpointSettings {
@@ -175,6 +192,7 @@ impl EndpointSettings {
             client_certificate: identity.map(|identity| pem(&identity.certificate)),
             client_key: identity.map(|identity| identity.sealed_key.clone()),
             metadata: self.metadata.clone(),
+            made_again_ms: self.made_again_ms,
         };
         serde_json::to_string(&stored).expect("invariant: strings and numbers serialise")
     }
@@ -217,6 +235,7 @@ impl EndpointSettings {
             signature_headers: stored.signature_headers,
             tls: EndpointTls::of(stored.ca.map(certificates), identity),
             metadata: stored.metadata,
+            made_again_ms: stored.made_again_ms,
         })
     }
 }
@@ -241,6 +260,7 @@ mod tests {
             signature_headers: SignatureHeaders::default(),
             tls: None,
             metadata: None,
+            made_again_ms: None,
         };
         let full = EndpointSettings {
             ladder: Some(Ladder::by_name("wechat").expect("known")),
@@ -265,6 +285,7 @@ mod tests {
                 }),
             ),
             metadata: Some(r#"{"owner":"eu"}"#.to_string()),
+            made_again_ms: Some(1_000),
             ..plain.clone()
         };
         for settings in [plain, full] {

@@ -164,6 +164,9 @@ impl Registration {
         endpoint: Option<&EndpointSettings>,
     ) -> (Notification, Progress) {
         let fingerprint = self.fingerprint();
+        // It means the endpoint that it found, even if the clock of the server that made that one is ahead of ours.
+        let made_again_ms = endpoint.and_then(|endpoint| endpoint.made_again_ms);
+        let registered_ms = made_again_ms.map_or(now_ms, |made_again_ms| now_ms.max(made_again_ms));
         let of_endpoint = endpoint.and_then(|endpoint| endpoint.ladder.clone());
         let ladder = self.ladder.or(of_endpoint).unwrap_or_else(Ladder::standard);
         let progress = Progress::start(&ladder, self.start.first_due_ms(now_ms));
@@ -185,7 +188,7 @@ impl Registration {
             ack,
             priority: self.priority,
             order: self.order.map(Box::new),
-            registered_ms: now_ms,
+            registered_ms,
             fingerprint,
         };
         (notification, progress)

@@ -190,7 +190,8 @@ impl Endpoints {
         Ok(live.map(|stored| Arc::new(stored.endpoint)))
     }
 
-    /// The endpoint that a pending notification names, also if it was removed since.
+    /// The endpoint of the name that a pending notification has, also if it was removed since. The caller asks whether
+    /// the notification means it ([`Endpoint::is_meant_by`]).
     ///
     /// # Errors
     /// If the store fails.
@@ -226,6 +227,7 @@ impl Endpoints {
             && let Some(name) = snapshot.lane.endpoint()
         {
             let endpoint = self.known(&name);
+            let endpoint = endpoint.filter(|known| known.is_meant_by(snapshot.registered_ms));
             snapshot.destination = endpoint.map(|endpoint| endpoint.settings.url.clone());
         }
     }

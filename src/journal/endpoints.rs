@@ -178,8 +178,18 @@ pub fn effect(
         // An endpoint that was removed and is made again may belong to somebody else.
         (None, None) => EndpointKeys::default(),
     };
+    let made_again_ms = match (live, &before) {
+        (Some(stored), _) => stored.endpoint.settings.made_again_ms,
+        // After the removal, also if the clock was set back since.
+        (None, Some(removed)) => Some(setting.at_ms.max(removed.endpoint.changed_ms + 1)),
+        (None, None) => None,
+    };
+    let settings = EndpointSettings {
+        made_again_ms,
+        ..setting.settings.clone()
+    };
     if let Some(stored) = live
-        && stored.endpoint.settings == setting.settings
+        && stored.endpoint.settings == settings
         && stored.endpoint.keys == keys
     {
         return EndpointSet::Unchanged(stored.endpoint.clone());
@@ -190,7 +200,7 @@ pub fn effect(
     let endpoint = Endpoint {
         name: setting.name.clone(),
         version: (before.as_ref()).map_or(1, |stored| stored.endpoint.version.saturating_add(1)),
-        settings: setting.settings.clone(),
+        settings,
         keys,
         created_ms: live.map_or(setting.at_ms, |stored| stored.endpoint.created_ms),
         changed_ms: setting.at_ms,

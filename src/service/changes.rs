@@ -10,6 +10,7 @@ mod in_journal;
 mod in_schedule;
 
 use super::held::Leasing;
+use super::timeouts::with_timeout;
 use super::{ASK_AGAIN, LONGEST_LEASE_WAIT, Service, ServiceError};
 use crate::domain::change::Change;
 use crate::domain::key::Key;
@@ -82,7 +83,7 @@ impl Service {
     /// Starts a dead letter's ladder again: a new series, under the same webhook id.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] if it is not dead.
+    /// [`ServiceError::Refused`] if it is not dead; [`ServiceError::EndpointMadeAgain`].
     pub async fn replay(
         self: &Arc<Self>,
         key: &Key,
@@ -95,8 +96,8 @@ impl Service {
     /// Sends a delivered notification again, as [`Service::replay`] does with a dead letter.
     ///
     /// # Errors
-    /// [`ServiceError::Refused`] if it is not delivered; [`ServiceError::PayloadDeleted`] if its body was
-    /// deleted; [`ServiceError::NoJournal`] without a journal, because a schedule forgets the body with the
+    /// [`ServiceError::Refused`] if it is not delivered; [`ServiceError::EndpointMadeAgain`];
+    /// [`ServiceError::PayloadDeleted`] if its body was deleted; [`ServiceError::NoJournal`] without a journal, because a schedule forgets the body with the
     /// delivery.
     pub async fn resend(
         self: &Arc<Self>,
@@ -179,11 +180,15 @@ impl Service {
             let tried = match self.lease(&asked.key, asked.change).await? {
                 Leasing::Held(held, before) => {
                     let held = held.for_change(asked.change);
-                    match &self.recorder {
-                        Some(recorder) => {
+                    match (self.check_endpoint(asked.change, &before).await, &self.recorder) {
+                        (Err(refused), _) => {
+                            self.release(held).await;
+                            ChangeStep::answered(Err(refused))
+                        }
+                        (Ok(()), Some(recorder)) => {
                             self.change_in_journal(recorder, asked, held, *before).await
                         }
-                        None => self.change_in_schedule(asked, held).await,
+                        (Ok(()), None) => self.change_in_schedule(asked, held).await,
                     }
                 }
                 Leasing::InFlight => self.answer_in_flight(asked).await,
@@ -196,6 +201,23 @@ impl Service {
             }
         }
         Err(ServiceError::Unsettled)
+    }
+
+    /// What has ended is not sent again to an endpoint that was made under the name of its own. The worker looks at the
+    /// endpoint once more before it sends.
+    pub(super) async fn check_endpoint(
+        &self,
+        change: Change,
+        before: &Snapshot,
+    ) -> Result<(), ServiceError> {
+        let Some(name) = before.lane.endpoint().filter(|_| change.needs_payload()) else {
+            return Ok(());
+        };
+        let endpoint = with_timeout(self.endpoints.of_pending(&name)).await?;
+        match endpoint.is_none_or(|endpoint| endpoint.is_meant_by(before.registered_ms)) {
+            true => Ok(()),
+            false => Err(ServiceError::EndpointMadeAgain(Box::new(before.clone()))),
+        }
     }
 
     /// The answer if the recorded state does not allow the change.

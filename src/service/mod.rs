@@ -108,6 +108,13 @@ pub enum ServiceError {
         "a higher number of this notification's order was registered, and only the latest counts: it is not sent again"
     )]
     Superseded(Box<Snapshot>),
+    /// The change sends a notification again whose endpoint was removed, and another one was made under its name, which
+    /// may belong to somebody else. Nothing was changed.
+    #[error(
+        "the endpoint that this notification names was removed and made again since the notification was registered, and \
+         may belong to somebody else by now: it is not sent again; to have it sent, register it under another id"
+    )]
+    EndpointMadeAgain(Box<Snapshot>),
     /// The notification's state does not allow the change.
     #[error("{}", change.refusal(snapshot))]
     Refused {

@@ -271,6 +271,16 @@ async fn a_removed_endpoint_is_still_known_and_its_versions_go_on(place: &impl P
         panic!("{again:?}");
     };
     assert_eq!(again.version, 2);
+    // What was registered before that means the one that was removed.
+    let made_ms = again.settings.made_again_ms.expect("remembered");
+    assert!(made_ms > removed.endpoint.changed_ms, "{made_ms}");
+    assert!(!again.is_meant_by(START_MS) && again.is_meant_by(made_ms));
+    let same = set(&store, setting("shop", "https://a.example/n")).await;
+    assert_eq!(same, EndpointSet::Unchanged(again.clone()));
+    set(&store, setting("shop", "https://b.example/n")).await;
+    let changed = store.find(&name("shop")).await.expect("read");
+    let changed = changed.expect("kept").endpoint;
+    assert_eq!(changed.settings.made_again_ms, Some(made_ms));
 }
 
 async fn what_has_changed_is_read_from_any_change_on(place: &impl Place) {

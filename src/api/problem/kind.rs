@@ -23,6 +23,8 @@ pub enum ProblemKind {
     TooManyEndpoints,
     /// Pending notifications name the endpoint.
     EndpointInUse,
+    /// The endpoint that the notification names was removed and made again.
+    EndpointMadeAgain,
     /// The endpoint has no signing key of this id, or there is no default key of this id.
     MissingKey,
     /// The signing keys, or the master key of the server, do not allow the change.
@@ -100,6 +102,7 @@ impl ProblemKind {
             Self::MissingEndpoint => (Status::NOT_FOUND, "urn:ringback:problem:missing-endpoint", "No such endpoint"),
             Self::TooManyEndpoints => (Status::CONFLICT, "urn:ringback:problem:too-many-endpoints", "Too many endpoints"),
             Self::EndpointInUse => (Status::CONFLICT, "urn:ringback:problem:endpoint-in-use", "The endpoint is in use"),
+            Self::EndpointMadeAgain => (Status::CONFLICT, "urn:ringback:problem:endpoint-made-again", "Its endpoint is another one by now"),
             Self::MissingKey => (Status::NOT_FOUND, "urn:ringback:problem:missing-key", "No such signing key"),
             Self::SigningKey => (Status::CONFLICT, "urn:ringback:problem:signing-key", "The signing keys do not allow this"),
             Self::MissingJob => (Status::NOT_FOUND, "urn:ringback:problem:missing-job", "No such job"),

@@ -36,6 +36,7 @@ mod process;
 mod receiver_requests;
 mod rescheduling;
 mod resending;
+mod reused_names;
 mod rights;
 mod set_aside;
 mod sharing;

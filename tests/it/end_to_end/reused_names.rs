@@ -1,0 +1,134 @@
+//! The name of an endpoint that was removed is given to another one: what was registered for the old one never goes to
+//! the new one.
+
+use super::on_stores;
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::ringback::{Server, Stores};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+on_stores!(
+    what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name,
+    what_is_pending_is_not_sent_to_another_endpoint_of_the_name,
+    what_has_ended_is_sent_again_to_an_endpoint_that_was_only_changed,
+);
+
+const SHOP: &str = "/v1/endpoints/shop-1";
+const MADE_AGAIN: &str = "urn:ringback:problem:endpoint-made-again";
+
+async fn put(server: &Server, merchant: &Merchant) -> (u16, Value) {
+    let endpoint = json!({ "url": merchant.url("/n"), "ladder": { "intervals": [] } });
+    server.call(Method::PUT, SHOP, Some(endpoint)).await
+}
+
+async fn register(server: &Server, id: &str) -> Value {
+    let asked = json!({ "topic": "t", "id": id, "endpoint": "shop-1", "body": format!("id={id}") });
+    server.register(asked).await
+}
+
+async fn send_again(server: &Server, id: &str, how: &str) -> (u16, Value) {
+    let path = match how {
+        "replay" => format!("/v1/dead-letters/t/{id}/replay"),
+        how => format!("/v1/notifications/t/{id}/{how}"),
+    };
+    let reason = Some(json!({ "reason": "x" }));
+    server.call(Method::POST, &path, reason).await
+}
+
+async fn change_lane(server: &Server, verb: &str) {
+    let path = format!("/v1/lanes/endpoint%3Ashop-1/{verb}");
+    let reason = Some(json!({ "reason": "x" }));
+    let (status, answer) = server.call(Method::POST, &path, reason).await;
+    assert!(matches!(status, 200 | 202), "{answer}");
+}
+
+async fn what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name(stores: Stores) {
+    let mut old = Merchant::scripted(vec![Reaction::success()], Reaction::fail()).await;
+    let mut new = Merchant::start().await;
+    // All of this happens in the same millisecond.
+    let server = Server::start_by_hand(stores).await;
+    put(&server, &old).await;
+    register(&server, "delivered").await;
+    server.until_state("delivered", "delivered").await;
+    for id in ["dead", "other"] {
+        register(&server, id).await;
+        server.until_state(id, "dead").await;
+    }
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    // Nobody else has the name yet, so its last settings are used.
+    assert_eq!(send_again(&server, "other", "replay").await.0, 200);
+    server.until_attempts("other", 2).await;
+    while old.arrived().is_some() {}
+
+    let (status, made) = put(&server, &new).await;
+    assert_eq!((status, &made["version"]), (201, &json!(2)), "{made}");
+    register(&server, "fresh").await;
+    server.until_state("fresh", "delivered").await;
+    assert_eq!(new.call().await.body, b"id=fresh");
+    let server = server.restart().await;
+    let resent = match stores {
+        // The body was forgotten with the delivery.
+        Stores::RedisOnly => (501, "urn:ringback:problem:no-journal"),
+        Stores::Embedded | Stores::Redis | Stores::Postgres => (409, MADE_AGAIN),
+    };
+    for (id, how, expected) in [
+        ("dead", "replay", (409, MADE_AGAIN)),
+        ("other", "replay", (409, MADE_AGAIN)),
+        ("delivered", "resend", resent),
+    ] {
+        let before = server.get(id).await;
+        assert_eq!(before["url"], json!(null), "it is not that of the new one");
+        let (status, problem) = send_again(&server, id, how).await;
+        assert_eq!((status, &problem["type"]), (expected.0, &json!(expected.1)));
+        assert_eq!(server.get(id).await, before, "nothing was changed");
+    }
+    // A change of the new one changes nothing about that.
+    let patch = Some(json!({ "timeout": "1s" }));
+    assert_eq!(server.call(Method::PATCH, SHOP, patch).await.0, 200);
+    assert_eq!(send_again(&server, "dead", "replay").await.0, 409);
+    assert!(old.arrived().is_none() && new.arrived().is_none());
+    server.stop().await;
+}
+
+async fn what_is_pending_is_not_sent_to_another_endpoint_of_the_name(stores: Stores) {
+    let old = Merchant::scripted(vec![], Reaction::fail()).await;
+    let mut new = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    put(&server, &old).await;
+    register(&server, "1").await;
+    server.until_state("1", "dead").await;
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    // A registration that is made in the same moment as the removal leaves the same behind.
+    change_lane(&server, "hold").await;
+    assert_eq!(send_again(&server, "1", "replay").await.0, 200);
+    assert_eq!(put(&server, &new).await.0, 201);
+    register(&server, "2").await;
+    change_lane(&server, "release").await;
+    let ended = server.until_state("1", "dead").await;
+    assert_eq!(ended["cause"], "blocked");
+    if stores != Stores::RedisOnly {
+        let last = &ended["attempts"][1];
+        assert_eq!(last["outcome"], "blocked");
+        let reason = last["reason"].as_str().expect("text");
+        assert!(reason.contains("removed and made again"), "{reason}");
+    }
+    assert_eq!(new.call().await.body, b"id=2");
+    server.until_state("2", "delivered").await;
+    assert!(new.arrived().is_none());
+    server.stop().await;
+}
+
+async fn what_has_ended_is_sent_again_to_an_endpoint_that_was_only_changed(stores: Stores) {
+    let old = Merchant::scripted(vec![], Reaction::fail()).await;
+    let mut new = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    put(&server, &old).await;
+    register(&server, "1").await;
+    server.until_state("1", "dead").await;
+    server.clock().advance(60_000);
+    assert_eq!(put(&server, &new).await.0, 200);
+    assert_eq!(send_again(&server, "1", "replay").await.0, 200);
+    server.until_state("1", "delivered").await;
+    assert_eq!(new.call().await.body, b"id=1");
+    server.stop().await;
+}
