@@ -1,5 +1,6 @@
 //! What a call needs beside the notification: the URL, the ack rule, and what its endpoint says at this moment.
 
+use super::lookups::LookupShare;
 use super::tls_profiles::TlsProfile;
 use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
@@ -27,6 +28,8 @@ pub struct CallTarget<'call> {
     pub signers: &'call Signers,
     /// The TLS configuration of the endpoint, if it has one of its own.
     pub tls: Option<&'call TlsProfile>,
+    /// Which part of the look-ups its host name may take.
+    pub share: LookupShare,
 }
 
 impl<'call> CallTarget<'call> {
@@ -52,6 +55,7 @@ impl<'call> CallTarget<'call> {
             endpoint,
             signers,
             tls,
+            share: LookupShare::Proven,
         })
     }
 

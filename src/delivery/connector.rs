@@ -3,6 +3,7 @@
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
+use super::lookups::{LookupShare, Lookups};
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
 use super::proxy::{MOST_ADDRESSES, Proxy, ProxyError, ask_for, greet};
 use super::resolver::{FilteringResolver, Resolved};
@@ -61,6 +62,7 @@ impl ReceiverConnector {
         scheme: Scheme,
         tls: ClientConfig,
         proxy: Option<Arc<Proxy>>,
+        lookups: Arc<Lookups>,
     ) -> Self {
         let mut http = http1::Builder::new();
         http.title_case_headers(true)
@@ -68,7 +70,11 @@ impl ReceiverConnector {
             .max_headers(MOST_HEADERS);
         Self {
             scheme,
-            resolver: FilteringResolver { filter, scheme },
+            resolver: FilteringResolver {
+                filter,
+                scheme,
+                lookups,
+            },
             tls: Arc::new(tls),
             http,
             proxy,
@@ -76,14 +82,14 @@ impl ReceiverConnector {
     }
 
     /// Opens a connection to the host of a URL, with the TLS configuration of an endpoint if it has one. The pool gets to
-    /// know its end under `origin`.
+    /// know its end under `origin`. `share`: for the look-up of the name.
     ///
     /// # Errors
     /// The error of the step that failed; `delivery::failure` tells the kinds apart.
     pub async fn open(
         &self,
         url: &Url,
-        (origin, profile): (&str, Option<&TlsProfile>),
+        (origin, profile, share): (&str, Option<&TlsProfile>, LookupShare),
         pool: &Pool,
         recorder: &CallRecorder,
     ) -> Result<ReceiverConnection, ConnectError> {
@@ -91,7 +97,7 @@ impl ReceiverConnector {
         // The connector takes an address in the URL as it is.
         if let Some(url::Host::Domain(name)) = url.host() {
             recorder.begin(Phase::Dns);
-            addresses = self.resolver.resolve(name).await?;
+            addresses = self.resolver.resolve(name, share).await?;
         }
         recorder.uses(first_address(url, &addresses), None, false);
         recorder.begin(Phase::Connect);
@@ -104,7 +110,7 @@ impl ReceiverConnector {
             }
             Some(proxy) => {
                 let addresses = with_ports(url, &addresses);
-                let through = Box::pin(through_proxy(proxy, &addresses, recorder)).await;
+                let through = Box::pin(through_proxy(proxy, &self.resolver.lookups, &addresses, recorder)).await;
                 let (stream, address) = through?;
                 (stream, Some(address))
             }
@@ -185,6 +191,7 @@ fn with_ports(url: &Url, resolved: &[SocketAddr]) -> Vec<SocketAddr> {
 /// Opens a tunnel to one of these addresses.
 async fn through_proxy(
     proxy: &Proxy,
+    lookups: &Lookups,
     addresses: &[SocketAddr],
     recorder: &CallRecorder,
 ) -> Result<(TcpStream, SocketAddr), ProxyError> {
@@ -195,7 +202,7 @@ async fn through_proxy(
         recorder.uses(Some(*address), None, false);
         recorder.awaits_proxy(true);
         let reached = async {
-            let mut stream = reach(&proxy.url).await?;
+            let mut stream = reach(&proxy.url, lookups).await?;
             greet(&proxy.url, &mut stream).await?;
             Ok(stream)
         };
@@ -226,13 +233,13 @@ async fn through_proxy(
 }
 
 /// Connects to the proxy. The address filter is for receivers, so it does not hold for the proxy.
-async fn reach(proxy: &ProxyUrl) -> Result<TcpStream, ProxyError> {
+async fn reach(proxy: &ProxyUrl, lookups: &Lookups) -> Result<TcpStream, ProxyError> {
     let failed = |why: String| ProxyError::Failed(why);
     let addresses = match proxy.host() {
         Host::Domain(name) => {
-            let found = tokio::net::lookup_host((name.as_str(), proxy.port())).await;
+            let found = lookups.look_up(&name, LookupShare::Proven).await;
             let found = found.map_err(|error| failed(format!("cannot be resolved: {error}")))?;
-            found.collect()
+            found.to_vec()
         }
         Host::Ipv4(_) | Host::Ipv6(_) => Vec::new(),
     };

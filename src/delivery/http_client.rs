@@ -11,6 +11,7 @@ use super::call_target::CallTarget;
 use super::connector::ReceiverConnector;
 use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
+use super::lookups::{HostResolver, Lookups, SystemResolver};
 use super::pool::Pool;
 use super::proxy::{Proxy, ProxyError};
 use super::proxy_health::ProxyHealth;
@@ -91,6 +92,13 @@ impl HttpClient {
     /// Creates a client that calls only the addresses that the filter allows.
     #[must_use]
     pub fn new(settings: HttpClientSettings) -> Self {
+        Self::with_resolver(settings, Arc::new(SystemResolver))
+    }
+
+    /// As [`HttpClient::new`]; host names are resolved by this resolver instead of that of the operating system.
+    #[must_use]
+    pub fn with_resolver(settings: HttpClientSettings, resolver: Arc<dyn HostResolver>) -> Self {
+        let lookups = Arc::new(Lookups::new(resolver));
         let filter = Arc::new(settings.filter);
         let mut tls = tls_roots::client_config();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -100,7 +108,7 @@ impl HttpClient {
         });
         let connector = |scheme| {
             let proxy = proxy.clone();
-            ReceiverConnector::new(filter.clone(), scheme, tls.clone(), proxy)
+            ReceiverConnector::new(filter.clone(), scheme, tls.clone(), proxy, lookups.clone())
         };
         Self {
             https: connector(Scheme::Https),
@@ -233,7 +241,7 @@ impl HttpClient {
             let connection = match kept.take() {
                 Some(kept) => kept,
                 None => {
-                    let to = (origin, profile);
+                    let to = (origin, profile, signed.target.share);
                     match connector.open(&url, to, &self.pool, recorder).await {
                         Ok(fresh) => fresh,
                         Err(error) => return without_connection(error.as_ref()),

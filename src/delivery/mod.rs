@@ -18,6 +18,7 @@ mod failure;
 pub mod http_client;
 mod in_flight;
 mod lease_endpoint;
+pub mod lookups;
 mod permits;
 mod pool;
 mod proxy;

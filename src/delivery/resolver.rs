@@ -1,10 +1,11 @@
-//! Resolves host names for the HTTP client, and checks every address with the address filter.
+//! Resolves host names for the HTTP client (`delivery::lookups`), and checks every address with the address filter.
 //!
 //! The client connects only to the addresses that this resolver returns, so it calls only checked
 //! addresses. One address that may not be called blocks the whole name, because a name with a public and an
 //! internal address is probably an attempt to reach the internal network.
 
 use super::address_filter::{AddressFilter, Blocked, Scheme};
+use super::lookups::{LookupShare, Lookups};
 use hyper_util::client::legacy::connect::dns::Name;
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -21,6 +22,8 @@ pub struct FilteringResolver {
     pub filter: Arc<AddressFilter>,
     /// The scheme of the calls.
     pub scheme: Scheme,
+    /// Looks the names up.
+    pub lookups: Arc<Lookups>,
 }
 
 /// Why a host name gives no address to connect to.
@@ -28,7 +31,7 @@ pub struct FilteringResolver {
 pub enum ResolveError {
     /// The look-up of the name failed.
     #[error("the host name cannot be resolved: {0}")]
-    Unknown(#[source] io::Error),
+    Unknown(#[source] Arc<io::Error>),
     /// The look-up succeeded and returned no address.
     #[error("the host name has no address")]
     Empty,
@@ -42,16 +45,20 @@ impl FilteringResolver {
     ///
     /// # Errors
     /// [`ResolveError`] if there is none, or one of them may not be called.
-    pub async fn resolve(&self, name: &str) -> Result<Vec<SocketAddr>, ResolveError> {
-        let addresses = tokio::net::lookup_host((name, 0)).await;
-        let addresses: Vec<SocketAddr> = addresses.map_err(ResolveError::Unknown)?.collect();
+    pub async fn resolve(
+        &self,
+        name: &str,
+        share: LookupShare,
+    ) -> Result<Vec<SocketAddr>, ResolveError> {
+        let addresses = self.lookups.look_up(name, share).await;
+        let addresses = addresses.map_err(ResolveError::Unknown)?;
         if addresses.is_empty() {
             return Err(ResolveError::Empty);
         }
-        for address in &addresses {
+        for address in &*addresses {
             self.filter.check(address.ip(), self.scheme)?;
         }
-        Ok(addresses)
+        Ok(addresses.to_vec())
     }
 }
 

@@ -150,6 +150,10 @@ impl Worker {
             Box::pin(self.release(lease)).await;
             return;
         };
+        let target = CallTarget {
+            share: lease.class.into(),
+            ..target
+        };
         let followed = target.followed(&lease.entry.notification.ladder);
         let call = self.call(&lease, target, body, (measured, started_ms), &recorder);
         let result = Box::pin(call).await;

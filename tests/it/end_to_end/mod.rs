@@ -18,6 +18,7 @@ mod eviction;
 mod failures;
 mod fair_shares;
 mod floods;
+mod hanging_names;
 mod hostile;
 mod jobs;
 mod kept;

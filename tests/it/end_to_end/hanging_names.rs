@@ -1,0 +1,126 @@
+//! Name servers that do not answer: they delay the calls to their own names alone.
+
+use crate::journal_contract::samples::{key, registering_at, registration};
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::ringback::no_endpoints;
+use crate::support::within;
+use ringback::clock::SystemClock;
+use ringback::delivery::address_filter::AddressFilter;
+use ringback::delivery::dispatcher::{Dispatcher, Stop};
+use ringback::delivery::http_client::{HttpClient, HttpClientSettings};
+use ringback::delivery::lookups::HostResolver;
+use ringback::domain::destination::Destination;
+use ringback::domain::notification::{Registration, Target};
+use ringback::health::Health;
+use ringback::schedule::memory::MemorySchedule;
+use ringback::schedule::{Entry, Limits, Schedule, SettingsSource};
+use ringback::telemetry::metrics::Metrics;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+const LIMITS: Limits = Limits {
+    lane_start: 1,
+    lane_cap: 16,
+    lease_ms: 60_000,
+    remember_ms: None,
+    settings_source: SettingsSource::Schedule,
+};
+/// More than a runtime has threads for blocking work.
+const HANGING: usize = 600;
+
+/// Name servers that answer for `good.example` alone, until they are told to answer.
+#[derive(Default)]
+struct NameServers {
+    begun: Mutex<usize>,
+    answer: Mutex<bool>,
+    answers: Condvar,
+}
+
+impl HostResolver for NameServers {
+    fn resolve(&self, name: &str) -> io::Result<Vec<SocketAddr>> {
+        *self.begun.lock().expect("sound") += 1;
+        if name != "good.example" {
+            let answer = self.answer.lock().expect("sound");
+            let answers = self.answers.wait_while(answer, |answer| !*answer);
+            drop(answers.expect("sound"));
+            return Err(io::Error::other("no such name"));
+        }
+        Ok(vec![SocketAddr::from(([127, 0, 0, 1], 0))])
+    }
+}
+
+async fn register(schedule: &dyn Schedule, id: &str, url: &str) {
+    let asked = Registration {
+        target: Target::Url(Destination::parse(url).expect("a URL")),
+        ..registration(key(id))
+    };
+    let registering = registering_at(asked, schedule.clock().now_ms());
+    let entry = Entry::scheduled(registering.notification, registering.progress);
+    schedule.register(entry).await.expect("registered");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_destination_that_answers_is_called_at_once() {
+    crate::support::install_tls();
+    // No connection is kept, so each call looks the name up.
+    let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\nsuccess";
+    let closing = Reaction::RawThenClose(closing.to_vec());
+    let mut merchant = Merchant::scripted(vec![], closing).await;
+    let names = Arc::new(NameServers::default());
+    let settings = HttpClientSettings {
+        filter: AddressFilter {
+            allowed: vec!["127.0.0.0/8".parse().expect("a network")],
+            allow_http: true,
+        },
+        timeout: Duration::from_secs(50),
+        user_agent: "test".to_string(),
+        proxy: None,
+    };
+    let client = HttpClient::with_resolver(settings, names.clone());
+    let schedule: Arc<dyn Schedule> = Arc::new(MemorySchedule::new(Arc::new(SystemClock), LIMITS));
+    let dispatcher = Dispatcher::new(
+        Arc::new(client),
+        schedule.clone(),
+        None,
+        Arc::new(SystemClock),
+        4_096,
+        Health::new(false),
+        Metrics::new(),
+    )
+    .with_endpoints(no_endpoints());
+    let drain = CancellationToken::new();
+    let stop = Stop {
+        drain: drain.clone(),
+        drain_timeout: Duration::ZERO,
+    };
+    let running = tokio::spawn(dispatcher.run(stop));
+    let good = format!("http://good.example:{}/n", merchant.port());
+    register(&*schedule, "first", &good).await;
+    within("the first call", merchant.call()).await;
+    for number in 0..HANGING {
+        let url = format!("http://hang-{number}.example/n");
+        register(&*schedule, &format!("hang-{number}"), &url).await;
+    }
+    // Half of the look-ups, and the one of before.
+    let begun = async {
+        while *names.begun.lock().expect("sound") < 65 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within("look-ups that hang", begun).await;
+    for id in ["second", "third"] {
+        register(&*schedule, id, &good).await;
+        within("a call", merchant.call()).await;
+    }
+    assert_eq!(*names.begun.lock().expect("sound"), 67);
+    // Nor does other work that blocks wait for the look-ups.
+    let other = tokio::task::spawn_blocking(|| ());
+    within("a thread", other).await.expect("done");
+    drain.cancel();
+    within("the dispatcher to stop", running).await.expect("done");
+    *names.answer.lock().expect("sound") = true;
+    names.answers.notify_all();
+}
