@@ -12,7 +12,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 const ACK: &str = "/ack";
-const MEMBERS: [&str; 6] = ["text", "ignore_case", "exact", "status", "json", "xml"];
+/// The members of an ack rule.
+pub const ACK_MEMBERS: [&str; 6] = ["text", "ignore_case", "exact", "status", "json", "xml"];
+/// The members of `json` in an ack rule.
+pub const JSON_MEMBERS: [&str; 2] = ["pointer", "equals"];
+/// The members of `xml` in an ack rule.
+pub const XML_MEMBERS: [&str; 2] = ["element", "equals"];
 
 /// The ack rule of a registration or an endpoint; `None` if none is given.
 ///
@@ -53,7 +58,7 @@ fn read_custom(text: &str, errors: &mut FieldErrors) -> Result<AckRule, Noted> {
 }
 
 fn read_members(text: &str, errors: &mut FieldErrors) -> Result<CustomAck, fields::UnreadableJson> {
-    let members = fields::read(text, &MEMBERS, "", errors)?;
+    let members = fields::read(text, &ACK_MEMBERS, "", errors)?;
     let [text, ignore_case, exact, status, json, xml] = members.map(given);
     Ok(CustomAck {
         text: read_text(text, "/text", errors),
@@ -92,7 +97,7 @@ fn read_status(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenStat
 }
 
 fn read_json(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenJson> {
-    let [pointer, equals] = read_object(field, &["pointer", "equals"], "/json", errors)?;
+    let [pointer, equals] = read_object(field, &JSON_MEMBERS, "/json", errors)?;
     let pointer = fields::required(pointer, "/json/pointer", errors, keep);
     let Some(equals) = equals else {
         errors.add("/json/equals", "this field is missing");
@@ -111,7 +116,7 @@ fn read_json(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenJson> 
 }
 
 fn read_xml(field: &RawValue, errors: &mut FieldErrors) -> Option<WrittenXml> {
-    let [element, equals] = read_object(field, &["element", "equals"], "/xml", errors)?;
+    let [element, equals] = read_object(field, &XML_MEMBERS, "/xml", errors)?;
     let element = fields::required(element, "/xml/element", errors, keep);
     let equals = fields::required(equals, "/xml/equals", errors, keep);
     Some(WrittenXml {

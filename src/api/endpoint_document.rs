@@ -1,16 +1,17 @@
 //! Reads the JSON document of an endpoint, and changes it by a merge patch (RFC 7396).
 
-use crate::api::ack_rule::read_ack;
+use crate::api::ack_rule::{ACK_MEMBERS, JSON_MEMBERS, XML_MEMBERS, read_ack};
 use crate::api::endpoint_fields::{
-    check_timeout, check_user_agent, read_concurrency, read_metadata, read_rate, read_retry_after,
-    read_signature_headers,
+    SIGNATURE_FIELDS, check_timeout, check_user_agent, read_concurrency, read_metadata, read_rate,
+    read_retry_after, read_signature_headers,
 };
 use crate::api::endpoint_view::SettingsView;
 use crate::api::field_errors::{FieldErrors, Noted};
 use crate::api::fields::{self, UnreadableJson, given, optional, required};
 use crate::api::headers_field::read_headers;
 use crate::api::key_document::read_keys;
-use crate::api::ladder::read_ladder;
+use crate::api::ladder::{LADDER_MEMBERS, read_ladder};
+use crate::api::merge_patch::{ObjectWriter, Patch};
 use crate::api::registration::InvalidRequest;
 use crate::domain::certificates::Certificates;
 use crate::domain::client_key::ClientKey;
@@ -21,9 +22,9 @@ use crate::domain::headers::Headers;
 use crate::domain::lane_settings::LaneLimits;
 use crate::service::EndpointRequest;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
-use zeroize::Zeroize as _;
 
 const FIELDS: [&str; 15] = [
     "url",
@@ -150,33 +151,25 @@ pub fn patched(
         );
     }
     let client_key = read_client_key(client_key, &mut errors);
+    // The client key was read above. Here, copies of it would be made that nobody overwrites.
+    let named = FIELDS.into_iter().zip(fields);
+    let named = named.filter_map(|(name, text)| Some((name, text?)));
+    let patches: Vec<(&str, Patch<'_>)> = named
+        .filter(|(name, _)| *name != "client_key")
+        .map(|(name, text)| (name, read_patch(name, text, &mut errors)))
+        .collect();
     let (Ok(client_key), true) = (client_key, errors.is_empty()) else {
         return Err(InvalidRequest::Fields(errors));
     };
     let syntax = |error| InvalidRequest::Unreadable(UnreadableJson::Syntax(error));
-    let mut patch: Value = serde_json::from_str(patch).map_err(syntax)?;
-    if let Some(Value::String(secret)) = patch.get_mut("client_key") {
-        // It was read above. Here, copies of it would be made that nobody overwrites.
-        secret.zeroize();
-    }
-    let mut document = serde_json::to_value(SettingsView::of(before)).map_err(syntax)?;
-    let named: Vec<&str> = FIELDS
-        .into_iter()
-        .filter(|name| patch.get(name).is_some())
-        .collect();
-    if let Value::Object(members) = &mut document {
-        // The URL is required, so it is read again.
-        members.retain(|name, _| name == "url" || named.contains(&name.as_str()));
-    }
-    merge(&mut document, patch);
-    if let Value::Object(members) = &mut document {
-        members.remove("client_key");
-    }
+    let document = serde_json::to_string(&SettingsView::of(before)).map_err(syntax)?;
+    let named: Vec<&str> = patches.iter().map(|(name, _)| *name).collect();
+    let document = merged(&document, &patches).map_err(InvalidRequest::Unreadable)?;
     let EndpointRequest {
         settings: read,
         keys,
         tls,
-    } = parse(&document.to_string(), longest_timeout)?;
+    } = parse(&document, longest_timeout)?;
     let is_named = |name| named.contains(&name);
     let settings = EndpointSettings {
         url: read.url,
@@ -301,25 +294,84 @@ fn check_names(headers: &Headers, signature: &SignatureHeaders, errors: &mut Fie
     }
 }
 
-/// The algorithm of RFC 7396, section 2. The depth is that of the patch, which the parser limits to 128.
-fn merge(target: &mut Value, patch: Value) {
-    let Value::Object(patch) = patch else {
-        *target = patch;
-        return;
+/// Reads what a patch says about one field. Names that would do nothing are errors, as they are in a whole document.
+fn read_patch<'a>(name: &str, text: &'a RawValue, errors: &mut FieldErrors) -> Patch<'a> {
+    let pointer = format!("/{name}");
+    let mut patch = Patch::read(text, &pointer, errors);
+    let Patch::Object(members) = &mut patch else {
+        return patch;
     };
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
+    match name {
+        "headers" => lower_names(members, &pointer, errors),
+        "ladder" => check_removed(members, &pointer, &LADDER_MEMBERS, errors),
+        "signature_headers" => check_removed(members, &pointer, &SIGNATURE_FIELDS, errors),
+        "ack" => {
+            check_removed(members, &pointer, &ACK_MEMBERS, errors);
+            for (name, member) in &*members {
+                let pointer = format!("{pointer}/{name}");
+                match (&**name, member) {
+                    ("json", Patch::Object(inner)) => {
+                        check_removed(inner, &pointer, &JSON_MEMBERS, errors);
+                    }
+                    ("xml", Patch::Object(inner)) => {
+                        check_removed(inner, &pointer, &XML_MEMBERS, errors);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        _ => {}
     }
-    let Value::Object(target) = target else {
-        return;
-    };
-    for (name, value) in patch {
-        if value.is_null() {
-            target.remove(&name);
-        } else {
-            merge(target.entry(name).or_insert(Value::Null), value);
+    patch
+}
+
+/// The names of headers are kept in lower case, in which a patch has to name them.
+fn lower_names(members: &mut [(Cow<'_, str>, Patch<'_>)], pointer: &str, errors: &mut FieldErrors) {
+    let mut names = HashSet::new();
+    for (name, _) in members {
+        let lower = name.to_ascii_lowercase();
+        if !names.insert(lower.clone()) {
+            errors.add_member(pointer, name, "this header is given twice");
+        }
+        *name = Cow::Owned(lower);
+    }
+}
+
+/// Checks the names of the members that a patch removes. Those of the others are checked with the result.
+fn check_removed(
+    members: &[(Cow<'_, str>, Patch<'_>)],
+    pointer: &str,
+    known: &[&str],
+    errors: &mut FieldErrors,
+) {
+    for (name, member) in members {
+        if member.removes() && !known.contains(&&**name) {
+            let known = known.join(", ");
+            let detail = format_args!("unknown field; known are {known}");
+            errors.add_member(pointer, name, detail);
         }
     }
+}
+
+/// The members of a document that these patches name, as they become, and the URL, which is required.
+fn merged(document: &str, patches: &[(&str, Patch<'_>)]) -> Result<String, UnreadableJson> {
+    let mut before = HashMap::new();
+    fields::each_member(document, |name, value| {
+        before.insert(name.into_owned(), value);
+    })?;
+    let mut merged = String::new();
+    let mut object = ObjectWriter::begin(&mut merged);
+    for (name, patch) in patches {
+        if !patch.removes() {
+            patch.merge_into(before.get(*name).copied(), object.member(name));
+        }
+    }
+    let is_patched = patches.iter().any(|(name, _)| *name == "url");
+    if let Some(url) = before.get("url").filter(|_| !is_patched) {
+        object.member("url").push_str(url.get());
+    }
+    object.end();
+    Ok(merged)
 }
 
 #[cfg(test)]
@@ -467,6 +519,52 @@ mod tests {
                 .replace(r#""X-Shop":"1""#, r#""y":"2""#)
                 .replace("[1]", r#"[1],"b":{"d":1}"#)),
         );
+        // The names of headers are the same in any spelling.
+        check(
+            r#"{"headers":{"X-SHOP":"2"}}"#,
+            Ok(&FULL.replace(r#""X-Shop":"1""#, r#""x-shop":"2""#)),
+        );
+        check(
+            r#"{"headers":{"X-Shop":null,"x-other":null}}"#,
+            Ok(&FULL.replace(r#""X-Shop":"1""#, "")),
+        );
+        for twice in [
+            r#"{"headers":{"X-Shop":null,"x-shop":"2"}}"#,
+            r#"{"headers":{"y":"1","Y":"1"}}"#,
+        ] {
+            check(twice, Err("this header is given twice"));
+        }
+        // A name that is not known is an error, also if it is to be removed.
+        for (patch, expected) in [
+            (r#"{"ladder":{"x":null}}"#, "/ladder/x: unknown field"),
+            (
+                r#"{"ack":{"x":null}}"#,
+                "/ack/x: unknown field; known are text",
+            ),
+            (
+                r#"{"ack":{"json":{"x":null}}}"#,
+                "/ack/json/x: unknown field",
+            ),
+            (r#"{"ack":{"xml":{"x":null}}}"#, "/ack/xml/x: unknown field"),
+            (
+                r#"{"signature_headers":{"ID":null}}"#,
+                "/signature_headers/ID: unknown field",
+            ),
+            (
+                r#"{"metadata":{"b":1,"b":null}}"#,
+                "/metadata/b: this field is given twice",
+            ),
+            (
+                r#"{"ack":{"status":null,"status":"2xx"}}"#,
+                "/ack/status: this field is given twice",
+            ),
+        ] {
+            check(patch, Err(expected));
+        }
+        check(
+            r#"{"ack":{"status":null,"text":"OK","json":null,"xml":null,"exact":null}}"#,
+            Ok(&FULL.replace(r#"{"status":"2xx"}"#, r#"{"text":"OK"}"#)),
+        );
         check(r#"{"ack":{"text":"OK"}}"#, Err("exactly one of"));
         check(r#"{"url":null}"#, Err("/url: this field is missing"));
         check(r#"{"nmae":null}"#, Err("/nmae: unknown field"));
@@ -474,6 +572,22 @@ mod tests {
         check("[]", Err("an object is expected"));
         check("{", Err("not JSON"));
     }
+
+    #[test]
+    fn a_patch_of_the_metadata_rewrites_nothing_else_in_it() {
+        let with = |metadata: &str| {
+            let text = format!(r#"{{"url":"https://shop.example/n","metadata":{metadata}}}"#);
+            parse(&text, LONGEST).expect("valid").settings
+        };
+        let before = with(r#"{"n": 12345678901234567890123, "f":{"x": 1.10}}"#);
+        let patch = r#"{"metadata":{"f":{"y":9007199254740993}}}"#;
+        let after = patched(&before, patch, LONGEST).map_err(summary);
+        assert_eq!(
+            after.expect("valid").settings.metadata.as_deref(),
+            Some(r#"{"n":12345678901234567890123,"f":{"x":1.10,"y":9007199254740993}}"#)
+        );
+    }
+
     #[test]
     fn keys_are_kept_unless_they_are_given() {
         const KEYS: &str = r#"[{"secret":"whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"}]"#;

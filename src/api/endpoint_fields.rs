@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The largest `concurrency` of an endpoint: the default of what a server makes in all.
 const MOST_CALLS: u32 = 4_096;
-const SIGNATURE_FIELDS: [&str; 3] = ["id", "timestamp", "signature"];
+pub(super) const SIGNATURE_FIELDS: [&str; 3] = ["id", "timestamp", "signature"];
 
 pub(super) fn check_timeout(text: &str, longest: Duration) -> Result<i64, String> {
     let timeout_ms = duration::parse_ms(text).map_err(|bad| bad.to_string())?;

@@ -154,7 +154,7 @@ impl FieldErrors {
 }
 
 /// The JSON pointer to a member. The name is escaped as RFC 6901 requires. A very long name is cut.
-fn member_pointer(pointer: &str, name: &str) -> String {
+pub(super) fn member_pointer(pointer: &str, name: &str) -> String {
     let name = shortened(name).replace('~', "~0").replace('/', "~1");
     format!("{pointer}/{name}")
 }

@@ -8,7 +8,8 @@ use crate::domain::ladder::{CustomLadder, Ladder, MOST_INTERVALS};
 use serde_json::value::RawValue;
 
 const LADDER: &str = "/ladder";
-const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
+/// The members of a ladder.
+pub const LADDER_MEMBERS: [&str; 4] = ["intervals", "window", "repeat_last", "jitter"];
 
 /// Reads the ladder of a registration or an endpoint; `None` if none is given.
 ///

@@ -29,6 +29,7 @@ pub mod jobs;
 pub mod key_document;
 pub mod ladder;
 pub mod lanes;
+mod merge_patch;
 pub mod metrics;
 pub mod notifications;
 mod order_field;

@@ -110,7 +110,13 @@ impl ReceiverConnector {
             }
             Some(proxy) => {
                 let addresses = with_ports(url, &addresses);
-                let through = Box::pin(through_proxy(proxy, &self.resolver.lookups, &addresses, recorder)).await;
+                let through = Box::pin(through_proxy(
+                    proxy,
+                    &self.resolver.lookups,
+                    &addresses,
+                    recorder,
+                ))
+                .await;
                 let (stream, address) = through?;
                 (stream, Some(address))
             }

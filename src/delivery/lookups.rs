@@ -297,7 +297,10 @@ mod tests {
     /// Number of calls that wait for look-ups.
     fn lookups_waiting(lookups: &Lookups) -> usize {
         let names = lock(&lookups.names);
-        let waiting = names.current.values().map(|lookup| Arc::strong_count(lookup) - 1);
+        let waiting = names
+            .current
+            .values()
+            .map(|lookup| Arc::strong_count(lookup) - 1);
         waiting.sum()
     }
 

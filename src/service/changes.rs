@@ -180,7 +180,10 @@ impl Service {
             let tried = match self.lease(&asked.key, asked.change).await? {
                 Leasing::Held(held, before) => {
                     let held = held.for_change(asked.change);
-                    match (self.check_endpoint(asked.change, &before).await, &self.recorder) {
+                    match (
+                        self.check_endpoint(asked.change, &before).await,
+                        &self.recorder,
+                    ) {
                         (Err(refused), _) => {
                             self.release(held).await;
                             ChangeStep::answered(Err(refused))

@@ -120,7 +120,9 @@ async fn a_destination_that_answers_is_called_at_once() {
     let other = tokio::task::spawn_blocking(|| ());
     within("a thread", other).await.expect("done");
     drain.cancel();
-    within("the dispatcher to stop", running).await.expect("done");
+    within("the dispatcher to stop", running)
+        .await
+        .expect("done");
     *names.answer.lock().expect("sound") = true;
     names.answers.notify_all();
 }
