@@ -7,6 +7,7 @@
 mod by_hand;
 mod claiming;
 mod damage;
+mod damaged_orders;
 mod deferring;
 mod ending;
 mod fair_shares;

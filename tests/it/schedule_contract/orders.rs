@@ -7,7 +7,7 @@ use ringback::domain::state::State;
 use ringback::schedule::{Entry, Limits, Registered, Settlement};
 use std::sync::Arc;
 
-async fn put(fixture: &Fixture, id: &str, order: (&str, i64, OrderMode), due_ms: i64) -> Entry {
+pub async fn put(fixture: &Fixture, id: &str, order: (&str, i64, OrderMode), due_ms: i64) -> Entry {
     let plain = entry("shop", id, due_ms);
     let place = OrderPlace::new(order.0, order.1, order.2).expect("valid");
     let notification = Notification {

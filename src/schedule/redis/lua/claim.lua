@@ -73,6 +73,22 @@ local function finish()
   return reply
 end
 
+-- The leases that a claim gave, from its record; nil if that cannot be read: then they expire.
+local function record_from(text)
+  local is_read, record = pcall(cmsgpack.unpack, text)
+  if not is_read or type(record) ~= 'table' then return nil end
+  local keys, classes = record.keys, record.classes
+  if type(keys) ~= 'table' or type(classes) ~= 'table' or #keys == 0 or #keys > 1024 or #keys ~= #classes
+      or type(record.expiry) ~= 'string' or not string.find(record.expiry, '^%d+$') then
+    return nil
+  end
+  for i = 1, #keys do
+    local class = type(classes[i])
+    if type(keys[i]) ~= 'string' or class ~= 'string' and class ~= 'number' then return nil end
+  end
+  return record
+end
+
 -- Gives the leases again that this claim gave the first time, if they are still in force.
 local function give_again(before)
   local given_until = tonumber(before.expiry)
@@ -170,8 +186,9 @@ local function give(lane, class, keys)
     local flags = readable(envelope) and string.byte(envelope, FLAGS) or 0
     local group, number, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
+      -- One whose place in the order cannot be read is no entry that an instance can send.
       group, number = order_of(envelope)
-      until_ms = waits_until(lane, keys[i], group)
+      until_ms = group and waits_until(lane, keys[i], group)
     end
     if until_ms then
       if bit.band(flags, PUT_OFF) == 0 then call('HSET', JOBS, keys[i], with_flags(envelope, PUT_OFF)) end
@@ -322,10 +339,14 @@ if call('EXISTS', EPOCH) == 0 then
   if owner then call('SET', EPOCH, owner) end
 end
 
-local before = call('GET', RECORD)
-if before and string.sub(before, 1, #number + 1) == number .. ' ' then
-  give_again(cmsgpack.unpack(string.sub(before, #number + 2)))
-  return finish()
+-- An error (of a key of another type) is a table. The record of the next claim replaces such a key.
+local before = redis.pcall('GET', RECORD)
+if type(before) == 'string' and string.sub(before, 1, #number + 1) == number .. ' ' then
+  local record = record_from(string.sub(before, #number + 2))
+  if record then
+    give_again(record)
+    return finish()
+  end
 end
 
 return_expired()

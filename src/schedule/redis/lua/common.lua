@@ -200,10 +200,12 @@ local function priority_ranges()
   }
 end
 
--- The order key and the number of an entry that has the flag ORDERED.
+-- The order key and the number of an entry that has the flag ORDERED; nil if its envelope is cut short before their end.
 local function order_of(envelope)
   local at = LANE_LEN + 2 + struct.unpack('>I2', envelope, LANE_LEN)
+  if #envelope < at + 1 then return nil end
   local length = struct.unpack('>I2', envelope, at)
+  if #envelope < at + 9 + length then return nil end
   return string.sub(envelope, at + 2, at + 1 + length), struct.unpack('>i8', envelope, at + 2 + length)
 end
 
@@ -257,10 +259,20 @@ local function allow_when_full()
   call('ZREM', LEASES, '')
 end
 
+-- Adds 1 to a field of `meta`. Anything but a number there is removed first.
+local function count_up(field)
+  local count = redis.pcall('HINCRBY', META, field, 1)
+  if type(count) == 'number' then return count end
+  if string.find(count.err, 'not an integer', 1, true) or string.find(count.err, 'overflow', 1, true) then
+    call('HDEL', META, field)
+  end
+  return call('HINCRBY', META, field, 1)
+end
+
 -- Counts this change into WRITES. The result is the reply for a server that has lost its data, else nil.
 local WRITES
 local function check_in()
-  WRITES = call('HINCRBY', META, INSTANCE, 1)
+  WRITES = count_up(INSTANCE)
   if WRITES <= SEEN then
     call('HDEL', META, INSTANCE) -- otherwise refused calls would raise the count to SEEN
     return redis.error_reply('REBUILDING this schedule has lost data')
@@ -270,6 +282,6 @@ end
 -- The expiry of leases that begin now and last `lease_ms`, as text. Two scripts give different expiries
 -- within one millisecond, unless a thousand scripts run in it.
 local function new_expiry(lease_ms)
-  local number = call('HINCRBY', META, 'number', 1) % 1000
+  local number = count_up('number') % 1000
   return text_of((NOW + lease_ms) * 1000 + number)
 end

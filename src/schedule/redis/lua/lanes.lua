@@ -253,11 +253,12 @@ local function place_lane(lane, floor, how, health, lease_count, expires)
   local base = class_of(health, lease_count) * CLASS_US
   local at
   if due and not full then
-    at = math.max(due, health.at) * 1000
+    at = math.max(due, health.at, 0) * 1000
     if health.interval then
       at = math.max(at, rate_until(health) * 1000)
     end
-    if health.held then at = NEVER_US end
+    -- A damaged entry or state may have any number.
+    if health.held or at > NEVER_US then at = NEVER_US end
     if how ~= 'served' and at < NEXT_US then
       local current = tonumber(call('ZSCORE', LANES, lane) or nil)
       if current and current >= base and current < base + NEXT_US then return end

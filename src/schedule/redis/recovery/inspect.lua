@@ -62,13 +62,14 @@ local alive = false
 for name, at in pairs(held) do
   if string.sub(name, 1, 3) == 'at:' then
     local other = string.sub(name, 4)
-    if tonumber(at) < NOW - FORGET_MS then
+    at = tonumber(at) or 0
+    if at < NOW - FORGET_MS then
       -- Other instances that start now may compare the same write count, so it is kept.
       if other ~= earlier then
         call('HDEL', META, name, other)
         held[other] = nil
       end
-    elseif other ~= instance and tonumber(at) > NOW - alive_ms then
+    elseif other ~= instance and at > NOW - alive_ms then
       alive = true
     end
   end
@@ -78,9 +79,9 @@ if signing ~= '' and held.signing ~= signing then
   call('HSET', META, 'signing', signing)
 end
 
-local generation = tonumber(held.generation or 0)
+local generation = tonumber(held.generation or 0) or 0
 local function enter(verdict)
-  local writes = math.max(micros, seen + 1, tonumber(held[instance] or 0))
+  local writes = math.max(micros, seen + 1, tonumber(held[instance] or 0) or 0)
   call('HSET', META, instance, text_of(writes), 'at:' .. instance, text_of(NOW))
   if not epoch or call('EXISTS', EPOCH) == 0 then call('SET', EPOCH, owner) end
   if held.owner ~= owner then call('HSET', META, 'owner', owner) end
@@ -89,7 +90,7 @@ end
 
 -- A write count is comparable only within the same generation.
 local intact = generation > known
-  or (generation > 0 and generation == known and tonumber(held[earlier] or 0) >= seen)
+  or (generation > 0 and generation == known and (tonumber(held[earlier] or 0) or 0) >= seen)
 
 local holder = call('GET', REBUILD)
 local theirs = holder and holder ~= instance and intact
