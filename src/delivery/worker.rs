@@ -319,8 +319,7 @@ impl Worker {
         }
         if let Some(due_ms) = snapshot.waits_for_ms {
             // Its end makes this one due. The time is for the case that nobody says so.
-            let now_ms = self.clock.now_ms();
-            let again_ms = due_ms.clamp(now_ms + SOONEST_AGAIN_MS, now_ms + LATEST_AGAIN_MS);
+            let again_ms = look_again_ms(due_ms, self.clock.now_ms());
             self.settle(lease, Settlement::Defer(again_ms)).await;
             return None;
         }
@@ -397,6 +396,16 @@ impl Worker {
             }
         }
     }
+}
+
+/// When it is asked again whether the lower number has ended that a notification waits for: after that one is due, not
+/// together with it, and less often the longer that one is overdue.
+fn look_again_ms(due_ms: i64, now_ms: i64) -> i64 {
+    let apart_ms = due_ms.saturating_sub(now_ms).saturating_abs();
+    now_ms
+        + apart_ms
+            .saturating_add(SOONEST_AGAIN_MS)
+            .min(LATEST_AGAIN_MS)
 }
 
 fn mark_recovery(answer: &mut Answer) {

@@ -121,6 +121,12 @@ impl CallRate {
         arrival_us.max(now_ms * 1_000).saturating_add(moved_us)
     }
 
+    /// The arrival time if a call was not made that [`Self::after_calls`] has counted.
+    #[must_use]
+    pub fn without_a_call(self, arrival_us: i64) -> i64 {
+        arrival_us.saturating_sub(self.interval_us()).max(0)
+    }
+
     /// The arrival time of a lane that gets this rate now. A slower rate of before may have moved it far ahead.
     #[must_use]
     pub fn adopted(self, arrival_us: i64, now_ms: i64) -> i64 {

@@ -84,6 +84,10 @@ pub const CHANGE_LEASE_MS: i64 = 8_000;
 /// suspended for that time.
 pub const UNKNOWN_CHANGE_MS: i64 = 3_600_000;
 
+/// For how long an entry of a strict order waits in its lane while a lower number of its order key waits there too, in
+/// milliseconds, if the end of that one does not make it due before. Must equal BEHIND_MS in claim.lua.
+pub const BEHIND_MS: i64 = 60_000;
+
 /// What a registration found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registered {

@@ -203,6 +203,16 @@ impl Lanes {
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
+    /// Gives the rate of a lane a call back that was not made, if the lane has entries or leases.
+    pub(super) fn give_back_call(&mut self, lane: &Lane, now_ms: i64) {
+        if let Some(queue) = self.lanes.get_mut(lane)
+            && let Some(rate) = queue.limits.rate
+        {
+            queue.health.arrival_us = rate.without_a_call(queue.health.arrival_us);
+            self.reorder(lane, now_ms, LaneEvent::Changed);
+        }
+    }
+
     /// Takes in a report of a lease that was given at `leased_ms`, if the lane has entries or leases.
     pub(super) fn observe(&mut self, lane: &Lane, report: LaneReport, leased_ms: i64, now_ms: i64) {
         let (start, cap) = (self.start, self.cap);

@@ -3,7 +3,6 @@
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::notification::Notification;
-use crate::domain::order::OrderMode;
 use std::collections::{BTreeSet, HashMap};
 
 /// The order keys that have an entry in flight, or one that waits for another.
@@ -14,8 +13,21 @@ pub(super) struct OrderTurns(HashMap<(Lane, Box<str>), OrderTurn>);
 struct OrderTurn {
     /// The entry that was claimed last. Its lease may have ended.
     holder: Option<Key>,
+    /// Whether another entry has ended since then.
+    other_ended: bool,
     /// The entries that wait, by number.
     waiting: BTreeSet<(i64, Key)>,
+}
+
+/// Which waiting entry of an order key is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Lowest,
+    Highest,
+    /// The lowest of those with lower numbers.
+    LowerThanOwn,
+    /// The highest of those with higher numbers.
+    HigherThanOwn,
 }
 
 impl OrderTurns {
@@ -31,6 +43,7 @@ impl OrderTurns {
             let turn = self.0.entry(group).or_default();
             turn.waiting.remove(&(number, notification.key.clone()));
             turn.holder = Some(notification.key.clone());
+            turn.other_ended = false;
         }
     }
 
@@ -40,6 +53,20 @@ impl OrderTurns {
             let turn = self.0.entry(group).or_default();
             turn.waiting.insert((number, notification.key.clone()));
         }
+    }
+
+    /// Notes that an entry has ended: the one that holds the turn may have asked the journal before that.
+    pub(super) fn end(&mut self, notification: &Notification) {
+        if let Some(turn) = group_of(notification).and_then(|group| self.0.get_mut(&group)) {
+            let holder = turn.holder.as_ref();
+            turn.other_ended |= holder.is_some_and(|holder| *holder != notification.key);
+        }
+    }
+
+    /// Whether an entry holds the turn and another one has ended since it was claimed.
+    pub(super) fn has_missed_an_end(&self, notification: &Notification) -> bool {
+        let turn = group_of(notification).and_then(|group| self.0.get(&group));
+        turn.is_some_and(|turn| turn.other_ended && turn.holder.as_ref() == Some(&notification.key))
     }
 
     /// Notes that the lease of an entry has ended.
@@ -55,23 +82,27 @@ impl OrderTurns {
         }
     }
 
-    /// Removes and returns the entry that is next after this one: the lowest number of a strict order, else the highest.
-    pub(super) fn next(&mut self, notification: &Notification) -> Option<Key> {
-        let mode = notification.order.as_ref()?.mode();
-        let turn = self.0.get_mut(&group_of(notification)?)?;
-        let next = match mode {
-            OrderMode::Strict => turn.waiting.pop_first(),
-            OrderMode::Latest => turn.waiting.pop_last(),
+    /// A waiting entry of the order key of this one, with its number.
+    pub(super) fn waiting(
+        &self,
+        notification: &Notification,
+        wanted: Wanted,
+    ) -> Option<(i64, Key)> {
+        let own = number_of(notification)?;
+        let waiting = &self.0.get(&group_of(notification)?)?.waiting;
+        let found = match wanted {
+            Wanted::Lowest => waiting.first(),
+            Wanted::Highest => waiting.last(),
+            Wanted::LowerThanOwn => waiting.first().filter(|(number, _)| *number < own),
+            Wanted::HigherThanOwn => waiting.last().filter(|(number, _)| *number > own),
         };
-        next.map(|(_, key)| key)
+        found.cloned()
     }
 
-    /// Forgets that an entry waits.
-    pub(super) fn forget(&mut self, notification: &Notification) {
-        if let (Some(group), Some(number)) = (group_of(notification), number_of(notification))
-            && let Some(turn) = self.0.get_mut(&group)
-        {
-            turn.waiting.remove(&(number, notification.key.clone()));
+    /// Forgets that an entry of the order key of this one waits.
+    pub(super) fn forget(&mut self, notification: &Notification, waiting: &(i64, Key)) {
+        if let Some(turn) = group_of(notification).and_then(|group| self.0.get_mut(&group)) {
+            turn.waiting.remove(waiting);
         }
     }
 }

@@ -214,10 +214,10 @@ impl MemoryState {
             while quota.for_visit(class) > 0
                 && let Some(visit) = self.lanes.visit(class, quota.for_visit(class), now_ms)
             {
-                for Timed { key, .. } in visit.taken {
-                    if self.may_go(&key, now_ms) {
+                for Timed { key, .. } in &visit.taken {
+                    if self.may_go(key, &visit.taken, now_ms) {
                         quota.take(class, 1);
-                        let lease = self.lease_for_attempt(key, now_ms);
+                        let lease = self.lease_for_attempt(key.clone(), now_ms);
                         leases.push(lease.in_lane(class, visit.lane));
                     }
                 }
@@ -310,6 +310,9 @@ impl MemoryState {
         }
         if in_force.counted {
             self.lanes.end_lease(&notification.lane, now_ms);
+            if matches!(settled, Settlement::Defer(_)) && in_force.holder == Holder::Attempt {
+                self.lanes.give_back_call(&notification.lane, now_ms);
+            }
         }
         self.pass_turn(&notification, &settled, now_ms);
         Settled::Done

@@ -20,7 +20,8 @@ impl PassedTurn {
         let notification = &lease.entry.notification;
         let order = notification.order.as_ref()?;
         let what = match (settlement, order.mode()) {
-            (Settlement::Defer(_), _) => "wait",
+            (Settlement::Defer(_), OrderMode::Strict) => "wait",
+            (Settlement::Defer(_), OrderMode::Latest) => "yield",
             (Settlement::End { .. }, OrderMode::Strict) => "lowest",
             (
                 Settlement::Again(_) | Settlement::Release | Settlement::Recheck,

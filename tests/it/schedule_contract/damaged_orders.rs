@@ -9,7 +9,7 @@ use ringback::domain::order::OrderMode;
 use ringback::domain::state::State;
 use ringback::schedule::ScheduleLeases as _;
 use ringback::schedule::recoverable::{Inspection, LoadReason, Recoverable as _};
-use ringback::schedule::{Entry, envelope};
+use ringback::schedule::{BEHIND_MS, Entry, envelope};
 
 /// Leaves only so many bytes of an envelope.
 const CUT: &str = "redis.call('HSET', KEYS[1], ARGV[1], string.sub(redis.call('HGET', KEYS[1], ARGV[1]), 1, ARGV[2]))";
@@ -92,8 +92,8 @@ async fn turns_that_cannot_be_read_are_begun_anew() {
             for (step, id) in (1..).zip(["1", "2", "3"]) {
                 let mut lease = fixture.claim(9).await.leases;
                 if lease.is_empty() {
-                    // What waited was forgotten with the key, so it goes when the lease would have expired.
-                    fixture.turn_to(step * LEASE_MS);
+                    // What waited was forgotten with the key, so it goes when it is looked at again.
+                    fixture.turn_to(step * BEHIND_MS);
                     lease = fixture.claim(9).await.leases;
                 }
                 assert_eq!(ids(&lease), [id], "{damage:?} of {lane}");

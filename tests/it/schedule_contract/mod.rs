@@ -210,6 +210,11 @@ macro_rules! each_entry {
                 the_next_goes_when_the_lease_before_has_expired,
                 a_renewed_lease_keeps_the_others_waiting,
                 what_was_deferred_goes_when_the_one_before_has_ended,
+                a_higher_number_makes_the_lowest_that_waits_no_later,
+                what_comes_after_a_number_that_waits_is_not_claimed,
+                what_waits_is_claimed_again_although_nothing_ended,
+                an_end_while_the_journal_is_asked_is_not_missed,
+                what_waits_for_its_order_uses_no_call_of_a_rate,
             }
             priorities {
                 higher_priorities_come_first_and_then_what_is_due_longest,

@@ -1,10 +1,11 @@
 //! Two entries of one order key are never leased for attempts together.
 
 use super::fixture::*;
+use super::lane_settings::limited;
 use ringback::domain::notification::Notification;
 use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::State;
-use ringback::schedule::{Entry, Limits, Registered, Settlement};
+use ringback::schedule::{BEHIND_MS, Entry, Limits, Registered, Settlement};
 use std::sync::Arc;
 
 pub async fn put(fixture: &Fixture, id: &str, order: (&str, i64, OrderMode), due_ms: i64) -> Entry {
@@ -100,14 +101,12 @@ pub async fn what_was_deferred_goes_when_the_one_before_has_ended(
     put(&fixture, "1", ("o", 1, OrderMode::Strict), 100).await;
     put(&fixture, "2", ("o", 2, OrderMode::Strict), 0).await;
     put(&fixture, "3", ("o", 3, OrderMode::Strict), 0).await;
-    for id in ["2", "3"] {
-        let lease = fixture.claim_one().await;
-        assert_eq!(lease.entry.notification.key.id(), id);
-        let later = Settlement::Defer(START_MS + 60_000);
-        fixture.done(&lease, later).await;
-        // The other one waited for its lease only, if it was claimed at all.
-        fixture.turn_to(if id == "2" { 0 } else { 100 });
-    }
+    let second = fixture.claim_one().await;
+    assert_eq!(id(&second), "2");
+    let later = Settlement::Defer(START_MS + 60_000);
+    fixture.done(&second, later).await;
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(100);
     let first = fixture.claim_one().await;
     assert_eq!(id(&first), "1");
     fixture
@@ -125,4 +124,145 @@ pub async fn what_was_deferred_goes_when_the_one_before_has_ended(
         .done(&by_hand, end(&by_hand, State::Cancelled, 100))
         .await;
     assert_eq!(fixture.claim_ids(9).await, ["3"]);
+}
+
+pub async fn a_higher_number_makes_the_lowest_that_waits_no_later(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    // By key, the higher numbers come first, and all are due together. A quota of one claims them one by one.
+    for quota in [1, 9] {
+        let fixture = open(capped(2)).await;
+        for (id, number) in [("d", 1), ("c", 2), ("b", 3), ("a", 4)] {
+            put(&fixture, id, ("o", number, OrderMode::Strict), 0).await;
+        }
+        let mut asked = 0;
+        for expected in ["d", "c", "b", "a"] {
+            loop {
+                let leases = fixture.claim(quota).await.leases;
+                assert_eq!(leases.len(), 1, "before {expected}: {:?}", ids(&leases));
+                if id(&leases[0]) == expected {
+                    let delivered = end(&leases[0], State::Delivered, 0);
+                    fixture.done(&leases[0], delivered).await;
+                    break;
+                }
+                asked += 1;
+                let later = Settlement::Defer(START_MS + 60_000);
+                fixture.done(&leases[0], later).await;
+            }
+        }
+        assert!(asked <= 3, "each is asked for once at most: {asked}");
+        assert_eq!(fixture.counts().await.pending, 0);
+    }
+}
+
+pub async fn what_comes_after_a_number_that_waits_is_not_claimed(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    put(&fixture, "1", ("o", 1, OrderMode::Strict), 50_000).await;
+    for number in 2..40 {
+        let id = format!("{number}");
+        put(&fixture, &id, ("o", number, OrderMode::Strict), number).await;
+    }
+    fixture.turn_to(2);
+    let second = fixture.claim_one().await;
+    assert_eq!(id(&second), "2");
+    let later = START_MS + 1_000_000;
+    fixture.done(&second, Settlement::Defer(later)).await;
+    fixture.turn_to(100);
+    assert_eq!(fixture.claim_ids(99).await, [""; 0]);
+    // Whoever asks for an attempt by hand does not get ahead.
+    fixture.retry("7").await;
+    assert_eq!(fixture.claim_ids(99).await, [""; 0]);
+    fixture.turn_to(50_000);
+    for number in 1..40 {
+        let lease = fixture.claim_one().await;
+        assert_eq!(id(&lease), format!("{number}"));
+        assert_eq!(fixture.claim_ids(99).await, [""; 0]);
+        let delivered = end(&lease, State::Delivered, 50_000);
+        fixture.done(&lease, delivered).await;
+    }
+}
+
+pub async fn what_waits_is_claimed_again_although_nothing_ended(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    put(&fixture, "2", ("o", 2, OrderMode::Strict), 0).await;
+    put(&fixture, "3", ("o", 3, OrderMode::Strict), 0).await;
+    let second = fixture.claim_one().await;
+    fixture
+        .done(&second, Settlement::Defer(START_MS + 5_000))
+        .await;
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(5_000);
+    let again = fixture.claim_one().await;
+    assert_eq!(id(&again), "2");
+    fixture
+        .done(&again, Settlement::Defer(START_MS + 10_000_000))
+        .await;
+    // As if the second had ended unnoticed: it is leased by hand for all that time.
+    fixture.turn_to(BEHIND_MS - 1);
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+    fixture.turn_to(BEHIND_MS + 5_000);
+    fixture.lease_by_hand("2").await;
+    assert_eq!(fixture.claim_ids(9).await, ["3"]);
+}
+
+pub async fn an_end_while_the_journal_is_asked_is_not_missed(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    put(&fixture, "1", ("o", 1, OrderMode::Strict), 50_000).await;
+    put(&fixture, "2", ("o", 2, OrderMode::Strict), 0).await;
+    let second = fixture.claim_one().await;
+    // The journal still has the first one now.
+    let first = fixture.lease_by_hand("1").await;
+    fixture.done(&first, end(&first, State::Cancelled, 0)).await;
+    let later = Settlement::Defer(START_MS + 60_000);
+    fixture.done(&second, later).await;
+    let second = fixture.claim_one().await;
+    assert_eq!(id(&second), "2");
+    // That was said once.
+    let later = Settlement::Defer(START_MS + 60_000);
+    fixture.done(&second, later).await;
+    assert_eq!(fixture.claim_ids(9).await, [""; 0]);
+}
+
+pub async fn what_waits_for_its_order_uses_no_call_of_a_rate(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    fixture.configure("shop", limited(None, Some(1.0))).await;
+    put(&fixture, "0", ("o", 0, OrderMode::Strict), 3_600_000).await;
+    // Each of these comes before the one that is claimed before it, so each is asked for.
+    for number in 1..=20 {
+        let id = format!("{:02}", 21 - number);
+        put(&fixture, &id, ("o", number, OrderMode::Strict), 0).await;
+    }
+    for number in 21..=100 {
+        let id = format!("{number}");
+        put(&fixture, &id, ("o", number, OrderMode::Strict), 0).await;
+    }
+    fixture.put("shop", "plain", 1).await;
+    fixture.turn_to(1);
+    let mut given = Vec::new();
+    for _ in 0..50 {
+        for lease in fixture.claim(9).await.leases {
+            match lease.entry.notification.order {
+                Some(_) => {
+                    fixture
+                        .done(&lease, Settlement::Defer(START_MS + 60_000))
+                        .await
+                }
+                None => given.push(id(&lease)),
+            }
+        }
+    }
+    assert_eq!(given, ["plain"]);
+    fixture.put("shop", "next", 2).await;
+    fixture.turn_to(1_000);
+    assert_eq!(fixture.claim_ids(9).await, [""; 0], "its call was counted");
+    fixture.turn_to(1_001);
+    assert_eq!(fixture.claim_ids(9).await, ["next"]);
 }

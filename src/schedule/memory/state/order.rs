@@ -1,17 +1,20 @@
 //! Entries with a place in an order: two of one order key are never in flight together.
 
-use super::{MemoryState, waiting};
+use super::{Job, MemoryState, waiting};
 use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::order::OrderMode;
 use crate::domain::state::State;
-use crate::schedule::Settlement;
+use crate::schedule::memory::order_turns::Wanted;
+use crate::schedule::memory::timed::Timed;
+use crate::schedule::{BEHIND_MS, Settlement};
 use std::sync::Arc;
 
 impl MemoryState {
     /// Whether an entry that was taken from its lane may be leased for an attempt. If another one of its order key is in
-    /// flight, it is put back until the lease of that one would expire.
-    pub(super) fn may_go(&mut self, key: &Key, now_ms: i64) -> bool {
+    /// flight, it is put back until the lease of that one would expire. If a lower number of a strict order waits in the
+    /// lane, or is one of `taken`, it is put back for longer: the end of that one makes it due.
+    pub(super) fn may_go(&mut self, key: &Key, taken: &[Timed], now_ms: i64) -> bool {
         let Some(job) = self.jobs.get(key) else {
             return true;
         };
@@ -19,15 +22,45 @@ impl MemoryState {
         if notification.order.is_none() {
             return true;
         }
-        let holder = self.turns.other_holder(&notification);
-        let in_force = holder.and_then(|holder| self.jobs.get(holder)?.lease);
-        let Some(in_force) = in_force else {
+        let until_ms = if self.is_behind(&notification, taken) {
+            Some(now_ms + BEHIND_MS)
+        } else {
+            let holder = self.turns.other_holder(&notification);
+            let in_force = holder.and_then(|holder| self.jobs.get(holder)?.lease);
+            in_force.map(|lease| lease.expiry.at_ms)
+        };
+        let Some(until_ms) = until_ms else {
             self.turns.hold(&notification);
             return true;
         };
         self.turns.wait(&notification);
-        self.wait_until(key, in_force.expiry.at_ms, now_ms);
+        self.wait_until(key, until_ms, now_ms);
         self.lanes.end_lease(&notification.lane, now_ms);
+        self.lanes.give_back_call(&notification.lane, now_ms);
+        false
+    }
+
+    /// Whether a lower number of a strict order waits, or is one of `taken`.
+    fn is_behind(&mut self, notification: &Notification, taken: &[Timed]) -> bool {
+        let order = match &notification.order {
+            Some(order) if order.mode() == OrderMode::Strict => order,
+            Some(_) | None => return false,
+        };
+        let is_lower = |key: &Key| {
+            let other = self.jobs.get(key).map(|job| &job.entry.notification);
+            other
+                .and_then(|other| other.order.as_ref())
+                .is_some_and(|other| other.key() == order.key() && other.number() < order.number())
+        };
+        if taken.iter().any(|other| is_lower(&other.key)) {
+            return true;
+        }
+        while let Some(lower) = self.turns.waiting(notification, Wanted::LowerThanOwn) {
+            if self.jobs.get(&lower.1).is_some_and(waits_in_lane) {
+                return true;
+            }
+            self.turns.forget(notification, &lower);
+        }
         false
     }
 
@@ -52,37 +85,66 @@ impl MemoryState {
         let Some(order) = &notification.order else {
             return;
         };
-        let passes = match settlement {
-            Settlement::Defer(_) => {
+        let key = &notification.key;
+        let own = (order.number(), key.clone());
+        let wanted = match (settlement, order.mode()) {
+            (Settlement::Defer(_), _) if self.turns.has_missed_an_end(notification) => {
                 self.turns.wait(notification);
-                false
+                self.make_due(key, now_ms);
+                None
             }
-            Settlement::End { .. } => {
-                self.turns.forget(notification);
-                true
+            (Settlement::Defer(_), mode) => {
+                self.turns.wait(notification);
+                Some(match mode {
+                    OrderMode::Strict => Wanted::LowerThanOwn,
+                    OrderMode::Latest => Wanted::HigherThanOwn,
+                })
             }
-            Settlement::Again(_) | Settlement::Release | Settlement::Recheck => {
-                order.mode() == OrderMode::Latest
+            (Settlement::End { .. }, mode) => {
+                self.turns.forget(notification, &own);
+                self.turns.end(notification);
+                Some(match mode {
+                    OrderMode::Strict => Wanted::Lowest,
+                    OrderMode::Latest => Wanted::Highest,
+                })
+            }
+            (Settlement::Again(_) | Settlement::Release | Settlement::Recheck, mode) => {
+                self.turns.forget(notification, &own);
+                match mode {
+                    OrderMode::Strict => None,
+                    OrderMode::Latest => Some(Wanted::Highest),
+                }
             }
         };
-        while passes && let Some(next) = self.turns.next(notification) {
-            let Some(job) = self.jobs.get_mut(&next) else {
-                continue;
-            };
-            if job.lease.is_some() || job.entry.state != State::Scheduled {
-                continue;
+        if let Some(wanted) = wanted {
+            while let Some(next) = self.turns.waiting(notification, wanted) {
+                if self.make_due(&next.1, now_ms) {
+                    break;
+                }
+                self.turns.forget(notification, &next);
             }
-            let before = waiting(job);
-            job.deferred_ms = None;
-            let after = waiting(job);
-            let Notification { lane, priority, .. } = &*job.entry.notification.clone();
-            self.lanes
-                .add_waiting(lane, *priority, after.clone(), now_ms);
-            if before != after {
-                self.lanes.remove_waiting(lane, *priority, &before, now_ms);
-            }
-            break;
         }
         self.turns.release(notification);
     }
+
+    /// Makes an entry due when its progress says, if it waits in its lane.
+    fn make_due(&mut self, key: &Key, now_ms: i64) -> bool {
+        let Some(job) = self.jobs.get_mut(key).filter(|job| waits_in_lane(job)) else {
+            return false;
+        };
+        let before = waiting(job);
+        job.deferred_ms = None;
+        let after = waiting(job);
+        let Notification { lane, priority, .. } = &*job.entry.notification.clone();
+        self.lanes
+            .add_waiting(lane, *priority, after.clone(), now_ms);
+        if before != after {
+            self.lanes.remove_waiting(lane, *priority, &before, now_ms);
+        }
+        true
+    }
+}
+
+fn waits_in_lane(job: &Job) -> bool {
+    job.lease.is_none() && job.entry.state == State::Scheduled
 }

@@ -164,45 +164,84 @@ local expiry, given_keys, given_classes, leases
 -- The order keys of which this claim has leased an entry; nil if it has leased none with a place in an order.
 local given_turns
 
--- Until when (in ms) an entry with a place in an order waits, because another one of its order key is in flight or may
--- be; nil if none is.
-local function waits_until(lane, key, group)
+-- Must equal BEHIND_MS in schedule/mod.rs.
+local BEHIND_MS = 60000
+
+-- The places of these entries in their orders, by index; nil where there is none. One with a lower number of the same
+-- strict order among them `is_behind`.
+local function orders_of(envelopes)
+  local orders, lowest = {}, {}
+  for i = 1, #envelopes do
+    local envelope = envelopes[i]
+    if readable(envelope) and bit.band(string.byte(envelope, FLAGS), ORDERED) ~= 0 then
+      local group, number, is_strict = order_of(envelope)
+      if group then
+        orders[i] = { group = group, number = number, is_strict = is_strict,
+          text = group .. '\n' .. string.format('%016d', number) .. '\n' }
+        if is_strict then lowest[group] = math.min(lowest[group] or number, number) end
+      end
+    end
+  end
+  for _, order in pairs(orders) do order.is_behind = order.is_strict and lowest[order.group] < order.number end
+  return orders
+end
+
+-- Whether a lower number of the order key waits in the lane. If so, that one is sent first, and no server need ask the
+-- journal about this one.
+local function waits_for_lower(lane, order)
+  local waits = ARGV[2] .. 'waits:' .. lane
+  local from, to = '[' .. order.group .. '\n', '(' .. string.sub(order.text, 1, -2)
+  for _ = 1, 4 do
+    local first = call_on_lane('ZRANGEBYLEX', waits, from, to, 'LIMIT', 0, 1)[1]
+    if not first then return false end
+    if call('ZSCORE', LANE .. lane, string.sub(first, #order.text + 1)) then return true end
+    call('ZREM', waits, first) -- it has ended, or is leased
+  end
+  return false
+end
+
+-- Until when (in ms) an entry with a place in an order waits, because another one of its order key is in flight, or may
+-- be, or goes first; nil if it may go.
+local function waits_until(lane, key, order)
   local data_lost = tonumber(call('HGET', META, 'lost') or nil)
   if data_lost and NOW < data_lost + lease_ms then return data_lost + lease_ms end -- a lease may have been lost
-  if given_turns and given_turns[lane .. '\n' .. group] then return ms_of(tonumber(expiry)) end
-  local held = call_on_lane('HGET', ARGV[2] .. 'turns:' .. lane, group)
+  if order.is_behind then return NOW + BEHIND_MS end
+  if given_turns and given_turns[lane .. '\n' .. order.group] then return ms_of(tonumber(expiry)) end
+  if order.is_strict and waits_for_lower(lane, order) then return NOW + BEHIND_MS end
+  local held = call_on_lane('HGET', ARGV[2] .. 'turns:' .. lane, order.group)
   local holder = held and string.sub(held, 5)
   if not holder or holder == key then return nil end
   local current = lease_of(holder, lane)
-  if current and turn_text(current, holder) == held then return ms_of(tonumber(current)) end
+  if current and is_turn_of(held, current, holder) then return ms_of(tonumber(current)) end
 end
 
 -- Leases these entries of a lane of this class (as the reply has it). The result is how many were there and may be sent.
 local function give(lane, class, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
-  local leased, waiting = {}
+  local leased, orders, waiting = {}
   for i = 1, #keys do
     local envelope = envelopes[i]
     local flags = readable(envelope) and string.byte(envelope, FLAGS) or 0
-    local group, number, until_ms
+    local order, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
+      orders = orders or orders_of(envelopes)
       -- One whose place in the order cannot be read is no entry that an instance can send.
-      group, number = order_of(envelope)
-      until_ms = group and waits_until(lane, keys[i], group)
+      order = orders[i]
+      until_ms = order and waits_until(lane, keys[i], order)
     end
     if until_ms then
       if bit.band(flags, PUT_OFF) == 0 then call('HSET', JOBS, keys[i], with_flags(envelope, PUT_OFF)) end
       waiting = waiting or {}
       waiting[#waiting + 1] = lane_score(envelope, until_ms)
       waiting[#waiting + 1] = keys[i]
-      call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, group .. '\n' .. string.format('%016d', number) .. '\n' .. keys[i])
-      bytes_left = bytes_left - 16384 -- so that a claim looks at a bounded number of them
+      call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, order.text .. keys[i])
+      bytes_left = bytes_left - math.max(#envelope, 65536) -- so that a claim looks at a bounded number of them
     elseif readable(envelope) then
-      if group then
+      if order then
         given_turns = given_turns or {}
-        given_turns[lane .. '\n' .. group] = true
-        call_on_lane('HSET', ARGV[2] .. 'turns:' .. lane, group, turn_text(expiry, keys[i]))
-        call_on_lane('ZREM', ARGV[2] .. 'waits:' .. lane, group .. '\n' .. string.format('%016d', number) .. '\n' .. keys[i])
+        given_turns[lane .. '\n' .. order.group] = true
+        call_on_lane('HSET', ARGV[2] .. 'turns:' .. lane, order.group, turn_text(expiry, keys[i]))
+        call_on_lane('ZREM', ARGV[2] .. 'waits:' .. lane, order.text .. keys[i])
       end
       leased[#leased + 1] = expiry
       leased[#leased + 1] = keys[i]

@@ -24,7 +24,8 @@
 -- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
 --       lane:NAME    key -> due: the entries that wait; moved by their priority (`lane_score`)
 --       turns:NAME   HASH order key -> the lease on one of its entries (`turn_text`); it may have ended
---       waits:NAME   entries that wait for another one of their order key: order key, number, key
+--       waits:NAME   entries that wait for another one of their order key: order key, number, key. They are in their
+--                    lane as well, so whatever is lost or left here delays them only
 --       leased:NAME  key -> lease expiry: the entries that are leased. The number of leases of a lane is
 --                    counted here. So a lease that `leases` has lost counts until it expires.
 --
@@ -200,18 +201,26 @@ local function priority_ranges()
   }
 end
 
--- The order key and the number of an entry that has the flag ORDERED; nil if its envelope is cut short before their end.
+-- The order key, the number and whether the order is strict, of an entry that has the flag ORDERED; nil if its envelope
+-- is cut short before their end.
 local function order_of(envelope)
   local at = LANE_LEN + 2 + struct.unpack('>I2', envelope, LANE_LEN)
   if #envelope < at + 1 then return nil end
   local length = struct.unpack('>I2', envelope, at)
-  if #envelope < at + 9 + length then return nil end
-  return string.sub(envelope, at + 2, at + 1 + length), struct.unpack('>i8', envelope, at + 2 + length)
+  if #envelope < at + 10 + length then return nil end
+  return string.sub(envelope, at + 2, at + 1 + length), struct.unpack('>i8', envelope, at + 2 + length),
+    string.byte(envelope, at + 10 + length) == 1
 end
 
--- A lease in `turns:NAME`: its number, which stays the same when it is renewed, and the key.
+-- A lease in `turns:NAME`: its number, which stays the same when it is renewed, a mark, and the key. The mark is ' ', or
+-- '!' if another entry of the order key has ended during the lease.
 local function turn_text(expiry, key)
   return string.format('%03d ', tonumber(expiry) % 1000) .. key
+end
+
+-- Whether such a text is about this lease.
+local function is_turn_of(turn, expiry, key)
+  return string.sub(turn, 1, 3) == string.format('%03d', tonumber(expiry) % 1000) and string.sub(turn, 5) == key
 end
 
 -- Adds an entry to the set for its state: its lane, `dead` or `ended`. The caller calls `place_lane`.

@@ -8,10 +8,13 @@
 --        9 expiry of that lease
 --       10 its order key
 --       11 its order number, with 16 digits
---       12 'wait': the entry waits for another one | 'keep': none is next | 'lowest', 'highest': the waiting entry with
---          that number is next
+--       12 'keep': none is next
+--          'lowest', 'highest': the waiting entry with that number is next
+--          'wait': the entry waits; if lower numbers wait as well, the lowest is next
+--          'yield': the entry waits; if higher numbers wait as well, the highest is next
 -- Reply  now, writes
--- Keeps  what waits is in its lane all the time, so losing the set of those that wait delays them only.
+-- Keeps  what waits is in its lane all the time, so losing the set of those that wait delays them only. One that is made
+--        due stays in the set until it is leased, so that higher numbers of a strict order need not ask meanwhile.
 
 allow_when_full()
 local lost = check_in()
@@ -21,31 +24,49 @@ local lane, key, expiry, group, what = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV
 local turns, waits = ARGV[2] .. 'turns:' .. lane, ARGV[2] .. 'waits:' .. lane
 local own = group .. '\n' .. ARGV[11] .. '\n' .. key
 
-local held = call_on_lane('HGET', turns, group)
-if held and held == turn_text(expiry, key) then call('HDEL', turns, group) end
-if what == 'wait' then
-  call_on_lane('ZADD', waits, 0, own)
-  return { NOW, WRITES }
-end
-call_on_lane('ZREM', waits, own)
-if what == 'keep' then return { NOW, WRITES } end
-
-local from, to = '[' .. group .. '\n', '(' .. group .. '\n\255'
-for _ = 1, 8 do
-  local found
-  if what == 'lowest' then
-    found = call('ZRANGEBYLEX', waits, from, to, 'LIMIT', 0, 1)
-  else
-    found = call('ZREVRANGEBYLEX', waits, to, from, 'LIMIT', 0, 1)
-  end
-  if not found[1] then break end
-  call('ZREM', waits, found[1])
-  local other = string.sub(found[1], #group + 19)
+-- Makes an entry due, if it waits in its lane.
+local function make_due(other)
   local envelope = call('HGET', JOBS, other)
-  if readable(envelope) and is_pending(envelope) and call_on_lane('ZSCORE', LANE .. lane, other) then
-    call_on_lane('ZADD', LANE .. lane, lane_score(envelope, next_due(envelope)), other)
-    place_lane(lane, NOW_US)
-    break
+  if not readable(envelope) or not is_pending(envelope) or not call_on_lane('ZSCORE', LANE .. lane, other) then
+    return false
+  end
+  call_on_lane('ZADD', LANE .. lane, lane_score(envelope, next_due(envelope)), other)
+  place_lane(lane, NOW_US)
+  return true
+end
+
+-- Makes the first waiting entry of a range due.
+local function make_first_due(command, from, to)
+  for _ = 1, 8 do
+    local found = call(command, waits, from, to, 'LIMIT', 0, 1)[1]
+    if not found or make_due(string.sub(found, #group + 19)) then return end
+    call('ZREM', waits, found)
+  end
+end
+
+local turn = call_on_lane('HGET', turns, group)
+local is_own = turn and is_turn_of(turn, expiry, key)
+local from, to = '[' .. group .. '\n', '(' .. group .. '\n\255'
+if is_own then call('HDEL', turns, group) end
+if what == 'wait' or what == 'yield' then
+  call_on_lane('ZADD', waits, 0, own)
+  if is_own and string.sub(turn, 4, 4) == '!' then
+    make_due(key) -- what it waits for may have ended after the journal was asked
+  elseif what == 'wait' then
+    make_first_due('ZRANGEBYLEX', from, '(' .. group .. '\n' .. ARGV[11])
+  else
+    make_first_due('ZREVRANGEBYLEX', to, '(' .. group .. '\n' .. ARGV[11] .. '\n\255')
+  end
+else
+  call_on_lane('ZREM', waits, own)
+  if what ~= 'keep' and turn and not is_own then
+    -- The lease in force may belong to an entry that has asked the journal before this one ended.
+    call('HSET', turns, group, string.sub(turn, 1, 3) .. '!' .. string.sub(turn, 5))
+  end
+  if what == 'lowest' then
+    make_first_due('ZRANGEBYLEX', from, to)
+  elseif what == 'highest' then
+    make_first_due('ZREVRANGEBYLEX', to, from)
   end
 end
 if placed_us then publish_if_first(earliest(), ARGV[6]) end

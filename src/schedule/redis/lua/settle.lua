@@ -14,7 +14,8 @@
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it.
---                  With the lane, it lacked a key to sign it, and is marked with that
+--                  With the lane, it lacked a key to sign it, or waits for another one of its order. Then it is marked
+--                  with that, and the rate of the lane gets the call back, which was not made
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
@@ -31,7 +32,7 @@ if lost then return lost end
 
 local reply, settled_by_lane = { NOW, WRITES, 0 }, {}
 local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
-local lease_ms, reports = tonumber(ARGV[7]), {}
+local lease_ms, reports, unmade = tonumber(ARGV[7]), {}, {}
 
 local asked = {}
 for i = 8, #ARGV, 7 do asked[#asked + 1] = ARGV[i] end
@@ -80,7 +81,10 @@ for n = 1, #asked do
         return_entry(key, envelope)
         if lane == '' then lane = lane_of(envelope) end
       elseif verb == 'defer' and is_pending(envelope) then
-        if lane ~= '' then call('HSET', JOBS, key, with_flags(envelope, PUT_OFF)) end
+        if lane ~= '' then
+          call('HSET', JOBS, key, with_flags(envelope, PUT_OFF))
+          unmade[lane] = (unmade[lane] or 0) + 1
+        end
         lane = lane_of(envelope)
         call_on_lane('ZADD', LANE .. lane, lane_score(envelope, tonumber(at)), key)
       else
@@ -125,8 +129,12 @@ local fields = lanes[1] and health_fields(lanes)
 local changed = {}
 for n, lane in ipairs(lanes) do
   local health = state_of(lane, fields[n])
-  if reports[lane] then
-    for _, i in ipairs(reports[lane]) do
+  if unmade[lane] and health.interval then
+    health.arrival = math.max(health.arrival - unmade[lane] * health.interval, 0)
+    health.is_changed = true
+  end
+  if reports[lane] or health.is_changed then
+    for _, i in ipairs(reports[lane] or {}) do
       observe(health, ARGV[i + 6], ms_of(tonumber(ARGV[i + 2])) - lease_ms)
     end
     if health.is_changed or health.used + USED_STEP <= NOW then
