@@ -146,19 +146,22 @@ impl Deferral {
             return None;
         }
         let LanePauses { held, probed } = lane.pauses;
+        let both = held.and(probed);
         let held_ms = held.within(due_ms, claimed_ms);
-        let both_ms = held.and(probed).within(due_ms, claimed_ms);
-        let probed_ms = probed.within(due_ms, claimed_ms) - both_ms;
-        // The rest of the time is after the pauses, or before them. What cannot be told is left out.
-        let paused_until_ms = held.until_ms.max(probed.until_ms).min(claimed_ms);
-        let rest_from_ms = due_ms.max(paused_until_ms);
+        let probed_ms = probed.within(due_ms, claimed_ms) - both.within(due_ms, claimed_ms);
+        // The rest of the time is before, between and after the pauses.
         let rest_from_ms = match entry.was_put_off {
             // The server that put it off was at work, perhaps before this one.
-            true => rest_from_ms,
-            false => rest_from_ms.max(server.claiming_since_ms),
+            true => due_ms,
+            false => due_ms.max(server.claiming_since_ms),
         };
-        let rate_ms = (lane.rate_until_ms.min(claimed_ms) - rest_from_ms).max(0);
-        let rest_ms = (claimed_ms - rest_from_ms).max(0) - rate_ms;
+        let rest_until = |until_ms: i64| {
+            let paused = |pause: Pause| pause.within(rest_from_ms, until_ms);
+            let paused_ms = paused(held) + paused(probed) - paused(both);
+            (until_ms - rest_from_ms).max(0) - paused_ms
+        };
+        let rate_ms = rest_until(lane.rate_until_ms.min(claimed_ms));
+        let rest_ms = rest_until(claimed_ms) - rate_ms;
         let rest_by = if entry.was_put_off {
             Some(match entry.is_ordered {
                 true => DeferralReason::Order,
@@ -349,6 +352,54 @@ mod tests {
         assert_eq!(pause(10, 20).then(pause(29, 40)), pause(10, 40));
         assert_eq!(pause(10, 20).then(pause(30, 40)), pause(30, 40));
         assert_eq!(pause(10, 20).then(pause(5, 40)), pause(5, 40));
+    }
+
+    #[test]
+    fn a_pause_at_the_end_takes_nothing_from_the_wait_before_it() {
+        let check = |lane: LaneMoment, was_put_off, expected| {
+            let entry = ClaimedEntry {
+                claimed_ms: 82_000_000,
+                was_put_off,
+                is_ordered: was_put_off,
+                ..entry()
+            };
+            let server = ServerMoment {
+                claiming_since_ms: 2_000_000,
+                was_busy: false,
+            };
+            let found = Deferral::of(entry, &lane, server);
+            let found = found.map(|deferral| (deferral.by, deferral.ms));
+            assert_eq!(found, expected, "{lane:?}");
+        };
+        let none = Pause::default();
+        let short = pause(81_900_000, 81_960_000);
+        let all_ms = 82_000_000 - 10_000;
+        check(paused(short, none), true, Some((Order, all_ms)));
+        check(paused(none, short), true, Some((Order, all_ms)));
+        check(paused(short, short), true, Some((Order, all_ms)));
+        let apart = paused(short, pause(50_000, 60_000));
+        check(apart, true, Some((Order, all_ms)));
+        let long = paused(pause(20_000, 81_960_000), short);
+        check(long, true, Some((Held, all_ms)));
+        // Without a mark, what was late before this server was at work may be our own outage.
+        let since_ms = 82_000_000 - 2_000_000;
+        let full = LaneMoment {
+            is_full: true,
+            ..paused(short, none)
+        };
+        check(full, false, Some((Concurrency, since_ms)));
+        let limited = LaneMoment {
+            rate_until_ms: 82_000_000,
+            ..paused(none, short)
+        };
+        check(limited, false, Some((Rate, since_ms)));
+        let early = LaneMoment {
+            is_full: true,
+            ..paused(pause(1, 1_500_000), none)
+        };
+        let both_ms = 1_490_000 + since_ms;
+        check(early, false, Some((Concurrency, both_ms)));
+        check(paused(short, none), false, Some((Held, 60_000)));
     }
 
     #[test]
