@@ -11,6 +11,12 @@ use thiserror::Error;
 #[error("{0}")]
 pub struct WrongSetting(String);
 
+impl WrongSetting {
+    pub(super) fn new(text: &str) -> Self {
+        Self(text.to_string())
+    }
+}
+
 /// Finds the default keys, before the schedule is opened. Without a journal, the secret of the server is the only one.
 ///
 /// # Errors

@@ -10,6 +10,7 @@
 
 pub mod default_keys;
 mod master_key;
+pub mod master_key_change;
 mod signals;
 pub mod stores;
 mod tasks;

@@ -12,6 +12,7 @@ mod jobs;
 mod ladder;
 mod lanes;
 mod listen;
+mod master_key;
 mod migrate;
 mod rebuild;
 mod requests;
@@ -22,6 +23,7 @@ mod terminal;
 mod timeline;
 mod view;
 
+use crate::app::default_keys::WrongSetting;
 use crate::config::ConfigError;
 use clap::{Parser, Subcommand};
 use std::future::Future;
@@ -57,6 +59,9 @@ enum Command {
     Audit(audit::AuditArguments),
     /// Put notifications that Redis has lost back into Redis, from the journal
     Rebuild(rebuild::RebuildArguments),
+    /// Change the master key: encrypt everything that a journal has encrypted again
+    #[command(subcommand)]
+    MasterKey(master_key::MasterKeyCommand),
     /// Print the named ladders (retry schedules), or the attempt times of one ladder
     Ladder(ladder::LadderArguments),
     #[command(flatten)]
@@ -89,6 +94,16 @@ enum CommandFailure {
     Interrupted,
 }
 
+impl CommandFailure {
+    /// An error of [`crate::app`].
+    fn of_app(error: anyhow::Error) -> Self {
+        match error.downcast::<WrongSetting>() {
+            Ok(wrong) => Self::Usage(wrong.to_string()),
+            Err(error) => Self::Failed(error),
+        }
+    }
+}
+
 /// Runs the command line of this process.
 #[must_use]
 pub fn run() -> ExitCode {
@@ -103,6 +118,7 @@ pub fn run() -> ExitCode {
         Command::Listen(arguments) => listen::run(arguments),
         Command::Audit(arguments) => audit::run(&arguments),
         Command::Rebuild(arguments) => rebuild::run(&arguments),
+        Command::MasterKey(command) => master_key::run(command),
         Command::Ladder(arguments) => ladder::run(&arguments),
         Command::Request(request) => requests::run(*request),
     };

@@ -1,7 +1,6 @@
 //! `ringback serve`: runs the dispatcher. The table of settings defines its flags.
 
 use super::{CommandFailure, block_on, setting_flags};
-use crate::app::default_keys::WrongSetting;
 use crate::config::{Flags, ServeConfig};
 use crate::{app, telemetry};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -42,12 +41,5 @@ impl Args for ServeArguments {
 pub fn run(arguments: &ServeArguments) -> Result<(), CommandFailure> {
     let config = ServeConfig::load(&arguments.flags, |name| std::env::var_os(name))?;
     telemetry::init(&config.log)?;
-    block_on(async { app::serve(config).await.map_err(of_start) })
-}
-
-fn of_start(error: anyhow::Error) -> CommandFailure {
-    match error.downcast::<WrongSetting>() {
-        Ok(wrong) => CommandFailure::Usage(wrong.to_string()),
-        Err(error) => CommandFailure::Failed(error),
-    }
+    block_on(async { app::serve(config).await.map_err(CommandFailure::of_app) })
 }

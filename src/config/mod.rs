@@ -15,7 +15,10 @@ mod values;
 
 pub use error::{ConfigError, SettingOrigin};
 pub use log_filter::LogFilter;
-pub use master_key::{MASTER_KEY_FILE, read_master_key, read_or_make_master_key};
+pub use master_key::{
+    MASTER_KEY_FILE, NEW_MASTER_KEY_FILE, adopt_new_master_key, read_master_key,
+    read_new_master_key, read_or_make_master_key, read_or_make_master_key_at,
+};
 pub use secret::{SECRET_FILE, is_exposed, read_secret};
 pub use sources::Flags;
 pub use values::{ApiKey, PostgresUrl, RedisUrl, parse_duration};
@@ -55,6 +58,8 @@ pub struct ServeConfig {
     pub delivery: DeliveryConfig,
     /// The master key that was given. `None`: one is kept in the data directory, if the journal is in SQLite.
     pub master_key: Option<MasterKey>,
+    /// Another master key that opens what is encrypted, while the master key is being changed.
+    pub other_master_key: Option<MasterKey>,
     /// The files that may hold secrets of this server. Some of them need not exist.
     pub secret_files: Vec<PathBuf>,
     /// The log.
@@ -218,6 +223,7 @@ impl ServeConfig {
                 proxy: None,
             },
             master_key: None,
+            other_master_key: None,
             secret_files: [SECRET_FILE, MASTER_KEY_FILE]
                 .map(|name| data_dir.join(name))
                 .to_vec(),
@@ -264,6 +270,30 @@ impl StoresConfig {
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, ConfigError> {
         sources::gather(flags, &variable)?.stores()
+    }
+}
+
+/// The settings of the command that changes the master key.
+#[derive(Debug, Clone)]
+pub struct MasterKeyConfig {
+    /// The journal.
+    pub journal: JournalConfig,
+    /// The directory for the files of the server.
+    pub data_dir: PathBuf,
+    /// The master key that was given.
+    pub master_key: Option<MasterKey>,
+}
+
+impl MasterKeyConfig {
+    /// Reads the same settings as [`ServeConfig::load`]. Creates no files.
+    ///
+    /// # Errors
+    /// As [`ServeConfig::load`].
+    pub fn load(
+        flags: &Flags,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Self, ConfigError> {
+        sources::gather(flags, &variable)?.master_key()
     }
 }
 

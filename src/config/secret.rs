@@ -82,13 +82,20 @@ pub(super) fn read<Secret: KeptSecret>(path: &Path) -> Result<Option<Secret>, Co
 
 pub(super) fn read_or_make<Secret: KeptSecret>(dir: &Path) -> Result<Secret, ConfigError> {
     make_dir(dir)?;
-    let path = dir.join(Secret::FILE);
-    if let Some(secret) = read(&path)? {
+    read_or_make_at(dir, &dir.join(Secret::FILE))
+}
+
+/// Reads the secret in this file of a directory, or makes it.
+pub(super) fn read_or_make_at<Secret: KeptSecret>(
+    dir: &Path,
+    path: &Path,
+) -> Result<Secret, ConfigError> {
+    if let Some(secret) = read(path)? {
         return Ok(secret);
     }
-    make::<Secret>(dir, &path).map_err(|error| unusable(&path, &error.to_string()))?;
+    make::<Secret>(dir, path).map_err(|error| unusable(path, &error.to_string()))?;
     // If another server created the file first, the secret in the file is not ours. So the file is read.
-    read(&path)?.ok_or_else(|| unusable(&path, "the file was deleted while it was being created"))
+    read(path)?.ok_or_else(|| unusable(path, "the file was deleted while it was being created"))
 }
 
 /// Writes a new secret into a temporary file and links it to its name. So the file is complete as soon as it

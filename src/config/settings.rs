@@ -9,7 +9,9 @@ use super::error::ConfigError;
 use super::master_key::MASTER_KEY_FILE;
 use super::secret::SECRET_FILE;
 use super::values::{self, ApiKey, RedisUrl};
-use super::{DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, ServeConfig, StoresConfig};
+use super::{
+    DRAIN_MARGIN, JournalConfig, LogFilter, LogFormat, MasterKeyConfig, ServeConfig, StoresConfig,
+};
 use super::{master_key, secret};
 use crate::domain::master_key::MasterKey;
 use crate::domain::proxy_url::ProxyUrl;
@@ -50,6 +52,7 @@ pub(super) struct Draft {
     signing_secret: Option<SigningSecret>,
     master_key: Option<MasterKey>,
     master_key_file: Option<PathBuf>,
+    other_master_key_file: Option<PathBuf>,
     journal: Option<JournalConfig>,
     drain_timeout: Option<Duration>,
 }
@@ -153,6 +156,17 @@ pub static ALL: &[Setting] = &[
         help: "A file that contains the master key, instead of `master-key`",
         arity: Arity::One,
         set: |draft, text| put(&mut draft.master_key_file, values::path(text).map(Some)),
+    },
+    Setting {
+        name: "other-master-key-file",
+        value: "FILE",
+        default: "",
+        help: "A file that contains another master key, which opens what is encrypted too, while the master key is changed",
+        arity: Arity::One,
+        set: |draft, text| {
+            let path = values::path(text).map(Some);
+            put(&mut draft.other_master_key_file, path)
+        },
     },
     Setting {
         name: "api-key",
@@ -384,6 +398,7 @@ impl Draft {
             signing_secret: None,
             master_key: None,
             master_key_file: None,
+            other_master_key_file: None,
             journal: None,
             drain_timeout: None,
         }
@@ -395,6 +410,16 @@ impl Draft {
             config, journal, ..
         } = self;
         journal.unwrap_or_else(|| JournalConfig::Sqlite(config.data_dir.join(super::JOURNAL_FILE)))
+    }
+
+    /// The settings of the command that changes the master key. Creates no files.
+    pub(super) fn master_key(mut self) -> Result<MasterKeyConfig, ConfigError> {
+        let given = given_master_key(self.master_key.take(), self.master_key_file.take())?;
+        Ok(MasterKeyConfig {
+            master_key: given,
+            data_dir: self.config.data_dir.clone(),
+            journal: self.journal(),
+        })
     }
 
     /// The settings that are needed to open both stores. Creates no files.
@@ -418,6 +443,7 @@ impl Draft {
             signing_secret,
             master_key,
             master_key_file,
+            other_master_key_file,
             journal,
             drain_timeout,
         } = self;
@@ -437,11 +463,10 @@ impl Draft {
             .map(|name| config.data_dir.join(name))
             .to_vec();
         config.secret_files.extend(master_key_file.clone());
-        config.master_key = match (master_key, master_key_file) {
-            (Some(_), Some(_)) => return Err(ConfigError::TwoMasterKeys),
-            (None, Some(path)) => Some(master_key::read_named(&path)?),
-            (given, None) => given,
-        };
+        config.secret_files.extend(other_master_key_file.clone());
+        config.master_key = given_master_key(master_key, master_key_file)?;
+        let other = other_master_key_file.map(|path| master_key::read_named(&path));
+        config.other_master_key = other.transpose()?;
         (
             config.delivery.signing_secret,
             config.delivery.secret_origin,
@@ -450,5 +475,17 @@ impl Draft {
             None => (secret::read_or_make(&config.data_dir)?, SecretOrigin::Kept),
         };
         Ok(config)
+    }
+}
+
+/// The master key that one of the two settings gives.
+fn given_master_key(
+    key: Option<MasterKey>,
+    file: Option<PathBuf>,
+) -> Result<Option<MasterKey>, ConfigError> {
+    match (key, file) {
+        (Some(_), Some(_)) => Err(ConfigError::TwoMasterKeys),
+        (None, Some(path)) => Ok(Some(master_key::read_named(&path)?)),
+        (given, None) => Ok(given),
     }
 }

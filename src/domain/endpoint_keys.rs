@@ -136,6 +136,20 @@ impl EndpointKeys {
         })
     }
 
+    /// The same keys, of which those are replaced for which `replace` returns another one.
+    #[must_use]
+    pub fn map_keys(
+        mut self,
+        mut replace: impl FnMut(&EndpointKey) -> Option<EndpointKey>,
+    ) -> Self {
+        for key in &mut self.keys {
+            if let Some(other) = replace(key) {
+                *key = other;
+            }
+        }
+        self
+    }
+
     /// Removes a key at once. [`DEFAULT_SECRET`] stands for the default secret that signs along.
     ///
     /// # Errors

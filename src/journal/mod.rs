@@ -57,6 +57,7 @@ pub mod recorder;
 mod recording;
 mod recording_batch;
 mod registration;
+pub mod resealing;
 mod rows;
 mod set_aside;
 mod sql_values;

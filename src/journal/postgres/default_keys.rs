@@ -73,7 +73,8 @@ impl PostgresCall for ChangeDefaultKeys<'_> {
             transaction.rollback().await?;
             return Ok(DefaultKeysChanged::OtherMasterKey);
         }
-        write(&mut transaction, &keys, self.changing, self.instance).await?;
+        let by = (&*self.changing.actor.0, &**self.instance);
+        write(&mut transaction, &keys, by, self.changing.at_ms).await?;
         if let Some(newest) = newest(&keys) {
             remember(&mut transaction, DEFAULT_SECRET, newest).await?;
         }
@@ -85,7 +86,8 @@ impl PostgresCall for ChangeDefaultKeys<'_> {
     }
 }
 
-async fn find(connection: &mut PgConnection) -> Result<DefaultKeys, PostgresFailure> {
+/// All rows.
+pub(super) async fn find(connection: &mut PgConnection) -> Result<DefaultKeys, PostgresFailure> {
     let found = sqlx::query(
         "SELECT id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms
          FROM default_keys ORDER BY place",
@@ -95,12 +97,12 @@ async fn find(connection: &mut PgConnection) -> Result<DefaultKeys, PostgresFail
     Ok(Fields::default_keys(&found)?)
 }
 
-/// Replaces all rows. There are few.
-async fn write(
+/// Replaces all rows. There are few. `actor` and `instance` made the change.
+pub(super) async fn write(
     connection: &mut PgConnection,
     keys: &DefaultKeys,
-    changing: &ChangingDefaultKeys,
-    instance: &str,
+    (actor, instance): (&str, &str),
+    at_ms: i64,
 ) -> Result<(), PostgresFailure> {
     sqlx::query("DELETE FROM default_keys")
         .execute(&mut *connection)
@@ -119,8 +121,8 @@ async fn write(
         .bind(known.fingerprint.as_str())
         .bind(known.key.created_ms)
         .bind(known.key.signs_until_ms)
-        .bind(changing.at_ms)
-        .bind(storable(&changing.actor.0))
+        .bind(at_ms)
+        .bind(storable(actor))
         .bind(instance)
         .execute(&mut *connection)
         .await?;

@@ -30,6 +30,7 @@ mod pruning;
 mod reads;
 mod record;
 mod register;
+mod reseal;
 mod schema;
 mod session;
 mod set_aside;

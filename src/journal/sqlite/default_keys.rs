@@ -38,7 +38,8 @@ impl JournalDefaultKeys for SqliteJournal {
             transaction.release().await?;
             return Ok(DefaultKeysChanged::OtherMasterKey);
         }
-        write(connection, &keys, changing, &self.instance).await?;
+        let by = (&*changing.actor.0, &*self.instance);
+        write(connection, &keys, by, changing.at_ms).await?;
         if let Some(newest) = newest(&keys) {
             remember(connection, DEFAULT_SECRET, newest).await?;
         }
@@ -50,7 +51,8 @@ impl JournalDefaultKeys for SqliteJournal {
     }
 }
 
-async fn find(connection: &mut SqliteConnection) -> Result<DefaultKeys, SqliteFailure> {
+/// All rows.
+pub(super) async fn find(connection: &mut SqliteConnection) -> Result<DefaultKeys, SqliteFailure> {
     let found = sqlx::query(
         "SELECT id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms
          FROM default_keys ORDER BY place",
@@ -60,12 +62,12 @@ async fn find(connection: &mut SqliteConnection) -> Result<DefaultKeys, SqliteFa
     Ok(Fields::default_keys(&found)?)
 }
 
-/// Replaces all rows. There are few.
-async fn write(
+/// Replaces all rows. There are few. `actor` and `instance` made the change.
+pub(super) async fn write(
     connection: &mut SqliteConnection,
     keys: &DefaultKeys,
-    changing: &ChangingDefaultKeys,
-    instance: &str,
+    (actor, instance): (&str, &str),
+    at_ms: i64,
 ) -> Result<(), SqliteFailure> {
     sqlx::query("DELETE FROM default_keys")
         .execute(&mut *connection)
@@ -84,8 +86,8 @@ async fn write(
         .bind(known.fingerprint.as_str())
         .bind(known.key.created_ms)
         .bind(known.key.signs_until_ms)
-        .bind(changing.at_ms)
-        .bind(&*changing.actor.0)
+        .bind(at_ms)
+        .bind(actor)
         .bind(instance)
         .execute(&mut *connection)
         .await?;

@@ -22,6 +22,7 @@ mod order;
 mod pending;
 mod pruning;
 mod reads;
+mod reseal;
 mod set_aside;
 mod statements;
 mod writer;

@@ -27,6 +27,7 @@ mod lanes;
 mod lifecycle;
 mod losing;
 mod lost_keys;
+mod master_key;
 mod memory_bound;
 mod metrics;
 mod order;

@@ -4,6 +4,8 @@
 //! A server may have no master key: then it seals nothing and opens nothing. A key that cannot be opened is an
 //! error, and nothing else signs in its place. Opened keys are dropped, and so overwritten, after the call.
 
+pub mod reseal;
+
 use crate::domain::client_key::ClientKey;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::endpoint_keys::EndpointKey;
@@ -26,6 +28,8 @@ pub type MakeMasterKey = Box<dyn Fn() -> Result<MasterKey, String> + Send + Sync
 pub struct Keyring {
     master: OnceLock<MasterKey>,
     make: Option<MakeMasterKey>,
+    /// Opens too, and seals nothing.
+    other: Option<MasterKey>,
 }
 
 /// Why a key cannot be sealed.
@@ -82,6 +86,7 @@ impl Keyring {
         Self {
             master: OnceLock::from(master),
             make: None,
+            other: None,
         }
     }
 
@@ -91,7 +96,14 @@ impl Keyring {
         Self {
             master: OnceLock::new(),
             make: Some(make),
+            other: None,
         }
+    }
+
+    /// Opens with this master key too, while the master key is being changed.
+    #[must_use]
+    pub fn with_other(self, other: Option<MasterKey>) -> Self {
+        Self { other, ..self }
     }
 
     /// The fingerprint of the master key, if there is one.
@@ -166,15 +178,10 @@ impl Keyring {
             key_id: key.id.clone(),
             why,
         };
-        let master = self.master.get();
-        let master = master.ok_or_else(|| unusable(SealFailure::NoMasterKey.to_string()))?;
-        let text = master
-            .open(
-                endpoint,
-                &place(&key.id, key.kind, key.public_key.as_deref()),
-                &key.sealed,
-            )
-            .map_err(|error: NotOpened| unusable(error.to_string()))?;
+        let place = place(&key.id, key.kind, key.public_key.as_deref());
+        let text = self
+            .open_with(|master| master.open(endpoint, &place, &key.sealed))
+            .map_err(unusable)?;
         SigningKey::parse(&text).map_err(|bad| unusable(bad.to_string()))
     }
 
@@ -230,12 +237,25 @@ impl Keyring {
         endpoint: &str,
         sealed: &str,
     ) -> Result<ClientKey, UnusableClientKey> {
-        let master = self.master.get().ok_or(SealFailure::NoMasterKey);
-        let master = master.map_err(|none| UnusableClientKey(none.to_string()))?;
-        let text = master
-            .open_client_key(endpoint, sealed)
-            .map_err(|error| UnusableClientKey(error.to_string()))?;
+        let text = self
+            .open_with(|master| master.open_client_key(endpoint, sealed))
+            .map_err(UnusableClientKey)?;
         ClientKey::parse(&text).map_err(|bad| UnusableClientKey(bad.to_string()))
+    }
+
+    /// Opens something with the master key, or else with the other one.
+    fn open_with(
+        &self,
+        open: impl Fn(&MasterKey) -> Result<Zeroizing<String>, NotOpened>,
+    ) -> Result<Zeroizing<String>, String> {
+        let Some(master) = self.master.get() else {
+            return Err(SealFailure::NoMasterKey.to_string());
+        };
+        let opened = open(master).or_else(|why| match &self.other {
+            Some(other) => open(other).map_err(|_| why),
+            None => Err(why),
+        });
+        opened.map_err(|why| why.to_string())
     }
 
     fn master(&self) -> Result<&MasterKey, SealFailure> {
@@ -387,6 +407,22 @@ mod tests {
                 "a rotation changes that"
             );
         }
+    }
+
+    #[test]
+    fn two_master_keys_open_and_one_seals() {
+        let both = Keyring::with(MasterKey::from_random(Zeroizing::new([1; 32])));
+        let both = both.with_other(Some(MasterKey::from_random(Zeroizing::new([2; 32]))));
+        let key = both.generate(KeyKind::Symmetric).expect("made");
+        for by in [1, 2] {
+            let sealed = keyring(by).seal("shop-1", &key, 0).expect("sealed").key;
+            assert!(both.open("shop-1", &sealed).is_ok(), "{by}");
+        }
+        let sealed = both.seal("shop-1", &key, 0).expect("sealed");
+        assert_eq!(Some(sealed.master_key), keyring(1).fingerprint());
+        assert!(keyring(1).open("shop-1", &sealed.key).is_ok());
+        let third = keyring(3).seal("shop-1", &key, 0).expect("sealed").key;
+        assert!(both.open("shop-1", &third).is_err());
     }
 
     #[test]
