@@ -180,6 +180,7 @@ impl Problem {
                 | BadDefaultKeyChange::NotBegun,
             )
             | ServiceError::EndingKey(_)
+            | ServiceError::UnreadableEndpoint
             | ServiceError::NoMasterKey
             | ServiceError::OtherMasterKey => Self::new(ProblemKind::SigningKey, detail),
             ServiceError::Sealing(failure) => {

@@ -7,7 +7,8 @@ use crate::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use crate::domain::endpoint_keys::EndpointKeys;
 use crate::domain::lane_settings::LaneLimits;
 use crate::journal::{
-    EndpointRow, EndpointSet, RemovingEndpoint, SettingEndpoint, StoredEndpoint, effect_of_setting,
+    EndpointRow, EndpointSet, RemovingEndpoint, SettingEndpoint, StoredEndpoint, UnreadableRow,
+    effect_of_setting, effect_on_unreadable,
 };
 use crate::schedule::endpoints::{
     EndpointRecord, EndpointScan, EndpointWrite, EndpointWritten, PartReached, ScheduleEndpoints,
@@ -73,16 +74,19 @@ impl InSchedule {
             let record = self.store().endpoint(&setting.name).await?;
             let expected = record.as_ref().map_or(0, |record| record.number);
             // A record without a number is damaged. It is written again as if there were none.
-            let before = match record.filter(|record| record.number > 0) {
-                Some(record) => Some(stored(record).map_err(unreadable(&setting.name))?),
-                None => None,
+            let record = record.filter(|record| record.number > 0);
+            let row = record.as_ref().map(unreadable_row).unwrap_or_default();
+            let set = match record.map(stored).transpose() {
+                Ok(before) => {
+                    let total = match before.as_ref().is_some_and(|before| !before.is_removed) {
+                        true => 0,
+                        false => self.store().count_endpoints().await?,
+                    };
+                    let total = i64::try_from(total).unwrap_or(i64::MAX);
+                    effect_of_setting(before, total, setting)
+                }
+                Err(_) => effect_on_unreadable(row, setting),
             };
-            let total = match before.as_ref().is_some_and(|before| !before.is_removed) {
-                true => 0,
-                false => self.store().count_endpoints().await?,
-            };
-            let total = i64::try_from(total).unwrap_or(i64::MAX);
-            let set = effect_of_setting(before, total, setting);
             let (EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint)) = &set else {
                 return Ok(set);
             };
@@ -177,6 +181,17 @@ fn rows(records: Vec<EndpointRecord>) -> Vec<EndpointRow> {
         read: stored(record),
     };
     records.into_iter().map(row).collect()
+}
+
+/// What can be read of a record whose settings or keys cannot be.
+fn unreadable_row(record: &EndpointRecord) -> UnreadableRow {
+    let text: Option<RecordText> = serde_json::from_str(&record.text).ok();
+    UnreadableRow {
+        version: text.as_ref().map_or(0, |text| text.version),
+        is_removed: record.is_removed,
+        created_ms: text.as_ref().map(|text| text.created_ms),
+        changed_ms: text.as_ref().map(|text| text.changed_ms),
+    }
 }
 
 /// Reads a record.

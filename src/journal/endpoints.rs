@@ -103,6 +103,8 @@ pub enum EndpointSet {
     Full,
     /// The journal has keys that another master key encrypted. Nothing was changed.
     OtherMasterKey,
+    /// What is there cannot be read, and the request leaves out the keys, which would be kept. Nothing was changed.
+    Unreadable,
 }
 
 /// An endpoint as the journal keeps it.
@@ -209,6 +211,50 @@ pub fn effect(
         Some(_) => EndpointSet::Changed(endpoint),
         None => EndpointSet::Created(endpoint),
     }
+}
+
+/// What is known of an endpoint that cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UnreadableRow {
+    /// Its version.
+    pub version: u32,
+    /// Whether it was removed.
+    pub is_removed: bool,
+    /// When it was made, in milliseconds since 1970.
+    pub created_ms: Option<i64>,
+    /// When it was changed last, in milliseconds since 1970.
+    pub changed_ms: Option<i64>,
+}
+
+/// What setting an endpoint means if what is there cannot be read. A request that says everything replaces it. One that
+/// leaves out the keys does not: to take it for an endpoint without keys would sign its calls with the default keys.
+#[must_use]
+pub fn effect_on_unreadable(row: UnreadableRow, setting: &SettingEndpoint) -> EndpointSet {
+    let keys = match (setting.expected, &setting.keys) {
+        (ExpectedVersion::Exactly(_), _) => return EndpointSet::Conflict,
+        (ExpectedVersion::Any, Some(given)) => given.keys.clone(),
+        // An endpoint that was removed and is made again has none of its keys.
+        (ExpectedVersion::Any, None) if row.is_removed => EndpointKeys::default(),
+        (ExpectedVersion::Any, None) => return EndpointSet::Unreadable,
+    };
+    // What was registered for one that was removed before must not go to this one.
+    let made_again_ms = match row.is_removed {
+        true => Some((setting.at_ms).max(row.changed_ms.map_or(0, |removed_ms| removed_ms + 1))),
+        false => row.created_ms,
+    };
+    EndpointSet::Changed(Endpoint {
+        name: setting.name.clone(),
+        version: row.version.saturating_add(1),
+        settings: EndpointSettings {
+            made_again_ms,
+            ..setting.settings.clone()
+        },
+        keys,
+        created_ms: (row.created_ms)
+            .filter(|_| !row.is_removed)
+            .unwrap_or(setting.at_ms),
+        changed_ms: setting.at_ms,
+    })
 }
 
 impl SettingEndpoint {

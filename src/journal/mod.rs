@@ -71,7 +71,8 @@ pub use change::{ChangeResult, Changing};
 pub use default_keys::{ChangingDefaultKeys, DefaultKeysChanged, JournalDefaultKeys};
 pub use endpoints::{
     DEFAULT_SECRET, EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY,
-    RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint, effect as effect_of_setting,
+    RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint, UnreadableRow,
+    effect as effect_of_setting, effect_on_unreadable,
 };
 pub use error::JournalError;
 pub use examination::{Examined, Fault, JournalCounts};

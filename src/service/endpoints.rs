@@ -103,7 +103,14 @@ impl Service {
     ) -> Result<EndpointReply, ServiceError> {
         let _change = self.change_of_endpoints().await?;
         let before = match request.needs_what_is_there() {
-            true => with_timeout(self.endpoint_store()?.find(name)).await?,
+            true => match with_timeout(self.endpoint_store()?.find(name)).await {
+                // What cannot be read is replaced.
+                Err(
+                    EndpointStoreError::Journal(JournalError::Corrupt(_))
+                    | EndpointStoreError::Schedule(ScheduleError::Corrupt(_)),
+                ) => None,
+                found => found?,
+            },
             false => None,
         };
         let before = before.filter(|stored| !stored.is_removed);
@@ -277,6 +284,7 @@ impl Service {
             EndpointSet::Conflict => return Ok(None),
             EndpointSet::Full => return Err(ServiceError::TooManyEndpoints),
             EndpointSet::OtherMasterKey => return Err(ServiceError::OtherMasterKey),
+            EndpointSet::Unreadable => return Err(ServiceError::UnreadableEndpoint),
             EndpointSet::Created(endpoint) => EndpointReply::Created(endpoint),
             EndpointSet::Changed(endpoint) | EndpointSet::Unchanged(endpoint) => {
                 EndpointReply::Existing(endpoint)

@@ -137,6 +137,12 @@ pub enum ServiceError {
     /// Another change of the endpoint is being made.
     #[error("another change of an endpoint is being made; ask again")]
     EndpointUnsettled,
+    /// The endpoint cannot be read, and a request leaves out what would be kept. Nothing was changed.
+    #[error(
+        "this endpoint cannot be read, so its signing keys cannot be kept; replace it as a whole: give `keys` too, with `[]` \
+         for none"
+    )]
+    UnreadableEndpoint,
     /// As many test calls are in flight as there may be.
     #[error("too many test calls are in flight; ask again")]
     TooManyTestCalls,

@@ -9,12 +9,14 @@ use super::meta::{recall, remember};
 use super::statements::{integer, storable};
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane_settings::LaneLimits;
-use crate::journal::endpoints::{MasterKeyCheck, effect, limits_of, limits_order, new_master_key};
+use crate::journal::endpoints::{
+    MasterKeyCheck, effect, effect_on_unreadable, limits_of, limits_order, new_master_key,
+};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, RemovingEndpoint,
-    SettingEndpoint, StoredEndpoint,
+    SettingEndpoint, StoredEndpoint, UnreadableRow,
 };
 use async_trait::async_trait;
 use sqlx::Connection as _;
@@ -66,12 +68,21 @@ impl PostgresCall for SetEndpoint<'_> {
     async fn run(&self, connection: &mut PgConnection) -> Result<EndpointSet, PostgresFailure> {
         let mut transaction = connection.begin().await?;
         sqlx::query(LOCK).execute(&mut *transaction).await?;
-        let before = find(&mut transaction, &self.setting.name).await?;
+        let before = find_row(&mut transaction, &self.setting.name).await?;
         let total = sqlx::query_scalar("SELECT count(*) FROM endpoints WHERE NOT removed")
             .fetch_one(&mut *transaction)
             .await?;
-        let limits = limits_of(before.as_ref());
-        let set = effect(before, total, self.setting);
+        let (limits, set) = match before.map(|row| row.read).transpose() {
+            Ok(before) => {
+                let limits = limits_of(before.as_ref());
+                (Some(limits), effect(before, total, self.setting))
+            }
+            // The limits of its lane are not known, so they are written in any case.
+            Err(_) => {
+                let row = unreadable_row(&mut transaction, &self.setting.name).await?;
+                (None, effect_on_unreadable(row, self.setting))
+            }
+        };
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 if !is_master_key(&mut transaction, self.setting.master_key()).await? {
@@ -92,7 +103,7 @@ impl PostgresCall for SetEndpoint<'_> {
                     at_ms,
                     ..
                 } = self.setting;
-                if settings.limits != limits {
+                if Some(settings.limits) != limits {
                     let order = limits_order(name, settings.limits, actor, *at_ms);
                     lanes::change(&mut transaction, &order, self.instance).await?;
                 }
@@ -101,7 +112,8 @@ impl PostgresCall for SetEndpoint<'_> {
             EndpointSet::Unchanged(_)
             | EndpointSet::Conflict
             | EndpointSet::Full
-            | EndpointSet::OtherMasterKey => {
+            | EndpointSet::OtherMasterKey
+            | EndpointSet::Unreadable => {
                 transaction.rollback().await?;
             }
         }
@@ -205,6 +217,35 @@ async fn find(
     connection: &mut PgConnection,
     name: &EndpointName,
 ) -> Result<Option<StoredEndpoint>, PostgresFailure> {
+    let unreadable = |why| JournalError::Corrupt(format!("the endpoint {name}: {why}"));
+    let row = find_row(connection, name).await?;
+    let read = row.map(|row| row.read.map_err(unreadable));
+    Ok(read.transpose()?)
+}
+
+/// What can be read of an endpoint whose settings or keys cannot be.
+async fn unreadable_row(
+    connection: &mut PgConnection,
+    name: &EndpointName,
+) -> Result<UnreadableRow, PostgresFailure> {
+    let (version, is_removed, created_ms, changed_ms): (i32, bool, i64, i64) = sqlx::query_as(
+        "SELECT version, removed, created_ms, changed_ms FROM endpoints WHERE name = $1",
+    )
+    .bind(name.as_str())
+    .fetch_one(connection)
+    .await?;
+    Ok(UnreadableRow {
+        version: u32::try_from(version).unwrap_or_default(),
+        is_removed,
+        created_ms: Some(created_ms),
+        changed_ms: Some(changed_ms),
+    })
+}
+
+async fn find_row(
+    connection: &mut PgConnection,
+    name: &EndpointName,
+) -> Result<Option<EndpointRow>, PostgresFailure> {
     let found = sqlx::query(
         "SELECT name, number, version, removed, settings, created_ms, changed_ms, keys
          FROM endpoints WHERE name = $1",
@@ -212,13 +253,7 @@ async fn find(
     .bind(name.as_str())
     .fetch_all(connection)
     .await?;
-    match Fields::endpoints(&found)?.pop() {
-        None => Ok(None),
-        Some(row) => {
-            let unreadable = |why| JournalError::Corrupt(format!("the endpoint {name}: {why}"));
-            Ok(Some(row.read.map_err(unreadable)?))
-        }
-    }
+    Ok(Fields::endpoints(&found)?.pop())
 }
 
 async fn write(

@@ -7,12 +7,14 @@ use super::lanes;
 use super::meta::{recall, remember};
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::domain::lane_settings::LaneLimits;
-use crate::journal::endpoints::{MasterKeyCheck, effect, limits_of, limits_order, new_master_key};
+use crate::journal::endpoints::{
+    MasterKeyCheck, effect, effect_on_unreadable, limits_of, limits_order, new_master_key,
+};
 use crate::journal::rows::Fields;
 use crate::journal::sql_values::limit_of;
 use crate::journal::{
     EndpointRow, EndpointSet, JournalEndpoints, JournalError, MASTER_KEY, RemovingEndpoint,
-    SettingEndpoint, StoredEndpoint,
+    SettingEndpoint, StoredEndpoint, UnreadableRow,
 };
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, SqlitePool};
@@ -21,10 +23,19 @@ use sqlx::{SqliteConnection, SqlitePool};
 impl JournalEndpoints for SqliteJournal {
     async fn set_endpoint(&self, setting: &SettingEndpoint) -> Result<EndpointSet, JournalError> {
         let mut transaction = self.writer()?.begin().await?;
-        let before = find(transaction.connection(), &setting.name).await?;
+        let before = find_row(transaction.connection(), &setting.name).await?;
         let total = count(transaction.connection()).await?;
-        let limits = limits_of(before.as_ref());
-        let set = effect(before, total, setting);
+        let (limits, set) = match before.map(|row| row.read).transpose() {
+            Ok(before) => {
+                let limits = limits_of(before.as_ref());
+                (Some(limits), effect(before, total, setting))
+            }
+            // The limits of its lane are not known, so they are written in any case.
+            Err(_) => {
+                let row = unreadable_row(transaction.connection(), &setting.name).await?;
+                (None, effect_on_unreadable(row, setting))
+            }
+        };
         match &set {
             EndpointSet::Created(endpoint) | EndpointSet::Changed(endpoint) => {
                 let connection = transaction.connection();
@@ -33,7 +44,7 @@ impl JournalEndpoints for SqliteJournal {
                     return Ok(EndpointSet::OtherMasterKey);
                 }
                 write(connection, endpoint, &setting.actor.0, &self.instance).await?;
-                if setting.settings.limits != limits {
+                if Some(setting.settings.limits) != limits {
                     let SettingEndpoint {
                         name,
                         settings,
@@ -49,7 +60,8 @@ impl JournalEndpoints for SqliteJournal {
             EndpointSet::Unchanged(_)
             | EndpointSet::Conflict
             | EndpointSet::Full
-            | EndpointSet::OtherMasterKey => {
+            | EndpointSet::OtherMasterKey
+            | EndpointSet::Unreadable => {
                 transaction.release().await?;
             }
         }
@@ -130,6 +142,35 @@ async fn find(
     connection: &mut SqliteConnection,
     name: &EndpointName,
 ) -> Result<Option<StoredEndpoint>, SqliteFailure> {
+    let unreadable = |why| JournalError::Corrupt(format!("the endpoint {name}: {why}"));
+    let row = find_row(connection, name).await?;
+    let read = row.map(|row| row.read.map_err(unreadable));
+    Ok(read.transpose()?)
+}
+
+/// What can be read of an endpoint whose settings or keys cannot be.
+async fn unreadable_row(
+    connection: &mut SqliteConnection,
+    name: &EndpointName,
+) -> Result<UnreadableRow, SqliteFailure> {
+    let (version, is_removed, created_ms, changed_ms): (i64, bool, i64, i64) = sqlx::query_as(
+        "SELECT version, removed, created_ms, changed_ms FROM endpoints WHERE name = ?",
+    )
+    .bind(name.as_str())
+    .fetch_one(connection)
+    .await?;
+    Ok(UnreadableRow {
+        version: u32::try_from(version).unwrap_or_default(),
+        is_removed,
+        created_ms: Some(created_ms),
+        changed_ms: Some(changed_ms),
+    })
+}
+
+async fn find_row(
+    connection: &mut SqliteConnection,
+    name: &EndpointName,
+) -> Result<Option<EndpointRow>, SqliteFailure> {
     let found = sqlx::query(
         "SELECT name, number, version, removed, settings, created_ms, changed_ms, keys
          FROM endpoints WHERE name = ?",
@@ -137,13 +178,7 @@ async fn find(
     .bind(name.as_str())
     .fetch_all(connection)
     .await?;
-    match Fields::endpoints(&found)?.pop() {
-        None => Ok(None),
-        Some(row) => {
-            let unreadable = |why| JournalError::Corrupt(format!("the endpoint {name}: {why}"));
-            Ok(Some(row.read.map_err(unreadable)?))
-        }
-    }
+    Ok(Fields::endpoints(&found)?.pop())
 }
 
 async fn write(

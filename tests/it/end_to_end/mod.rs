@@ -43,6 +43,7 @@ mod rights;
 mod set_aside;
 mod sharing;
 mod tls;
+mod unreadable_endpoints;
 
 /// Makes one test of each function for each of the stores.
 macro_rules! on_stores {
