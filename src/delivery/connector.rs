@@ -243,7 +243,7 @@ async fn reach(proxy: &ProxyUrl, lookups: &Lookups) -> Result<TcpStream, ProxyEr
     let failed = |why: String| ProxyError::Failed(why);
     let addresses = match proxy.host() {
         Host::Domain(name) => {
-            let found = lookups.look_up(&name, LookupShare::Proven).await;
+            let found = lookups.look_up(name, LookupShare::Proven).await;
             let found = found.map_err(|error| failed(format!("cannot be resolved: {error}")))?;
             found.to_vec()
         }
