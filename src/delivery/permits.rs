@@ -15,6 +15,10 @@ use tokio::sync::Notify;
 const MOST_DOUBTFUL_PER_CLAIM: usize = 32;
 const MOST_PROBING_PER_CLAIM: usize = 8;
 
+/// A claim that follows one which took all that was left waits for this part of all permits, the total divided by
+/// this. So a server with few permits does not wait.
+const WORTH_A_CLAIM: usize = 64;
+
 /// The permits of one server.
 #[derive(Debug)]
 pub(super) struct Permits {
@@ -79,6 +83,19 @@ impl Permits {
         self.released.notified().await;
     }
 
+    /// Whether lanes that have calls in flight already get nothing now, because their part is held.
+    pub(super) fn is_saturated(&self) -> bool {
+        self.quota().for_visit(LaneClass::Busy) == 0
+    }
+
+    /// Waits until so many permits are free for such lanes that a claim is worth its cost.
+    pub(super) async fn worth_a_claim(&self) {
+        let worth = (self.total / WORTH_A_CLAIM).max(1);
+        while self.quota().shared() < worth {
+            self.released().await;
+        }
+    }
+
     fn held(&self) -> std::sync::MutexGuard<'_, [usize; LaneClass::ALL.len()]> {
         // Counting cannot panic half-way.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
@@ -141,6 +158,20 @@ mod tests {
         held.extend((0..2_048 - MOST_DOUBTFUL_PER_CLAIM).map(|_| permits.take(Doubtful)));
         assert!(!permits.may_follow(quota, rest), "all of the half is held");
         assert!(!permits.may_follow(permits.quota(), permits.quota()));
+    }
+
+    #[tokio::test]
+    async fn a_claim_after_all_permits_were_taken_waits_for_a_part_of_them() {
+        let permits = Permits::new(256);
+        let mut held: Vec<Permit> = (0..192).map(|_| permits.take(Busy)).collect();
+        assert!(permits.is_saturated());
+        held.truncate(189);
+        assert!(!permits.is_saturated());
+        let (_, ()) = tokio::join!(permits.worth_a_claim(), async { drop(held.pop()) });
+        assert_eq!(permits.quota().shared(), 4);
+        permits.worth_a_claim().await;
+        let permits = Permits::new(1);
+        permits.worth_a_claim().await;
     }
 
     #[tokio::test]

@@ -55,10 +55,16 @@ impl ClaimQuota {
         }
     }
 
+    /// How many leases are not kept for idle lanes.
+    #[must_use]
+    pub fn shared(&self) -> usize {
+        self.total.saturating_sub(self.kept_for_idle)
+    }
+
     /// How many leases a visit of a lane of this class may give.
     #[must_use]
     pub fn for_visit(&self, class: LaneClass) -> usize {
-        let shared = self.total.saturating_sub(self.kept_for_idle);
+        let shared = self.shared();
         let allowed = match class {
             LaneClass::Idle if shared == 0 => self.total.min(1),
             LaneClass::Idle | LaneClass::Busy => shared,

@@ -52,6 +52,7 @@ mod reads;
 mod recovery;
 mod reply;
 mod script;
+mod script_text;
 mod writes;
 
 use crate::clock::{Clock, OffsetClock};

@@ -47,10 +47,33 @@ local reply
 
 -- How many leases a visit of a lane of this class may give (as ClaimQuota::for_visit).
 local function for_visit(class)
-  local shared = math.max(most - kept_for_idle, 0)
-  if class == IDLE and shared == 0 then return math.min(most, 1) end
-  local allowed = math.min(shared, visit, parts[class] or shared)
-  return class == PROBING and math.min(allowed, 1) or allowed
+  local allowed = most - kept_for_idle
+  if allowed <= 0 then return class == IDLE and most > 0 and 1 or 0 end
+  if allowed > visit then allowed = visit end
+  local part = parts[class]
+  if part and allowed > part then allowed = part end
+  return class == PROBING and allowed > 1 and 1 or allowed
+end
+
+-- The earliest expiry of all leases, as it is now; false if there are none.
+local function read_first_expiry()
+  local first = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
+  return tonumber(first[2] or nil) or false
+end
+
+-- The earliest expiry of the leases that were there when this script began; false: there were none; nil: not known.
+local first_expiry
+
+local expiry, given_keys, given_classes
+
+-- When there is next something to claim, in ms: `at` (the first turn, or nil), or a lease that expires. -1 for never.
+local function next_claim(at)
+  -- Nothing is earlier than what is due.
+  if at and at <= NOW then return at end
+  if first_expiry == nil then first_expiry = read_first_expiry() end
+  local expires = first_expiry or given_keys and given_keys[1] and tonumber(expiry)
+  if expires and not (at and at <= ms_of(expires)) then at = ms_of(expires) end
+  return at or -1
 end
 
 -- Fills in the first items of every reply.
@@ -64,7 +87,7 @@ local function finish()
     end
   end
   local first, passed_over = earliest(used_up, skipped)
-  reply[3] = next_claim(first)
+  reply[3] = next_claim(first and ms_of(first))
   reply[4] = passed_over and not lacks_settings and 1 or 0
   reply[5] = (known[1] == 'damaged' or known[1] == 'restarted') and 1 or 0
   local data_lost = tonumber(known[2] or nil)
@@ -119,6 +142,9 @@ end
 local BY_NOW = '(' .. text_of(NEXT_US)
 
 local function return_expired()
+  first_expiry = read_first_expiry()
+  if not first_expiry or not is_over(first_expiry) then return end
+  first_expiry = nil
   local bytes = bytes_left
   local expired = call('ZRANGEBYSCORE', LEASES, '-inf', BY_NOW, 'WITHSCORES', 'LIMIT', 0, most_old)
   for i = 1, #expired, 2 do
@@ -158,8 +184,6 @@ local function end_expired(lane, lease_count)
   end
   return call('ZCARD', LEASED .. lane)
 end
-
-local expiry, given_keys, given_classes, leases
 
 -- The order keys of which this claim has leased an entry; nil if it has leased none with a place in an order.
 local given_turns
@@ -215,43 +239,40 @@ local function waits_until(lane, key, order)
   if current and is_turn_of(held, current, holder) then return ms_of(tonumber(current)) end
 end
 
--- Leases these entries of a lane of this class (as the reply has it). The result is how many were there and may be sent.
+-- Leases these entries of a lane of this class (as the reply has it). The results are how many were there and may be
+-- sent, and whether others were put back into the lane.
 local function give(lane, class, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
   local leased, orders, waiting = {}
+  local given, replied, before = 0, #reply, #given_keys
   for i = 1, #keys do
-    local envelope = envelopes[i]
+    local key, envelope = keys[i], envelopes[i]
     local flags = readable(envelope) and string.byte(envelope, FLAGS) or 0
     local order, until_ms
     if flags >= ORDERED and bit.band(flags, ORDERED) ~= 0 then
       orders = orders or orders_of(envelopes)
       -- One whose place in the order cannot be read is no entry that an instance can send.
       order = orders[i]
-      until_ms = order and waits_until(lane, keys[i], order)
+      until_ms = order and waits_until(lane, key, order)
     end
     if until_ms then
-      if bit.band(flags, PUT_OFF) == 0 then call('HSET', JOBS, keys[i], with_flags(envelope, PUT_OFF)) end
+      if bit.band(flags, PUT_OFF) == 0 then call('HSET', JOBS, key, with_flags(envelope, PUT_OFF)) end
       waiting = waiting or {}
       waiting[#waiting + 1] = lane_score(envelope, until_ms)
-      waiting[#waiting + 1] = keys[i]
-      call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, order.text .. keys[i])
+      waiting[#waiting + 1] = key
+      call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, order.text .. key)
       bytes_left = bytes_left - math.max(#envelope, 65536) -- so that a claim looks at a bounded number of them
     elseif readable(envelope) then
       if order then
         given_turns = given_turns or {}
         given_turns[lane .. '\n' .. order.group] = true
-        call_on_lane('HSET', ARGV[2] .. 'turns:' .. lane, order.group, turn_text(expiry, keys[i]))
-        call_on_lane('ZREM', ARGV[2] .. 'waits:' .. lane, order.text .. keys[i])
+        call_on_lane('HSET', ARGV[2] .. 'turns:' .. lane, order.group, turn_text(expiry, key))
+        call_on_lane('ZREM', ARGV[2] .. 'waits:' .. lane, order.text .. key)
       end
-      leased[#leased + 1] = expiry
-      leased[#leased + 1] = keys[i]
-      leases[#leases + 1] = expiry
-      leases[#leases + 1] = keys[i]
-      reply[#reply + 1] = keys[i]
-      reply[#reply + 1] = envelope
-      reply[#reply + 1] = class
-      given_keys[#given_keys + 1] = keys[i]
-      given_classes[#given_classes + 1] = class
+      leased[2 * given + 1], leased[2 * given + 2] = expiry, key
+      reply[replied + 1], reply[replied + 2], reply[replied + 3] = key, envelope, class
+      given, replied = given + 1, replied + 3
+      given_keys[before + given], given_classes[before + given] = key, class
       bytes_left = bytes_left - #envelope
     else
       note_damage()
@@ -260,13 +281,18 @@ local function give(lane, class, keys)
   if leased[1] then call_on_lane('ZADD', LEASED .. lane, unpack(leased)) end
   call('ZREM', LANE .. lane, unpack(keys))
   if waiting then call('ZADD', LANE .. lane, unpack(waiting)) end
-  return #leased / 2
+  return given, waiting ~= nil
 end
 
--- The keys of some due entries of a lane: the higher priorities first, and those of one priority by due time.
+-- The keys of up to `wanted` due entries of a lane: the higher priorities first, and those of one priority by due time.
+-- The second result is whether more are due; nil if that is not known.
 local function due_keys(lane, wanted)
   if not is_ranked() then
-    return call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, wanted)
+    -- One more than wanted: to ask for the first score behind them costs several times as much.
+    local keys = call_on_lane('ZRANGEBYSCORE', LANE .. lane, '-inf', NOW_TEXT, 'LIMIT', 0, wanted + 1)
+    local has_more = #keys > wanted
+    if has_more then keys[wanted + 1] = nil end
+    return keys, has_more
   end
   local keys = {}
   for _, range in ipairs(priority_ranges()) do
@@ -283,7 +309,7 @@ local function class_mark(class, health, is_full)
   local mark = is_full and class + 10 or class
   if not health.pauses and not health.interval and class ~= PROBING then return mark end
   local pauses = health.pauses
-  if class == PROBING then pauses = pauses_with(pauses, nil, health.since) end
+  if class == PROBING then pauses = pauses_with(pauses, nil, health[SINCE]) end
   local a, b, c, d = 0, 0, 0, 0
   if pauses then a, b, c, d = struct.unpack(PAUSES_FORMAT, pauses) end
   return string.format('%d %d %d %d %d %d', mark, rate_until(health), a, b, c, d)
@@ -292,46 +318,42 @@ end
 -- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
--- Gives the due entries of a lane of this class, within its limit and what is left for the class. `tail` is the
--- lane's turn after that.
-local function visit_lane(lane, class, tail, health)
+-- Gives the due entries of a lane of this class, within its limit and `allowed` leases. `tail` is the lane's turn
+-- after that. The result is whether it is still due in this class.
+local function visit_lane(lane, class, allowed, tail, health)
   local lease_count = call_on_lane('ZCARD', LEASED .. lane)
   local limit = limit_of(health)
   local checked = lease_count > 0 and (checks_leases or lease_count + visit > limit)
   if checked then lease_count = end_expired(lane, lease_count) end
-  local free_leases = math.min(for_visit(class), limit - lease_count, calls_allowed(health))
-  if health.at > NOW or health.held then free_leases = 0 end
-  local keys = {}
+  local free_leases = limit - lease_count
+  if free_leases > allowed then free_leases = allowed end
+  if health.interval then free_leases = math.min(free_leases, calls_allowed(health)) end
+  if health[AT] > NOW or health.held then free_leases = 0 end
+  local keys, has_more = {}
   if free_leases > 0 then
-    keys = due_keys(lane, free_leases)
+    keys, has_more = due_keys(lane, free_leases)
   end
-  if not keys[1] and lease_count > 0 and not checked then lease_count = end_expired(lane, lease_count) end
+  if not keys[1] and lease_count > 0 and not checked then
+    lease_count, has_more = end_expired(lane, lease_count), nil
+  end
   local given = 0
   if keys[1] then
-    given = give(lane, class_mark(class, health, lease_count + #keys >= limit), keys)
+    local some_wait
+    given, some_wait = give(lane, class_mark(class, health, lease_count + #keys >= limit), keys)
+    if some_wait then has_more = nil end
     most = most - given
     if parts[class] then parts[class] = parts[class] - given end
     if health.interval and given > 0 then
-      health.arrival = math.max(health.arrival, NOW_US) + given * health.interval
-      health.used = NOW
+      health[ARRIVAL] = math.max(health[ARRIVAL], NOW_US) + given * health.interval
+      health[USED] = NOW
       call('HSET', HEALTH, lane, health_field(health))
     end
   elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
     note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
   local expires = lease_count == 0 and given > 0 and tonumber(expiry) or nil
-  place_lane(lane, tail, 'served', health, lease_count + given, expires)
-end
-
--- The last turn of all lanes that are due, in microseconds; now if none is. `first_class` is the first one that has such.
-local function last_turn(first_class)
-  local tail = NOW_US
-  for class = first_class, PROBING do
-    local from, to = range_of(class, NEXT_US)
-    local last = call('ZREVRANGEBYSCORE', LANES, to, from, 'WITHSCORES', 'LIMIT', 0, 1)
-    if last[2] then tail = math.max(tail, (turn_of(tonumber(last[2])))) end
-  end
-  return tail
+  local base, at = plan_turn(lane, tail, 'served', nil, health, lease_count + given, expires, has_more and NOW or nil)
+  return at and at < NEXT_US and base == class * CLASS_US
 end
 
 -- These lanes without those to skip, and how many there are of those.
@@ -343,33 +365,41 @@ local function without_skipped(lanes)
   return others, #lanes - #others
 end
 
--- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn one microsecond
--- after the last of them. So the lanes to skip that were found are always the first of their class.
-local function visit_lanes()
-  local tail
+-- Visits the lanes whose turn has come, class by class. A lane that was served gets a turn in this millisecond, so behind
+-- those that were due before, and behind those that were served in it: the count in `meta`, of which `claim_number` has the last
+-- digits, counts the visits. To ask for the last turn of all would cost more than the rest of a visit. Lanes to skip keep
+-- their turns, so those that were found are the first of their class, but for those of this millisecond.
+local function visit_lanes(claim_number)
+  local tail = NOW_US + claim_number % 700 -- and so most turns stay in this millisecond
   local visits = 0
-  for class = IDLE, PROBING do
+  local has_troubled = call('ZRANGEBYSCORE', LANES, CLASS_FROM[DOUBTFUL], '+inf', 'LIMIT', 0, 1)[1]
+  for class = IDLE, has_troubled and PROBING or BUSY do
     local from, to = range_of(class, NEXT_US)
     local passed = 0
-    while for_visit(class) > 0 and bytes_left > 0 and visits < 4 * most_old do
+    local allowed = for_visit(class)
+    while allowed > 0 and bytes_left > 0 and visits < 4 * most_old do
       local wanted = skipped and 64 or math.min(most, 64)
       local lanes = call('ZRANGEBYSCORE', LANES, from, to, 'LIMIT', passed, wanted)
       if not lanes[1] then break end
+      local is_all = #lanes < wanted
       if skipped then
         local found
         lanes, found = without_skipped(lanes)
         passed = passed + found
       end
-      if lanes[1] then tail = tail or last_turn(class) end
       local fields = lanes[1] and health_fields(lanes)
       for n, lane in ipairs(lanes) do
-        if for_visit(class) == 0 or bytes_left <= 0 then break end
+        if allowed == 0 or bytes_left <= 0 then break end
         visits = visits + 1
         tail = tail + 1
-        visit_lane(lane, class, tail, state_of(lane, fields[n]))
+        if visit_lane(lane, class, allowed, tail, state_of(lane, fields[n])) then is_all = false end
+        allowed = for_visit(class)
       end
+      write_turns()
+      if is_all then break end
     end
   end
+  if visits > 0 then call('HINCRBY', META, 'number', visits) end
 end
 
 call('HSET', META, 'at:' .. INSTANCE, NOW_TEXT)
@@ -392,14 +422,21 @@ return_expired()
 if remember_ms then forget_ended() end
 if checks_leases then forget_unused() end
 
-expiry = new_expiry(lease_ms)
-reply, given_keys, given_classes, leases = { NOW, WRITES, 0, 0, 0, 0, expiry }, {}, {}, {}
+local claim_number
+expiry, claim_number = new_expiry(lease_ms)
+reply, given_keys, given_classes = { NOW, WRITES, 0, 0, 0, 0, expiry }, {}, {}
 if ARGV[17] == '1' then
   local _, is_complete = settings_number()
   lacks_settings = not is_complete
 end
-if not lacks_settings then visit_lanes() end
-if leases[1] then call('ZADD', LEASES, unpack(leases)) end
+if not lacks_settings then visit_lanes(claim_number) end
+if given_keys[1] then
+  local leases = {}
+  for i, key in ipairs(given_keys) do
+    leases[2 * i - 1], leases[2 * i] = expiry, key
+  end
+  call('ZADD', LEASES, unpack(leases))
+end
 
 -- If no lane is in `lanes`, no entry may be pending.
 if call('ZCARD', LANES) == 0 then

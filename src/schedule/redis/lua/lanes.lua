@@ -37,26 +37,28 @@ local HEALTH_FORMAT, HEALTH_BYTES = '>I4I4I4I4I4i8i8i8i8I4i8', 64
 -- probed from and until, in ms; 0 for never.
 local PAUSES_FORMAT, PAUSES_BYTES = '>i8i8i8i8', 32
 
+-- Where a state as an array has its items: the same order as in the field. An array costs a tenth of a table with names.
+-- Besides these, a state has by name: `pauses`; `cap`, `held`, `interval` and `tolerance` from the settings of its lane; and
+-- `is_changed`. What is nil is not there, false or the default.
+local ALLOWED, FAILURES, PROVEN, ANSWER, WAIT, AT, SINCE, USED, ARRIVAL, OUTCOME, OUTCOME_AT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+
 -- The state of a lane from its field in `health`.
 local function health_from(field)
   local length = field and #field
-  if length ~= HEALTH_BYTES and length ~= HEALTH_BYTES + PAUSES_BYTES then
-    return { allowed = START, failures = 0, proven = 0, answer = 0, wait = 0, at = 0, since = 0, used = 0,
-      arrival = 0, outcome = 0, outcome_at = 0, cap = CAP, held = false, interval = false, tolerance = 0,
-      is_changed = false }
-  end
-  local allowed, failures, proven, answer, wait, at, since, used, arrival, outcome, outcome_at =
-    struct.unpack(HEALTH_FORMAT, field)
-  return { allowed = allowed, failures = failures, proven = proven, answer = answer, wait = wait, at = at,
-    since = since, used = used, arrival = arrival, outcome = outcome, outcome_at = outcome_at, cap = CAP, held = false,
-    interval = false, tolerance = 0, is_changed = false,
-    pauses = length > HEALTH_BYTES and string.sub(field, HEALTH_BYTES + 1) }
+  if length == HEALTH_BYTES then return { struct.unpack(HEALTH_FORMAT, field) } end
+  if length ~= HEALTH_BYTES + PAUSES_BYTES then return { START, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 } end
+  local health = { struct.unpack(HEALTH_FORMAT, field) }
+  health.pauses = string.sub(field, HEALTH_BYTES + 1)
+  return health
 end
 
 local function health_field(health)
-  return struct.pack(HEALTH_FORMAT, health.allowed, health.failures, health.proven, health.answer,
-    health.wait, health.at, health.since, health.used, health.arrival, health.outcome, health.outcome_at)
-    .. (health.pauses or '')
+  return struct.pack(HEALTH_FORMAT, unpack(health, 1, OUTCOME_AT)) .. (health.pauses or '')
+end
+
+-- How many leases a lane may have by its settings.
+local function cap_of(health)
+  return health.cap or CAP
 end
 
 -- Adds a pause that ends now to those of a lane. Follows `Pause::then` of domain/deferral.rs.
@@ -116,7 +118,7 @@ local function state_of(lane, field)
   if text then
     local cap, rate, held = string.match(text, '^(%d*) (%d*) ([01])')
     health.held = held ~= '0'
-    health.cap = tonumber(cap or '') or CAP
+    health.cap = tonumber(cap or '')
     rate = tonumber(rate or '')
     if rate then
       health.interval = math.ceil(1000000000 / rate)
@@ -129,7 +131,7 @@ end
 -- How many calls the rate of a lane allows now.
 local function calls_allowed(health)
   if not health.interval then return math.huge end
-  local ahead = math.max(health.arrival, NOW_US) - NOW_US
+  local ahead = math.max(health[ARRIVAL], NOW_US) - NOW_US
   if ahead > health.tolerance then return 0 end
   return math.floor((health.tolerance - ahead) / health.interval) + 1
 end
@@ -137,18 +139,19 @@ end
 -- Until when the rate of a lane allows no call, in ms; 0 if it has none.
 local function rate_until(health)
   if not health.interval then return 0 end
-  return math.ceil((health.arrival - health.tolerance) / 1000)
+  return math.ceil((health[ARRIVAL] - health.tolerance) / 1000)
 end
 
 -- How many leases a lane may have.
 local function limit_of(health)
-  if health.wait > 0 then return 1 end
-  return math.min(health.allowed, health.cap)
+  if health[WAIT] > 0 then return 1 end
+  local allowed, cap = health[ALLOWED], health.cap or CAP
+  return allowed < cap and allowed or cap
 end
 
 local function class_of(health, lease_count)
-  if health.wait > 0 then return PROBING end
-  if health.proven == 0 or health.answer > SLOW then return DOUBTFUL end
+  if health[WAIT] > 0 then return PROBING end
+  if health[PROVEN] == 0 or health[ANSWER] > SLOW then return DOUBTFUL end
   return lease_count > 0 and BUSY or IDLE
 end
 
@@ -157,42 +160,42 @@ end
 local function observe(health, report, leased_ms)
   local number = tonumber(report)
   if report == 'now' then
-    if health.wait > 0 then health.at, health.is_changed = NOW, true end
+    if health[WAIT] > 0 then health[AT], health.is_changed = NOW, true end
     return
   end
   local outcome = number and math.abs(number) % OUTCOMES or tonumber(string.sub(report, 2))
-  if outcome ~= health.outcome and outcome > 0 then
-    health.outcome, health.outcome_at, health.is_changed = outcome, NOW, true
+  if outcome ~= health[OUTCOME] and outcome > 0 then
+    health[OUTCOME], health[OUTCOME_AT], health.is_changed = outcome, NOW, true
   end
   if not number then return end
   if number >= 0 then
     local took = math.floor(number / OUTCOMES)
     if took < QUICK then
       took = 0
-      local is_steady = health.answer == 0 and health.proven == 1 and health.failures == 0 and health.wait == 0
-      if is_steady and health.allowed == health.cap then return end
+      local is_steady = health[ANSWER] == 0 and health[PROVEN] == 1 and health[FAILURES] == 0 and health[WAIT] == 0
+      if is_steady and health[ALLOWED] == cap_of(health) then return end
     end
     health.is_changed = true
-    if health.wait > 0 then health.pauses = pauses_with(health.pauses, nil, health.since) end
-    health.allowed = health.wait > 0 and START or math.min(health.allowed + 1, health.cap)
-    health.answer = health.proven == 1 and math.floor((3 * health.answer + took) / 4) or took
-    health.proven, health.failures, health.since, health.wait, health.at = 1, 0, 0, 0, 0
+    if health[WAIT] > 0 then health.pauses = pauses_with(health.pauses, nil, health[SINCE]) end
+    health[ALLOWED] = health[WAIT] > 0 and START or math.min(health[ALLOWED] + 1, cap_of(health))
+    health[ANSWER] = health[PROVEN] == 1 and math.floor((3 * health[ANSWER] + took) / 4) or took
+    health[PROVEN], health[FAILURES], health[SINCE], health[WAIT], health[AT] = 1, 0, 0, 0, 0
     return
   end
   health.is_changed = true
-  if health.failures == 0 then health.since = NOW end
-  health.failures = math.min(health.failures + 1, 65535)
-  health.proven = 0
-  health.allowed = math.max(math.floor(health.allowed / 2), 1)
-  if health.wait > 0 then
+  if health[FAILURES] == 0 then health[SINCE] = NOW end
+  health[FAILURES] = math.min(health[FAILURES] + 1, 65535)
+  health[PROVEN] = 0
+  health[ALLOWED] = math.max(math.floor(health[ALLOWED] / 2), 1)
+  if health[WAIT] > 0 then
     -- Calls from before the lane was probing still end; they are no probes.
-    if leased_ms >= health.at then
-      health.wait = math.min(2 * health.wait, LONGEST_PROBE)
-      health.at = NOW + health.wait
+    if leased_ms >= health[AT] then
+      health[WAIT] = math.min(2 * health[WAIT], LONGEST_PROBE)
+      health[AT] = NOW + health[WAIT]
     end
-  elseif health.failures >= PROBE_AFTER then
-    health.wait = FIRST_PROBE
-    health.at = NOW + health.wait
+  elseif health[FAILURES] >= PROBE_AFTER then
+    health[WAIT] = FIRST_PROBE
+    health[AT] = NOW + health[WAIT]
   end
 end
 
@@ -201,14 +204,14 @@ local function forget_unused()
   local some = redis.pcall('HRANDFIELD', HEALTH, 4, 'WITHVALUES')
   if some.err then return end
   for i = 1, #some, 2 do
-    if health_from(some[i + 1]).used < NOW - KEPT then call('HDEL', HEALTH, some[i]) end
+    if health_from(some[i + 1])[USED] < NOW - KEPT then call('HDEL', HEALTH, some[i]) end
   end
 end
 
 -- The turn of a lane (in microseconds) and its class, from its score in `lanes`.
 local function turn_of(score)
-  local class = math.floor(score / CLASS_US)
-  return score - class * CLASS_US, class
+  local turn = score % CLASS_US -- from 0 on, for the classes below 0 as well
+  return turn, (score - turn) / CLASS_US
 end
 
 -- The start of the scores of each class, CLASS_US * class, as text.
@@ -220,11 +223,13 @@ local function range_of(class, until_us)
   return CLASS_FROM[class], '(' .. text_of(class * CLASS_US + until_us)
 end
 
--- When the first entry of a lane is due, whatever its priority; nil if none waits.
+-- When the first entry of a lane is due, whatever its priority; nil if none waits. The second result is the first score.
+-- To count the entries is cheap; to ask for a score costs Redis as much as five other commands.
 local function first_due(lane)
-  local head = call_on_lane('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
-  local score = tonumber(head[2] or nil)
-  if not score or score >= -HALF_MS and score < HALF_MS and not is_ranked() then return score end
+  if call_on_lane('ZCARD', LANE .. lane) == 0 then return nil end
+  local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
+  local score = tonumber(head[2])
+  if score >= -HALF_MS and score < HALF_MS and not is_ranked() then return score, score end
   local due
   for _, range in ipairs(priority_ranges()) do
     local first = call('ZRANGEBYSCORE', LANE .. lane, range[1], range[2], 'WITHSCORES', 'LIMIT', 0, 1)
@@ -234,33 +239,43 @@ local function first_due(lane)
   return due, score
 end
 
--- The earliest turn that this script gave a lane that did not have that score before, in microseconds, or nil.
+-- The earliest turn that this script gave lanes of which at least one did not have its score before, in microseconds; or nil.
 local placed_us
 
--- Gives a lane its score in `lanes` after its entries, leases or state changed. A lane whose turn has come
+-- The scores to be written by `write_turns`, each with its lane behind it, the earliest turn of them in microseconds, and
+-- the lanes to be removed.
+local planned, planned_us, removed = {}, nil, {}
+
+-- Plans which score a lane gets in `lanes` after its entries, leases or state changed; `write_turns` writes it. So a
+-- script plans a lane once, and reads nothing from `lanes` between that and the writing. A lane whose turn has come
 -- keeps its score, unless it was served or has another class now. Any other gets its earliest due time, but
 -- at least `floor` (in microseconds), and not before its next probe and its next call; or the earliest expiry of its leases,
 -- if that is earlier or the lane is full.
 -- `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
--- `health`, `lease_count` (the number of its leases) and `expires` (the first expiry) may be nil if not
--- known.
-local function place_lane(lane, floor, how, health, lease_count, expires)
+-- `score` is the one that it has now (false: none; nil: not known). `health`, `lease_count` (the number of its
+-- leases), `expires` (the first expiry) and `due` (when its first entry is due; any instant before now, if one is due) may
+-- be nil if not known. The results are the start of the scores of its class, and its turn (nil if it has nothing), unless the
+-- lane keeps its score.
+local function plan_turn(lane, floor, how, score, health, lease_count, expires, due)
   health = health or state_of(lane, health_fields({ lane })[1])
-  local due, moved = first_due(lane)
+  local moved
+  if not due then due, moved = first_due(lane) end
   if moved and (moved < -HALF_MS or moved >= HALF_MS) then note_ranked() end
   lease_count = lease_count or call_on_lane('ZCARD', LEASED .. lane)
   local full = lease_count > 0 and lease_count >= limit_of(health)
   local base = class_of(health, lease_count) * CLASS_US
+  local current = score
   local at
   if due and not full then
-    at = math.max(due, health.at, 0) * 1000
+    at = (due > health[AT] and due or health[AT]) * 1000
+    if at < 0 then at = 0 end
     if health.interval then
       at = math.max(at, rate_until(health) * 1000)
     end
     -- A damaged entry or state may have any number.
     if health.held or at > NEVER_US then at = NEVER_US end
     if how ~= 'served' and at < NEXT_US then
-      local current = tonumber(call('ZSCORE', LANES, lane) or nil)
+      if current == nil then current = tonumber(call('ZSCORE', LANES, lane) or nil) or false end
       if current and current >= base and current < base + NEXT_US then return end
     end
     if at < floor then at = floor end
@@ -276,12 +291,33 @@ local function place_lane(lane, floor, how, health, lease_count, expires)
     expires = expires and ms_of(expires) * 1000
     if expires and not (at and at <= expires) then at = expires end
   end
-  if at then
-    local is_new = call('ZADD', LANES, 'CH', text_of(base + at), lane) == 1
-    if is_new and not (placed_us and placed_us <= at) then placed_us = at end
-  else
-    call('ZREM', LANES, lane)
+  if not at then
+    removed[#removed + 1] = lane
+  elseif current ~= base + at then
+    local count = #planned
+    planned[count + 1], planned[count + 2] = text_of(base + at), lane
+    if not (planned_us and planned_us <= at) then planned_us = at end
   end
+  return base, at
+end
+
+-- Writes the scores that were planned. Commands have at most a few hundred items, far below the limit of unpack.
+local function write_turns()
+  if planned[1] then
+    local changed = call('ZADD', LANES, 'CH', unpack(planned))
+    if changed > 0 and not (placed_us and placed_us <= planned_us) then placed_us = planned_us end
+    planned, planned_us = {}, nil
+  end
+  if removed[1] then
+    call('ZREM', LANES, unpack(removed))
+    removed = {}
+  end
+end
+
+-- Gives a lane its score in `lanes` at once: see `plan_turn`.
+local function place_lane(lane, floor, how, health)
+  plan_turn(lane, floor, how, nil, health)
+  write_turns()
 end
 
 -- Ends a lease that has expired, and returns the entry to its set. An entry that was claimed for an
@@ -354,15 +390,4 @@ end
 -- already: it may be no earlier than the first one before.
 local function publish_if_first(first, channel)
   if placed_us and first and placed_us <= first then call('PUBLISH', channel, ms_of(placed_us)) end
-end
-
--- When there is next something to claim, in ms: `first` (the first turn), or a lease that expires. -1 for never.
-local function next_claim(first)
-  local at = first and ms_of(first)
-  -- Nothing is earlier than what is due.
-  if at and at <= NOW then return at end
-  local lease = call('ZRANGE', LEASES, 0, 0, 'WITHSCORES')
-  local expires = lease[2] and ms_of(tonumber(lease[2]))
-  if expires and not (at and at <= expires) then at = expires end
-  return at or -1
 end

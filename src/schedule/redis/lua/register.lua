@@ -53,13 +53,20 @@ for n, key in ipairs(keys) do
 end
 
 -- A lane whose turn comes by the time its new entries are due is in its place.
-local lanes, misplaced = {}, {}
+local lanes, misplaced, scores_of_misplaced = {}, {}, {}
 for lane in pairs(touched) do lanes[#lanes + 1] = lane end
 local scores = lanes[1] and call('ZMSCORE', LANES, unpack(lanes))
 for n, lane in ipairs(lanes) do
-  if not scores[n] or turn_of(tonumber(scores[n])) > touched[lane] * 1000 then misplaced[#misplaced + 1] = lane end
+  local score = tonumber(scores[n] or nil) or false
+  if not score or turn_of(score) > touched[lane] * 1000 then
+    misplaced[#misplaced + 1] = lane
+    scores_of_misplaced[#misplaced] = score
+  end
 end
 local fields = misplaced[1] and health_fields(misplaced)
-for n, lane in ipairs(misplaced) do place_lane(lane, 0, nil, state_of(lane, fields[n])) end
+for n, lane in ipairs(misplaced) do
+  plan_turn(lane, 0, nil, scores_of_misplaced[n], state_of(lane, fields[n]))
+end
+write_turns()
 if placed_us then publish_if_first(earliest(), ARGV[6]) end
 return reply

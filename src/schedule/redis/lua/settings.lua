@@ -24,10 +24,10 @@ local function place_changed(lanes, held_from)
     local furthest = health.interval and NOW_US + health.tolerance + health.interval
     local from = held_from and held_from[lane]
     if from then
-      health.pauses, health.used = pauses_with(health.pauses, from), NOW
+      health.pauses, health[USED] = pauses_with(health.pauses, from), NOW
     end
-    local is_ahead = furthest and health.arrival > furthest
-    if is_ahead then health.arrival = furthest end
+    local is_ahead = furthest and health[ARRIVAL] > furthest
+    if is_ahead then health[ARRIVAL] = furthest end
     if from or is_ahead then call('HSET', HEALTH, lane, health_field(health)) end
     place_lane(lane, 0, 'configured', health)
   end

@@ -19,7 +19,7 @@
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
--- Reply  now, writes, when to claim next (-1: nothing known), then for
+-- Reply  now, writes, when to claim next because of this (-1: nothing has come), then for
 --        each: 1 done, 0 lease lost, 2 its entry is not here: it is still leased, and the caller must `put` it
 -- Keeps  a lost lease changes nothing, and does not affect the others of the batch.
 --
@@ -30,7 +30,7 @@ allow_when_full()
 local lost = check_in()
 if lost then return lost end
 
-local reply, settled_by_lane = { NOW, WRITES, 0 }, {}
+local reply, settled_by_lane = { NOW, WRITES, -1 }, {}
 local settled_keys, forgotten, written, ended, unknown = {}, {}, {}, {}, {}
 local lease_ms, reports, unmade = tonumber(ARGV[7]), {}, {}
 
@@ -130,24 +130,26 @@ local changed = {}
 for n, lane in ipairs(lanes) do
   local health = state_of(lane, fields[n])
   if unmade[lane] and health.interval then
-    health.arrival = math.max(health.arrival - unmade[lane] * health.interval, 0)
+    health[ARRIVAL] = math.max(health[ARRIVAL] - unmade[lane] * health.interval, 0)
     health.is_changed = true
   end
   if reports[lane] or health.is_changed then
     for _, i in ipairs(reports[lane] or {}) do
       observe(health, ARGV[i + 6], ms_of(tonumber(ARGV[i + 2])) - lease_ms)
     end
-    if health.is_changed or health.used + USED_STEP <= NOW then
-      health.used = NOW
+    if health.is_changed or health[USED] + USED_STEP <= NOW then
+      health[USED] = NOW
       changed[#changed + 1] = lane
       changed[#changed + 1] = health_field(health)
     end
   end
   call_on_lane('ZREM', LEASED .. lane, unpack(settled_by_lane[lane]))
-  place_lane(lane, NOW_US, 'settled', health)
+  plan_turn(lane, NOW_US, 'settled', nil, health)
 end
+write_turns()
 if changed[1] then call('HSET', HEALTH, unpack(changed)) end
-local first = earliest()
-publish_if_first(first, ARGV[6])
-reply[3] = next_claim(first)
+if placed_us then
+  publish_if_first(earliest(), ARGV[6])
+  reply[3] = ms_of(placed_us)
+end
 return reply
