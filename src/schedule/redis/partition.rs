@@ -319,8 +319,14 @@ impl Partition {
                 // If the lease is never settled, a claim returns the entry after the expiry. So the dispatcher
                 // is woken then.
                 self.context.wake.bring_forward(expiry.at_ms);
-                let entry = envelope::decode(key.as_str(), &reply.bytes()?)?;
-                LeasedOne::Leased(Box::new(Lease::granted(entry, expiry)))
+                match envelope::decode(key.as_str(), &reply.bytes()?) {
+                    Ok(entry) => LeasedOne::Leased(Box::new(Lease::granted(entry, expiry))),
+                    // Nobody else needs to wait until the lease expires.
+                    Err(error) => {
+                        self.defer(vec![key.as_str().to_string()], expiry);
+                        return Err(error.into());
+                    }
+                }
             }
             "reserved" => {
                 let expiry = expiry(&mut reply)?;

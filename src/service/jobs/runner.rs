@@ -31,6 +31,10 @@ const PAGE: usize = 1_000;
 const STEPS_PER_SECOND: f64 = 5.0;
 /// Wait after a step that failed.
 const AGAIN: Duration = Duration::from_secs(1);
+/// After so many failed steps in a row, other than for a store that is away, the next ones have one notification each.
+const FAILURES_OF_MANY: u32 = 3;
+/// After so many, the job fails.
+const MOST_FAILURES: u32 = 6;
 /// Shortest wait between two steps, also if nothing had to be done in the first one.
 const SHORTEST_REST: Duration = Duration::from_millis(5);
 
@@ -92,6 +96,8 @@ struct JobRun {
     /// Maximum number of notifications of the next step. One after a step that cannot be written, so that the
     /// notification that cannot be written fails alone.
     most: usize,
+    /// How many steps in a row have failed, other than for a store that is away.
+    failures: u32,
 }
 
 async fn run_job(service: SharedService, taken: TakenJob, stop: CancellationToken) {
@@ -115,16 +121,16 @@ async fn run_job(service: SharedService, taken: TakenJob, stop: CancellationToke
         is_place_known: true,
         has_called: place.is_some(),
         most,
+        failures: 0,
     };
     loop {
         let next = match run.step().await {
             Ok(JobTurn::Over) => return,
             Ok(JobTurn::StepAt(at)) => at,
-            Err(error) => {
-                tracing::debug!(job = %id, %error, "a step of a job failed; it is tried again");
-                run.is_place_known = false;
-                Instant::now() + AGAIN
-            }
+            Err(error) => match run.after_failure(&error).await {
+                JobTurn::Over => return,
+                JobTurn::StepAt(at) => at,
+            },
         };
         if !wait(&service, &run.current, next, &stop).await {
             break;
@@ -187,6 +193,7 @@ impl JobRun {
                 self.ahead.drain(..many);
                 self.has_called |= changed > 0;
                 self.most = step_size(&self.current.job);
+                self.failures = 0;
                 self.service.metrics.job_step(changed, skipped, failed);
                 if is_last {
                     tracing::info!(job = %self.current.job.id, "a job is done");
@@ -204,6 +211,50 @@ impl JobRun {
                 self.after_corrupt(many, problem).await
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// A step failed, and may have been kept nevertheless. It is repeated. If that never succeeds, and not because a store
+    /// is away, the job ends: whoever looks at it sees why.
+    async fn after_failure(&mut self, error: &ServiceError) -> JobTurn {
+        let id = &self.current.job.id;
+        self.is_place_known = false;
+        let again = JobTurn::StepAt(Instant::now() + AGAIN);
+        if may_pass(error) {
+            tracing::debug!(job = %id, %error, "a step of a job failed; it is tried again");
+            return again;
+        }
+        self.failures += 1;
+        if self.failures < MOST_FAILURES {
+            if self.failures == 1 {
+                tracing::warn!(job = %id, %error, "a step of a job failed; it is tried again a few times");
+            }
+            if self.failures >= FAILURES_OF_MANY {
+                self.most = 1;
+            }
+            return again;
+        }
+        let step = JobStep {
+            id: id.clone(),
+            fence: self.current.fence,
+            place: None,
+            changes: Vec::new(),
+            skipped: 0,
+            failed: 0,
+            end: Some(JobEnd::Failed(error.to_string())),
+            at_ms: self.service.clock.now_ms(),
+            lease_ms: LEASE_MS,
+        };
+        let Ok(journal) = journal_of(&self.service) else {
+            return JobTurn::Over;
+        };
+        match with_timeout(journal.step_job(&step)).await {
+            Ok(_) => {
+                tracing::error!(job = %id, %error, "a job has failed, because its steps failed again and again");
+                JobTurn::Over
+            }
+            // The journal cannot write this either, so the job stays as it is.
+            Err(_) => again,
         }
     }
 
@@ -279,6 +330,15 @@ impl JobRun {
         self.read_to = taken.place;
         self.is_place_known = true;
         Ok(true)
+    }
+}
+
+/// Whether the same step may succeed later although nobody repairs anything.
+fn may_pass(error: &ServiceError) -> bool {
+    match error {
+        ServiceError::Journal(error) => error.may_pass(),
+        ServiceError::Schedule(error) => error.may_pass(),
+        error => matches!(error, ServiceError::Unsettled),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::domain::state::State;
 use crate::journal::{
     Actor, ChangeResult, Changing, Cursor, JobEnd, JobStep, JobStepped, JournalError,
 };
-use crate::schedule::Settled;
+use crate::schedule::{ScheduleError, Settled};
 use crate::service::held::{HeldLease, Leasing};
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
@@ -165,7 +165,7 @@ impl Service {
             Ok(Leasing::InFlight | Leasing::Refused(_) | Leasing::Missing) => {
                 return Ok(Prepared::Skipped);
             }
-            Err(error) => return failed_alone(error),
+            Err(error) => return failed_alone(&key, error),
         };
         let change = match kind {
             JobKind::LaneRetry => lane_retry::change(&before, self.clock.now_ms()),
@@ -179,7 +179,7 @@ impl Service {
             && let Err(error) = self.record_interruption(recorder, lease, &before).await
         {
             self.release(held).await;
-            return failed_alone(error);
+            return failed_alone(&before.key, error);
         }
         Ok(Prepared::Leased(Box::new(LeasedForJob {
             held,
@@ -249,9 +249,16 @@ impl Service {
 
 /// What an error of one notification means: a store that is away stops the step, everything else is a matter of this
 /// notification.
-fn failed_alone(error: ServiceError) -> Result<Prepared, ServiceError> {
+fn failed_alone(key: &Key, error: ServiceError) -> Result<Prepared, ServiceError> {
     match error {
-        ServiceError::Unsettled | ServiceError::Journal(JournalError::Corrupt(_)) => {
+        ServiceError::Unsettled
+        | ServiceError::Journal(JournalError::Corrupt(_))
+        | ServiceError::Schedule(ScheduleError::Corrupt(_)) => {
+            tracing::error!(
+                notification = %key,
+                %error,
+                "a job cannot make a notification due; the job counts it as failed and goes on"
+            );
             Ok(Prepared::Failed)
         }
         error => Err(error),

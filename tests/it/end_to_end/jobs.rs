@@ -3,6 +3,7 @@
 use super::{on_journaled_stores, on_stores};
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::process::Process;
+use crate::support::redis::connect;
 use crate::support::ringback::{Api, Server, Stores, registration};
 use crate::support::within;
 use reqwest::Method;
@@ -291,6 +292,40 @@ async fn wrong_requests_about_jobs_are_named(stores: Stores) {
     check(get, "/v1/jobs?lane=x", None, 400, "unknown parameter").await;
     let body = Some(json!({ "why": 1 }));
     check(post, "/v1/jobs/0a/stop", body, 422, "unknown field").await;
+    server.stop().await;
+}
+
+/// Overwrites an entry of Redis behind its lane, so that its lane still has it and no server can read it.
+const CUT: &str = "for _, key in ipairs(redis.call('HKEYS', KEYS[1])) do
+  if string.find(key, 'n001', 1, true) then
+    local e = redis.call('HGET', KEYS[1], key)
+    return redis.call('HSET', KEYS[1], key, string.sub(e, 1, 58 + struct.unpack('>I2', e, 57)))
+  end
+end
+return 'missing'";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_read_fails_alone() {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(Stores::Redis).await;
+    for number in 0..3 {
+        let mut later = registration(&format!("n00{number}"), &merchant);
+        later["delay"] = "30m".into();
+        server.register(later).await;
+    }
+    server.clock().advance(4_000);
+    let url = server.config().schedule.redis.clone().expect("on Redis");
+    let mut redis = connect(url.expose()).await;
+    let mut cutting = ::redis::cmd("EVAL");
+    cutting.arg(CUT).arg(1).arg("{rb:0}:jobs");
+    let cut: i64 = cutting.query_async(&mut redis).await.expect("it is there");
+    assert_eq!(cut, 0, "it was there before");
+    let job = retry(&server, &merchant, 500.0).await;
+    let done = until(&server, &job, "done").await;
+    assert_eq!(counts(&done), [3, 2, 0, 1]);
+    let mut bodies = [merchant.call().await.body, merchant.call().await.body];
+    bodies.sort_unstable();
+    assert_eq!(bodies, [b"id=n000", b"id=n002"]);
     server.stop().await;
 }
 
