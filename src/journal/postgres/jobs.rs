@@ -132,6 +132,9 @@ impl PostgresCall for AddJob<'_> {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<JobAdded, PostgresFailure> {
         let Self { job, instance } = self;
+        if let Some(before) = self.find(connection).await? {
+            return Ok(before);
+        }
         let open: i64 = sqlx::query_scalar("SELECT count(*) FROM jobs WHERE ended_ms IS NULL")
             .fetch_one(&mut *connection)
             .await?;
@@ -163,20 +166,9 @@ impl PostgresCall for AddJob<'_> {
         .bind(&***instance)
         .execute(&mut *connection)
         .await?;
-        let of_lane = concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL) ORDER BY (id = $1) DESC LIMIT 1"
-        );
-        let found = sqlx::query(of_lane)
-            .bind(job.id.as_str())
-            .bind(job.lane.as_ref().map(|lane| lane.as_str()))
-            .fetch_optional(&mut *connection)
-            .await?;
-        let kept = found.map(|row| Fields::of(&row).job()).transpose()?;
-        match kept {
-            Some(kept) if kept.id == job.id => {}
-            Some(other) => return Ok(JobAdded::LaneTaken(Box::new(other))),
+        match self.find(connection).await? {
+            Some(JobAdded::Added) => {}
+            Some(other) => return Ok(other),
             None => {
                 let ended = "another job of the lane has just ended".to_string();
                 return Err(PostgresFailure::Conflict(ended));
@@ -192,6 +184,31 @@ impl PostgresCall for AddJob<'_> {
         .execute(connection)
         .await?;
         Ok(JobAdded::Added)
+    }
+}
+
+impl AddJob<'_> {
+    /// Whether it is kept already, or another job of its lane has not ended; `None` if neither.
+    async fn find(
+        &self,
+        connection: &mut PgConnection,
+    ) -> Result<Option<JobAdded>, PostgresFailure> {
+        let job = self.job;
+        let found = sqlx::query(concat!(
+            "SELECT ",
+            job_columns!(),
+            " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL) ORDER BY (id = $1) DESC LIMIT 1"
+        ))
+        .bind(job.id.as_str())
+        .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+        .fetch_optional(connection)
+        .await?;
+        let found = found.map(|row| Fields::of(&row).job()).transpose()?;
+        Ok(match found {
+            Some(kept) if kept.id == job.id => Some(JobAdded::Added),
+            Some(other) if job.ended_ms.is_none() => Some(JobAdded::LaneTaken(Box::new(other))),
+            Some(_) | None => None,
+        })
     }
 }
 
