@@ -137,24 +137,30 @@ impl Service {
 
     /// Removes notifications from the schedule that a higher number of their order has ended. What is left there, because
     /// it is in flight or the schedule fails, is removed by its worker or by maintenance: the journal is asked before an
-    /// attempt of a notification with an order.
+    /// attempt of a notification with an order. The caller waits for this, so a schedule that is away is asked once.
     async fn remove_ended(&self, ended: &[Snapshot]) {
         for snapshot in ended.iter().take(MOST_REMOVED) {
-            let request = LeaseRequest::for_repair(snapshot.key_in_lane());
-            let Ok(LeasedOne::Leased(lease)) =
-                with_timeout(self.schedule.lease_one(&request)).await
-            else {
-                continue;
-            };
-            let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
-            if let Err(error) = with_timeout(self.schedule.settle(*lease, settlement)).await {
+            if let Err(error) = self.remove_one_ended(snapshot).await {
                 tracing::debug!(
                     notification = %snapshot.key,
                     %error,
                     "a notification that a higher number of its order has ended could not be removed from the schedule"
                 );
+                if error.may_pass() {
+                    return;
+                }
             }
         }
+    }
+
+    async fn remove_one_ended(&self, snapshot: &Snapshot) -> Result<(), ScheduleError> {
+        let request = LeaseRequest::for_repair(snapshot.key_in_lane());
+        let leasing = with_timeout(self.schedule.lease_one(&request)).await?;
+        if let LeasedOne::Leased(lease) = leasing {
+            let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
+            with_timeout(self.schedule.settle(*lease, settlement)).await?;
+        }
+        Ok(())
     }
 
     /// Puts a new entry into the schedule. A schedule that has lost its data accepts entries again as soon as

@@ -3,6 +3,7 @@
 mod batches;
 mod bounds;
 mod changes;
+mod ended_numbers;
 mod faulty;
 mod journaled;
 mod lookups;
