@@ -36,8 +36,8 @@ pub(super) enum OrderVerdict {
     Refused(OrderConflict),
 }
 
-/// Decides. `known` is `None` if the order key is new.
-pub(super) fn verdict(place: &OrderPlace, known: Option<KnownOrder>) -> OrderVerdict {
+/// Decides about what a caller registers.
+fn verdict_of_new(place: &OrderPlace, known: Option<KnownOrder>) -> OrderVerdict {
     let Some(known) = known else {
         return OrderVerdict::Scheduled;
     };
@@ -58,10 +58,37 @@ pub(super) fn verdict(place: &OrderPlace, known: Option<KnownOrder>) -> OrderVer
     }
 }
 
-/// The place to check. What maintenance registers was accepted before, and is kept whatever its number.
+/// Decides about what maintenance registers: it was accepted before, so it is kept whatever its number. But the journal may
+/// have forgotten it together with what it did to others, or what others did to it: where only the latest counts, the
+/// highest number of all ends the lower ones that are pending.
+fn verdict_of_accepted(place: &OrderPlace, known: Option<KnownOrder>) -> OrderVerdict {
+    match known.filter(|known| known.mode == place.mode()) {
+        Some(known) if known.highest < place.number() => OrderVerdict::EndsLower,
+        Some(known) if known.highest > place.number() => OrderVerdict::Superseded,
+        Some(_) | None => OrderVerdict::Scheduled,
+    }
+}
+
+/// Decides. `known` is `None` if the order key is new.
+pub(super) fn verdict(
+    registering: &Registering,
+    place: &OrderPlace,
+    known: Option<KnownOrder>,
+) -> OrderVerdict {
+    match is_accepted(registering) {
+        true => verdict_of_accepted(place, known),
+        false => verdict_of_new(place, known),
+    }
+}
+
+fn is_accepted(registering: &Registering) -> bool {
+    registering.actor == Actor::maintenance()
+}
+
+/// The place to check. In a strict order, what was accepted before has nothing to be checked.
 pub(super) fn place_to_check(registering: &Registering) -> Option<&OrderPlace> {
     let order = registering.notification.order.as_deref();
-    order.filter(|_| registering.actor != Actor::maintenance())
+    order.filter(|place| place.mode() == OrderMode::Latest || !is_accepted(registering))
 }
 
 /// Cancels a pending notification because of a higher number. Returns a line for its history.
@@ -136,7 +163,11 @@ mod tests {
                 is_taken,
                 is_passed,
             });
-            assert_eq!(verdict(&place, known), expected, "{place:?} {known:?}");
+            assert_eq!(
+                verdict_of_new(&place, known),
+                expected,
+                "{place:?} {known:?}"
+            );
         };
         check(Latest, 5, None, Scheduled);
         check(Latest, 5, Some((4, Latest, false, false)), EndsLower);
@@ -169,5 +200,27 @@ mod tests {
             Some((6, Latest, false, false)),
             Refused(OtherMode),
         );
+    }
+
+    #[test]
+    fn what_was_accepted_is_kept_and_only_the_latest_of_it_goes_on() {
+        use OrderMode::{Latest, Strict};
+        use OrderVerdict::{EndsLower, Scheduled, Superseded};
+        let check = |known: Option<(i64, OrderMode, bool)>, expected| {
+            let place = OrderPlace::new("o", 5, Latest).expect("valid");
+            let known = known.map(|(highest, mode, is_taken)| KnownOrder {
+                highest,
+                mode,
+                is_taken,
+                is_passed: true,
+            });
+            assert_eq!(verdict_of_accepted(&place, known), expected, "{known:?}");
+        };
+        check(None, Scheduled);
+        check(Some((4, Latest, false)), EndsLower);
+        check(Some((5, Latest, true)), Scheduled);
+        check(Some((6, Latest, false)), Superseded);
+        check(Some((6, Latest, true)), Superseded);
+        check(Some((4, Strict, false)), Scheduled);
     }
 }

@@ -60,6 +60,10 @@ pub(super) trait PruningStore: Send {
     /// replayed before the transaction ends.
     async fn dead(&mut self, before_ms: i64, limit: usize) -> Result<Vec<i64>, Self::Error>;
 
+    /// Of these notifications, those with the highest number of an order in which only the latest counts, while a dead
+    /// letter with a lower number is not among these. If such a one were forgotten, the dead letter could be replayed.
+    async fn still_latest(&mut self, rows: &[i64]) -> Result<HashSet<i64>, Self::Error>;
+
     /// Deletes the bodies and headers of these notifications. Returns the number of deleted rows.
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, Self::Error>;
 
@@ -111,9 +115,11 @@ pub(super) async fn prune<S: PruningStore + ?Sized>(
         let left = limit.saturating_sub(records.len());
         records.append(&mut store.dead(before_ms, left).await?);
     }
-    let more = more_payloads || more_records || records.len() >= limit;
+    let latest = store.still_latest(&records).await?;
+    records.retain(|row| !latest.contains(row));
     // All calls that lock several rows use the order of the row numbers, so that there are no deadlocks.
     records.sort_unstable();
+    let more = more_payloads || more_records || records.len() >= limit;
     let records = store.delete_records(&records).await?;
     Ok(Pruned {
         payloads,

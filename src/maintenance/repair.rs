@@ -250,7 +250,15 @@ async fn register_in_journal(
         Err(_) => Settlement::Recheck,
     };
     schedule.settle(lease, settlement).await?;
-    if replies? != [RegisterResult::Created] {
+    let is_registered = match replies?.first() {
+        Some(
+            RegisterResult::Created
+            | RegisterResult::CreatedOver(_)
+            | RegisterResult::Superseded(_),
+        ) => true,
+        Some(RegisterResult::Existing(_) | RegisterResult::OutOfOrder(_)) | None => false,
+    };
+    if !is_registered {
         return Ok(Done::default());
     }
     tracing::info!(

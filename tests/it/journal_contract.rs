@@ -6,6 +6,7 @@
 mod changing;
 mod default_keys;
 mod endpoints;
+mod forgotten_orders;
 mod jobs;
 mod keeping;
 mod lanes;
@@ -157,6 +158,10 @@ macro_rules! contract {
             lanes::changes_of_lanes_come_in_pages,
             lanes::numbers_of_changes_never_go_back,
             lanes::changes_of_lanes_at_once_get_a_number_each,
+            forgotten_orders::the_latest_that_was_forgotten_ends_lower_ones_when_it_is_registered_again,
+            forgotten_orders::a_lower_one_that_was_forgotten_is_kept_and_not_sent,
+            forgotten_orders::what_was_forgotten_is_kept_whatever_its_number,
+            forgotten_orders::the_highest_number_is_not_forgotten_before_a_lower_one,
             jobs::a_job_is_kept_and_listed_newest_first,
             jobs::a_lane_has_one_job_at_a_time_and_all_have_a_bound,
             jobs::an_order_changes_a_job_until_it_has_ended,

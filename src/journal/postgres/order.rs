@@ -64,7 +64,7 @@ impl RegisterNotifications<'_> {
         let notification = registering.notification.as_ref();
         let (lane, at_ms) = (&notification.lane, notification.registered_ms);
         let known = known_order(connection, lane, place).await?;
-        let verdict = verdict(place, known);
+        let verdict = verdict(registering, place, known);
         let mut ended = Vec::new();
         if matches!(verdict, OrderVerdict::Refused(_)) {
             // The key may have been registered meanwhile: then its number is taken by itself.
@@ -75,7 +75,7 @@ impl RegisterNotifications<'_> {
                 verdict,
             }));
         }
-        if self.insert(connection, &[index]).await?.is_empty() {
+        if self.insert_all(connection, &[index]).await?.is_empty() {
             return Ok(None);
         }
         let line = |(row_id, line): (i64, HistoryLine)| HistoryRow {

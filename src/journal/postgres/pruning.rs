@@ -95,6 +95,26 @@ impl PruningStore for PgConnection {
         Ok(found)
     }
 
+    async fn still_latest(&mut self, rows: &[i64]) -> Result<HashSet<i64>, PostgresFailure> {
+        if rows.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let found: Vec<i64> = sqlx::query_scalar(
+            "SELECT n.row_id FROM notifications AS n
+             WHERE n.row_id = ANY($1) AND n.order_mode = 'latest'
+                AND NOT EXISTS (SELECT 1 FROM notifications AS h
+                    WHERE h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number)
+                AND EXISTS (SELECT 1 FROM notifications AS l
+                    JOIN statuses AS s ON s.notification = l.row_id
+                    WHERE l.lane = n.lane AND l.order_key = n.order_key AND l.order_number < n.order_number
+                        AND s.state = 'dead' AND l.row_id <> ALL($1))",
+        )
+        .bind(rows)
+        .fetch_all(self)
+        .await?;
+        Ok(found.into_iter().collect())
+    }
+
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, PostgresFailure> {
         delete(self, DELETE_PAYLOADS, rows).await
     }

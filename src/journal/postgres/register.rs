@@ -100,11 +100,7 @@ impl PostgresCall for RegisterNotifications<'_> {
         if self.batch.iter().any(|one| place_to_check(one).is_some()) {
             return self.insert_in_order(connection, &first).await;
         }
-        let created = if self.batch.iter().all(is_at_its_start) {
-            self.insert(connection, &first).await?
-        } else {
-            self.insert_with_progress(connection, &first).await?
-        };
+        let created = self.insert_all(connection, &first).await?;
         if created.len() == self.batch.len() {
             return Ok(vec![RegisterResult::Created; created.len()]);
         }
@@ -132,6 +128,19 @@ fn is_at_its_start(one: &Registering) -> bool {
 }
 
 impl RegisterNotifications<'_> {
+    /// Inserts the new notifications of these, with their progress. Returns their indexes in the batch.
+    pub(super) async fn insert_all(
+        &self,
+        connection: &mut PgConnection,
+        indexes: &[usize],
+    ) -> Result<HashSet<usize>, PostgresFailure> {
+        let is_at_its_start = |index: &usize| is_at_its_start(&self.batch[*index]);
+        match indexes.iter().all(is_at_its_start) {
+            true => self.insert(connection, indexes).await,
+            false => self.insert_with_progress(connection, indexes).await,
+        }
+    }
+
     /// Inserts a batch in which some notifications are not at their start, and then sets their progress.
     async fn insert_with_progress(
         &self,
@@ -173,7 +182,7 @@ impl RegisterNotifications<'_> {
             (new.iter()).partition(|index| place_to_check(&self.batch[**index]).is_some());
         let mut created = match others.is_empty() {
             true => HashSet::new(),
-            false => self.insert(&mut transaction, &others).await?,
+            false => self.insert_all(&mut transaction, &others).await?,
         };
         let registered = self.register_ordered(&mut transaction, &ordered).await?;
         transaction.commit().await?;
@@ -192,8 +201,8 @@ impl RegisterNotifications<'_> {
         Ok(replies)
     }
 
-    /// Inserts the new notifications. Returns their indexes in the batch.
-    pub(super) async fn insert(
+    /// Inserts the new notifications at their start. Returns their indexes in the batch.
+    async fn insert(
         &self,
         connection: &mut PgConnection,
         indexes: &[usize],

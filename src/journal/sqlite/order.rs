@@ -29,7 +29,7 @@ pub(super) async fn register(
     let notification = registering.notification.as_ref();
     let (lane, at_ms) = (&notification.lane, notification.registered_ms);
     let known = known_order(connection, lane, place).await?;
-    let verdict = verdict(place, known);
+    let verdict = verdict(registering, place, known);
     let mut snapshot = Snapshot::of_new(notification, registering.progress);
     let line = |notification, line, actor: &crate::journal::Actor| HistoryRow {
         notification,

@@ -75,6 +75,29 @@ impl PruningStore for SqliteConnection {
         Ok(found)
     }
 
+    async fn still_latest(&mut self, rows: &[i64]) -> Result<HashSet<i64>, SqliteFailure> {
+        let here: HashSet<i64> = rows.iter().copied().collect();
+        let mut latest = HashSet::new();
+        for row in rows {
+            let dead: Vec<i64> = sqlx::query_scalar(
+                "SELECT l.row_id FROM notifications AS n
+                 JOIN notifications AS l INDEXED BY ordered
+                    ON l.lane = n.lane AND l.order_key = n.order_key AND l.order_number < n.order_number
+                 WHERE n.row_id = ? AND n.order_mode = 'latest' AND l.order_key IS NOT NULL AND l.state = 'dead'
+                    AND NOT EXISTS (SELECT 1 FROM notifications AS h INDEXED BY ordered
+                        WHERE h.lane = n.lane AND h.order_key = n.order_key AND h.order_key IS NOT NULL
+                            AND h.order_number > n.order_number)",
+            )
+            .bind(row)
+            .fetch_all(&mut *self)
+            .await?;
+            if dead.iter().any(|dead| !here.contains(dead)) {
+                latest.insert(*row);
+            }
+        }
+        Ok(latest)
+    }
+
     async fn delete_payloads(&mut self, rows: &[i64]) -> Result<u64, SqliteFailure> {
         delete(self, "DELETE FROM payloads WHERE notification = ?", rows).await
     }

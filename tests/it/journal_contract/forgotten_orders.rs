@@ -1,0 +1,136 @@
+//! Orders of which the journal has forgotten a part: because it was restored from an older copy, or because it was pruned.
+
+use super::Store;
+use super::samples::{START_MS, changing, delivery, failure, find, key, registering};
+use ringback::domain::change::Change;
+use ringback::domain::notification::Notification;
+use ringback::domain::order::{OrderMode, OrderPlace};
+use ringback::domain::progress::Progress;
+use ringback::domain::state::{Cause, State};
+use ringback::journal::{Actor, ChangeResult, Journal, Prune, RegisterResult, Registering};
+use std::sync::Arc;
+
+fn ordered(id: &str, number: i64, mode: OrderMode) -> Registering {
+    let plain = registering(id);
+    let place = OrderPlace::new("o", number, mode).expect("valid");
+    Registering {
+        notification: Arc::new(Notification {
+            order: Some(Box::new(place)),
+            ..Notification::clone(&plain.notification)
+        }),
+        ..plain
+    }
+}
+
+/// What maintenance registers: it was attempted before.
+fn accepted(id: &str, number: i64, mode: OrderMode) -> Registering {
+    let one = ordered(id, number, mode);
+    Registering {
+        progress: Progress {
+            attempts: 2,
+            step: 2,
+            due_ms: one.progress.due_ms + 60_000,
+            ..one.progress
+        },
+        actor: Actor::maintenance(),
+        ..one
+    }
+}
+
+async fn register(journal: &dyn Journal, one: &Registering) -> RegisterResult {
+    let mut replies = journal
+        .register(std::slice::from_ref(one))
+        .await
+        .expect("kept");
+    assert_eq!(replies.len(), 1);
+    replies.remove(0)
+}
+
+async fn state(journal: &dyn Journal, id: &str) -> (State, Option<Cause>) {
+    let found = find(journal, &key(id)).await;
+    (found.state, found.cause)
+}
+
+const SUPERSEDED: (State, Option<Cause>) = (State::Cancelled, Some(Cause::Superseded));
+
+pub async fn the_latest_that_was_forgotten_ends_lower_ones_when_it_is_registered_again(
+    store: &dyn Store,
+) {
+    let journal = store.open().await;
+    let first = ordered("1", 1, OrderMode::Latest);
+    assert_eq!(register(&*journal, &first).await, RegisterResult::Created);
+    let second = accepted("2", 2, OrderMode::Latest);
+    match register(&*journal, &second).await {
+        RegisterResult::CreatedOver(ended) => assert_eq!(ended[0].key, key("1")),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(state(&*journal, "1").await, SUPERSEDED);
+    let kept = find(&*journal, &key("2")).await;
+    assert_eq!(
+        (kept.state, kept.progress),
+        (State::Scheduled, second.progress)
+    );
+    let again = register(&*journal, &second).await;
+    assert!(matches!(again, RegisterResult::Existing(_)), "{again:?}");
+}
+
+pub async fn a_lower_one_that_was_forgotten_is_kept_and_not_sent(store: &dyn Store) {
+    let journal = store.open().await;
+    let second = ordered("2", 2, OrderMode::Latest);
+    assert_eq!(register(&*journal, &second).await, RegisterResult::Created);
+    let first = accepted("1", 1, OrderMode::Latest);
+    let kept = register(&*journal, &first).await;
+    assert!(matches!(kept, RegisterResult::Superseded(_)), "{kept:?}");
+    assert_eq!(state(&*journal, "1").await, SUPERSEDED);
+    assert_eq!(find(&*journal, &key("1")).await.progress.attempts, 2);
+    assert_eq!(state(&*journal, "2").await, (State::Scheduled, None));
+}
+
+pub async fn what_was_forgotten_is_kept_whatever_its_number(store: &dyn Store) {
+    let journal = store.open().await;
+    let taken = ordered("taken", 1, OrderMode::Latest);
+    assert_eq!(register(&*journal, &taken).await, RegisterResult::Created);
+    for (id, mode) in [("same", OrderMode::Latest), ("strict", OrderMode::Strict)] {
+        let one = accepted(id, 1, mode);
+        assert_eq!(register(&*journal, &one).await, RegisterResult::Created);
+        let kept = find(&*journal, &key(id)).await;
+        assert_eq!(
+            (kept.state, kept.progress),
+            (State::Scheduled, one.progress)
+        );
+    }
+}
+
+pub async fn the_highest_number_is_not_forgotten_before_a_lower_one(store: &dyn Store) {
+    let journal = store.open().await;
+    let first = ordered("1", 1, OrderMode::Latest);
+    register(&*journal, &first).await;
+    let mut dead = failure(&first.notification, first.progress);
+    dead.decision.state = State::Dead;
+    dead.decision.cause = Some(Cause::WindowClosed);
+    journal.record(&[dead]).await.expect("kept");
+    for id in ["2", "3"] {
+        let number = id.parse().expect("a number");
+        let one = ordered(id, number, OrderMode::Latest);
+        register(&*journal, &one).await;
+        let delivered = delivery(&one.notification, one.progress);
+        journal.record(&[delivered]).await.expect("kept");
+    }
+    let far_ms = START_MS + 10_000_000_000;
+    let mut prune = Prune {
+        payloads_before_ms: 0,
+        records_before_ms: far_ms,
+        dead_before_ms: None,
+    };
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!(pruned.records, 1, "the number 2");
+    let replay = changing(&key("1"), Change::Replay, far_ms);
+    let replayed = journal.change(replay).await.expect("answered");
+    assert!(
+        matches!(replayed, ChangeResult::Superseded(_)),
+        "{replayed:?}"
+    );
+    prune.dead_before_ms = Some(far_ms);
+    let pruned = journal.prune(&prune, 100).await.expect("pruned");
+    assert_eq!((pruned.records, pruned.more), (1, false), "the number 1");
+}
