@@ -5,13 +5,15 @@
 
 use super::step::{CurrentJob, StepDone};
 use super::{SharedService, selection_of};
-use crate::domain::job::{BulkJob, JobSelection};
+use crate::domain::job::{BulkJob, JobSelection, MOST_JOBS};
 use crate::domain::key::Key;
 use crate::journal::{Cursor, JobEnd, JobStep, Journal, JournalError, TakenJob};
 use crate::service::timeouts::{with_long_timeout, with_timeout};
 use crate::service::{Service, ServiceError};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -21,8 +23,9 @@ const LEASE_MS: i64 = 10_000;
 const KEEP_EVERY: Duration = Duration::from_secs(3);
 /// How often a server asks for jobs that no server has.
 const ASK_EVERY: Duration = Duration::from_secs(2);
-/// Maximum number of jobs that one server carries on at once.
-const MOST_HERE: usize = 8;
+/// Maximum number of steps that one server does at once. A job that waits for its next step keeps no other one back, so
+/// there is no maximum number of jobs: at a low rate, a job has a step in many minutes.
+const MOST_STEPS: usize = 8;
 /// Maximum number of notifications of a step.
 const MOST_IN_STEP: usize = 100;
 /// How many keys are read from the journal at once.
@@ -45,11 +48,13 @@ impl Service {
             return;
         };
         let mut here = JoinSet::new();
+        let steps = Arc::new(Semaphore::new(MOST_STEPS));
         loop {
-            while here.len() < MOST_HERE {
+            while here.len() < MOST_JOBS {
                 match with_timeout(journal.take_job(LEASE_MS)).await {
                     Ok(Some(taken)) => {
-                        here.spawn(run_job(self.clone(), taken, stop.clone()));
+                        let steps = steps.clone();
+                        here.spawn(run_job(self.clone(), taken, steps, stop.clone()));
                     }
                     Ok(None) => break,
                     Err(error) => {
@@ -100,7 +105,12 @@ struct JobRun {
     failures: u32,
 }
 
-async fn run_job(service: SharedService, taken: TakenJob, stop: CancellationToken) {
+async fn run_job(
+    service: SharedService,
+    taken: TakenJob,
+    steps: Arc<Semaphore>,
+    stop: CancellationToken,
+) {
     let TakenJob { job, fence, place } = taken;
     tracing::info!(job = %job.id, kind = %job.kind, "this server carries on a job");
     let (id, most) = (job.id.clone(), step_size(&job));
@@ -124,7 +134,12 @@ async fn run_job(service: SharedService, taken: TakenJob, stop: CancellationToke
         failures: 0,
     };
     loop {
-        let next = match run.step().await {
+        let Some(permit) = wait_for_permit(&service, &run.current, &steps, &stop).await else {
+            break;
+        };
+        let done = run.step().await;
+        drop(permit);
+        let next = match done {
             Ok(JobTurn::Over) => return,
             Ok(JobTurn::StepAt(at)) => at,
             Err(error) => match run.after_failure(&error).await {
@@ -140,6 +155,35 @@ async fn run_job(service: SharedService, taken: TakenJob, stop: CancellationToke
     if let Some(journal) = service.journal() {
         let _ = with_timeout(journal.keep_job(&id, run.current.fence, 0)).await;
     }
+}
+
+/// Waits until a step may be done, and keeps the job meanwhile. `None` if the job is lost or the server stops.
+async fn wait_for_permit<'steps>(
+    service: &SharedService,
+    current: &CurrentJob,
+    steps: &'steps Semaphore,
+    stop: &CancellationToken,
+) -> Option<SemaphorePermit<'steps>> {
+    loop {
+        tokio::select! {
+            biased;
+            permit = steps.acquire() => return permit.ok(),
+            () = stop.cancelled() => return None,
+            () = tokio::time::sleep(KEEP_EVERY) => {}
+        }
+        if !keep(service, current).await {
+            return None;
+        }
+    }
+}
+
+/// Keeps a job. `false` if it is lost.
+async fn keep(service: &SharedService, current: &CurrentJob) -> bool {
+    let Some(journal) = service.journal() else {
+        return false;
+    };
+    let keeping = journal.keep_job(&current.job.id, current.fence, LEASE_MS);
+    !matches!(with_timeout(keeping).await, Ok(false))
 }
 
 /// Waits for the next step, and keeps the job meanwhile. `false` if the job is lost or the server stops.
@@ -158,11 +202,7 @@ async fn wait(
         if Instant::now() >= until {
             return true;
         }
-        let Some(journal) = service.journal() else {
-            return false;
-        };
-        let keeping = journal.keep_job(&current.job.id, current.fence, LEASE_MS);
-        if let Ok(false) = with_timeout(keeping).await {
+        if !keep(service, current).await {
             return false;
         }
     }

@@ -329,6 +329,35 @@ async fn what_cannot_be_read_fails_alone() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_jobs_keep_no_other_back() {
+    let mut merchant = Merchant::start().await;
+    let server = Server::start_by_hand(Stores::Embedded).await;
+    for lane in 1..=12 {
+        for number in 0..2 {
+            let mut slow = registration(&format!("slow-{lane}-{number}"), &merchant);
+            slow["url"] = format!("http://127.0.0.1:{lane}/").into();
+            slow["delay"] = "30m".into();
+            server.register(slow).await;
+        }
+    }
+    register_later(&server, &merchant, 2).await;
+    server.clock().advance(4_000);
+    for lane in 1..=12 {
+        let path = format!("/v1/lanes/http%3A%2F%2F127.0.0.1%3A{lane}/retry");
+        let body = json!({ "reason": "slowly", "rate": 0.001 });
+        let (status, job) = server.call(Method::POST, &path, Some(body)).await;
+        assert_eq!(status, 202, "{job}");
+    }
+    let quick = retry(&server, &merchant, 500.0).await;
+    let done = until(&server, &quick, "done").await;
+    assert_eq!(counts(&done), [2, 2, 0, 0]);
+    for _ in 0..2 {
+        merchant.call().await;
+    }
+    server.stop().await;
+}
+
 /// Kills the server that carries on a job, in the middle of it. `next` starts or gives the one that goes on.
 async fn killed_in_the_middle(first: Process, next: impl AsyncFnOnce() -> Process) {
     const MANY: usize = 60;
