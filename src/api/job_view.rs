@@ -42,6 +42,8 @@ pub struct JobListView<'a> {
 #[derive(Debug, Serialize)]
 struct PreviewView<'a> {
     matched: u64,
+    /// Whether more may match.
+    at_least: bool,
     sample: Vec<NotificationView<'a>>,
 }
 
@@ -99,6 +101,7 @@ pub fn accepted(job: &BulkJob, is_kept: bool) -> Response {
 pub fn previewed(preview: &JobPreview) -> Response {
     let view = PreviewView {
         matched: preview.matched,
+        at_least: preview.at_least,
         sample: preview.sample.iter().map(NotificationView::of).collect(),
     };
     json(StatusCode::OK, &view)

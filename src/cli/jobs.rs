@@ -37,6 +37,8 @@ pub struct JobPageDetails {
 #[serde(default)]
 pub struct PreviewDetails {
     matched: u64,
+    #[serde(default)]
+    at_least: bool,
     sample: Vec<SampleDetails>,
 }
 
@@ -101,7 +103,8 @@ pub fn list(page: &JobPageDetails, colours: Colours, now_ms: i64) -> String {
 
 /// The text for a dry run.
 pub fn preview(preview: &PreviewDetails, colours: Colours, now_ms: i64) -> String {
-    let mut text = format!("{} match; nothing was changed\n", preview.matched);
+    let more = if preview.at_least { "at least " } else { "" };
+    let mut text = format!("{more}{} match; nothing was changed\n", preview.matched);
     let rows = preview.sample.iter().map(|one| {
         let next = one.next_attempt_at.as_deref();
         vec![
@@ -187,6 +190,9 @@ mod tests {
         let text = preview(&found, Colours::never(), NOW_MS);
         assert!(text.starts_with("7 match; nothing was changed\n"), "{text}");
         assert!(text.contains("2026-11-20T08:31:00.000Z"), "{text}");
+        let more = serde_json::from_value(json!({ "matched": 7, "at_least": true, "sample": [] }));
+        let text = preview(&more.expect("an answer"), Colours::never(), NOW_MS);
+        assert!(text.starts_with("at least 7 match; "), "{text}");
         let empty = list(&JobPageDetails::default(), Colours::never(), NOW_MS);
         assert_eq!(empty, "none\n");
     }

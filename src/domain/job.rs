@@ -140,7 +140,8 @@ impl JobOrder {
 /// How far a job is, in notifications.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JobCounts {
-    /// How many it concerned when it was made.
+    /// How many it concerned when it was made, as far as they were counted then: at least that, and never less than it
+    /// has seen.
     pub matched: u64,
     /// For how many it did what it does.
     pub done: u64,
@@ -151,11 +152,17 @@ pub struct JobCounts {
 }
 
 impl JobCounts {
+    /// How many have had their turn.
+    #[must_use]
+    pub fn seen(self) -> u64 {
+        self.done + self.skipped + self.failed
+    }
+
     /// The counts of a job that has seen everything. What matched and was not seen has ended before its turn came,
     /// so it was skipped.
     #[must_use]
     pub fn complete(self) -> Self {
-        let seen = self.done + self.skipped + self.failed;
+        let seen = self.seen();
         let matched = self.matched.max(seen);
         Self {
             matched,

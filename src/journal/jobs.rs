@@ -187,6 +187,7 @@ pub(super) fn advance(job: &mut BulkJob, step: &JobStep, results: &[ChangeResult
     job.counts.done += count(done);
     job.counts.skipped += count(results.len() - done) + step.skipped;
     job.counts.failed += step.failed;
+    job.counts.matched = job.counts.matched.max(job.counts.seen());
     match &step.end {
         None => return,
         Some(JobEnd::Done) => {

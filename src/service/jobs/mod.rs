@@ -4,6 +4,7 @@
 //! A kind of job is a module of its own: it says which notifications the job concerns and what is done with each of
 //! them. Everything else is the same for all kinds.
 
+mod counting;
 mod lane_retry;
 mod runner;
 mod step;
@@ -18,7 +19,8 @@ use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::snapshot::Snapshot;
-use crate::journal::{Actor, JobAdded, JobOrdered, Journal, JournalError};
+use crate::journal::{Actor, JobAdded, JobOrdered, Journal};
+use counting::{Counted, count};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -45,6 +47,8 @@ pub struct LaneRetryRequest {
 pub struct JobPreview {
     /// How many notifications.
     pub matched: u64,
+    /// Whether it may be more: the journal has so much that is pending that not all was looked at.
+    pub at_least: bool,
     /// Some of them: those that would come first, without their attempts.
     pub sample: Vec<Snapshot>,
 }
@@ -71,7 +75,8 @@ impl Service {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let mut job = self.new_job(JobKind::LaneRetry, request);
         let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
-        job.counts.matched = count(journal, &selection).await?;
+        // What was not looked at is counted when its turn comes.
+        job.counts.matched = count(journal, &selection).await?.matched;
         self.add_job(journal, &job).await?;
         Ok(job)
     }
@@ -87,7 +92,7 @@ impl Service {
         let journal = self.journal().ok_or(NO_JOBS)?;
         let job = self.new_job(JobKind::LaneRetry, request);
         let selection = selection_of(&job).ok_or(ServiceError::MissingJob)?;
-        let matched = count(journal, &selection).await?;
+        let Counted { matched, at_least } = count(journal, &selection).await?;
         let mut keys: Vec<Key> = Vec::new();
         let mut cursor = None;
         while u64::try_from(keys.len()).is_ok_and(|many| many < matched) && keys.len() < SAMPLE {
@@ -104,7 +109,11 @@ impl Service {
         sample
             .iter_mut()
             .for_each(|one| self.endpoints.fill_in_url(one));
-        Ok(JobPreview { matched, sample })
+        Ok(JobPreview {
+            matched,
+            at_least,
+            sample,
+        })
     }
 
     /// Keeps the job that stands for a release: it is done when it is made, because what waited is due when it was
@@ -263,22 +272,6 @@ fn selection_of(job: &BulkJob) -> Option<JobSelection> {
         JobKind::LaneRetry => lane_retry::selection(job),
         JobKind::LaneRelease => None,
     }
-}
-
-async fn count(journal: &dyn Journal, selection: &JobSelection) -> Result<u64, ServiceError> {
-    let counting = async {
-        let (mut matched, mut cursor) = (0, None);
-        loop {
-            let (many, next) = journal.job_matches(selection, cursor).await?;
-            matched += many;
-            match next {
-                Some(next) => cursor = Some(next),
-                None => return Ok(matched),
-            }
-        }
-    };
-    let counted: Result<u64, JournalError> = with_long_timeout(counting).await;
-    Ok(counted?)
 }
 
 /// What jobs hold while they run in the background.

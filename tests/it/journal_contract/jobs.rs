@@ -237,7 +237,8 @@ pub async fn a_step_is_kept_whole_or_not_at_all(store: &dyn Store) {
         } = job.counts;
         [matched, done, skipped, failed]
     };
-    assert_eq!(counts(&shown(&*journal, 1).await), [3, 2, 6, 1]);
+    // It has seen more than were counted when it was made.
+    assert_eq!(counts(&shown(&*journal, 1).await), [9, 2, 6, 1]);
 
     // The fence of "1" was raised by the change, so a second one from before is refused, and all with it.
     let stale = step(&taken, vec!["3", "1"]);
@@ -245,7 +246,8 @@ pub async fn a_step_is_kept_whole_or_not_at_all(store: &dyn Store) {
     assert_eq!(stepped, JobStepped::NotificationLost);
     let third = find(&*journal, &key("3")).await;
     assert_eq!(third.progress.retry_at_ms, None);
-    assert_eq!(counts(&shown(&*journal, 1).await), [3, 2, 6, 1]);
+    // It has seen more than were counted when it was made.
+    assert_eq!(counts(&shown(&*journal, 1).await), [9, 2, 6, 1]);
 
     // The next server goes on at the place of the last step that was kept.
     let kept = journal.keep_job(&id(1), taken.fence, 0).await;
