@@ -18,6 +18,12 @@ const WRITES: BatchLimits = BatchLimits {
     bytes: 4 * 1024 * 1024,
     queue: 4_096,
 };
+/// The limits of a batch of registrations with a place in an order. PostgreSQL executes several statements for each, so
+/// other registrations do not wait for them, and none of them waits for many.
+const ORDERED: BatchLimits = BatchLimits {
+    requests: 32,
+    ..WRITES
+};
 /// The limits of a batch of bodies that are read together.
 const BODIES: BatchLimits = BatchLimits {
     requests: 256,
@@ -39,6 +45,7 @@ const LOOK_UPS: BatchLimits = BatchLimits {
 pub struct Recorder {
     journal: Arc<dyn Journal>,
     registrations: Batcher<Registering, Result<RegisterResult, JournalError>>,
+    ordered: Batcher<Registering, Result<RegisterResult, JournalError>>,
     recordings: Batcher<Recording, Result<Recorded, JournalError>>,
     look_ups: Batcher<Key, Result<Option<Snapshot>, JournalError>>,
     bodies: Batcher<WantedBody, Result<Option<Bytes>, JournalError>>,
@@ -54,10 +61,13 @@ impl Recorder {
     /// Starts grouping the calls to a journal.
     #[must_use]
     pub fn start(journal: Arc<dyn Journal>) -> Self {
-        let registrations = Batcher::start(WRITES, size_of_registering, {
+        let start_registrations = |limits| {
             let journal = journal.clone();
-            move |batch| execute(journal.clone(), batch, |to, all| to.register(all))
-        });
+            Batcher::start(limits, size_of_registering, move |batch| {
+                execute(journal.clone(), batch, |to, all| to.register(all))
+            })
+        };
+        let (registrations, ordered) = (start_registrations(WRITES), start_registrations(ORDERED));
         let recordings = Batcher::start(WRITES, size_of_recording, {
             let journal = journal.clone();
             move |batch| execute(journal.clone(), batch, |to, all| to.record(all))
@@ -76,6 +86,7 @@ impl Recorder {
         Self {
             journal,
             registrations,
+            ordered,
             recordings,
             look_ups,
             bodies,
@@ -93,7 +104,11 @@ impl Recorder {
     /// # Errors
     /// The error of the journal.
     pub async fn register(&self, registering: Registering) -> Result<RegisterResult, JournalError> {
-        ask(&self.registrations, registering).await
+        let batcher = match registering.notification.order {
+            None => &self.registrations,
+            Some(_) => &self.ordered,
+        };
+        ask(batcher, registering).await
     }
 
     /// Records one attempt and applies its decision.

@@ -42,9 +42,7 @@ impl RegisterNotifications<'_> {
             .iter()
             .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
             .collect();
-        for group in groups {
-            lock_group(connection, group).await?;
-        }
+        lock_groups(connection, groups.into_iter().collect()).await?;
         let mut done = Vec::with_capacity(places.len());
         for (index, place) in places {
             if let Some(registered) = self.register_one(connection, index, place).await? {
@@ -118,12 +116,20 @@ impl RegisterNotifications<'_> {
     }
 }
 
-/// Waits until no other transaction registers numbers of this order key, and keeps them out until the commit.
-async fn lock_group(connection: &mut PgConnection, group: i64) -> Result<(), PostgresFailure> {
-    sqlx::query("SELECT pg_advisory_xact_lock($1)")
-        .bind(group)
-        .execute(connection)
-        .await?;
+/// Waits until no other transaction registers numbers of these order keys, one key after the other, and keeps others out
+/// until the commit.
+async fn lock_groups(
+    connection: &mut PgConnection,
+    groups: Vec<i64>,
+) -> Result<(), PostgresFailure> {
+    sqlx::query(
+        "SELECT pg_advisory_xact_lock(g) FROM (
+            SELECT g FROM unnest($1::BIGINT[]) WITH ORDINALITY AS u (g, at) ORDER BY at OFFSET 0
+         ) AS u",
+    )
+    .bind(groups)
+    .execute(connection)
+    .await?;
     Ok(())
 }
 
@@ -198,7 +204,7 @@ pub(super) async fn has_higher(
     let Some(place) = order.filter(|place| place.mode() == OrderMode::Latest) else {
         return Ok(false);
     };
-    lock_group(connection, order_group(&snapshot.lane, place)).await?;
+    lock_groups(connection, vec![order_group(&snapshot.lane, place)]).await?;
     let known = known_order(connection, &snapshot.lane, place).await?;
     Ok(known.is_some_and(|known| known.highest > place.number()))
 }
