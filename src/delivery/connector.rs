@@ -5,43 +5,35 @@ use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
 use super::lookups::{LookupShare, Lookups};
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
-use super::proxy::{MOST_ADDRESSES, Proxy, ProxyError, ask_for, greet};
-use super::resolver::{FilteringResolver, Resolved};
+use super::proxy::Proxy;
+use super::resolver::FilteringResolver;
 use super::socket::Socket;
+use super::tcp::tcp_connector;
 use super::tls_failure::HandshakeError;
 use super::tls_profiles::TlsProfile;
+use super::tunnel::through_proxy;
 use crate::domain::call_trace::{Phase, TlsVersion};
-use crate::domain::proxy_url::ProxyUrl;
 use bytes::Bytes;
 use http::Uri;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::rt::{Read, Write};
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ProtocolVersion};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-use tokio::net::TcpStream;
+use std::time::Instant;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
-use url::{Host, Url};
+use url::Url;
 
 /// Maximum bytes of the head of one answer.
 const MOST_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum number of headers of one answer.
 const MOST_HEADERS: usize = 100;
-/// TCP keepalive: how long a connection is silent before the kernel sends a probe, and the time between
-/// two probes.
-const KEEPALIVE: Duration = Duration::from_secs(15);
-/// TCP keepalive: how many probes stay unanswered before the connection counts as broken.
-const KEEPALIVE_RETRIES: u32 = 3;
-/// How long sent bytes may stay unacknowledged by TCP before the connection counts as broken.
-const UNCONFIRMED: Duration = Duration::from_secs(30);
 
 /// Opens connections for one scheme.
 pub struct ReceiverConnector {
@@ -50,6 +42,19 @@ pub struct ReceiverConnector {
     tls: Arc<ClientConfig>,
     http: http1::Builder,
     proxy: Option<Arc<Proxy>>,
+}
+
+/// What is asked of a connector besides the URL.
+#[derive(Clone, Copy)]
+pub struct Opening<'call> {
+    /// Under which name the pool gets to know the end of the connection.
+    pub origin: &'call str,
+    /// The TLS configuration of the endpoint, if it has one of its own.
+    pub profile: Option<&'call TlsProfile>,
+    /// For the look-up of the host name.
+    pub share: LookupShare,
+    /// When the call ends, whatever it has reached.
+    pub until: Instant,
 }
 
 /// Why a connection could not be opened.
@@ -81,18 +86,24 @@ impl ReceiverConnector {
         }
     }
 
-    /// Opens a connection to the host of a URL, with the TLS configuration of an endpoint if it has one. The pool gets to
-    /// know its end under `origin`. `share`: for the look-up of the name.
+    /// Opens a connection to the host of a URL. If its name has several addresses, they share the time that is left, so that
+    /// one that does not answer leaves time for the others.
     ///
     /// # Errors
     /// The error of the step that failed; `delivery::failure` tells the kinds apart.
     pub async fn open(
         &self,
         url: &Url,
-        (origin, profile, share): (&str, Option<&TlsProfile>, LookupShare),
+        opening: Opening<'_>,
         pool: &Pool,
         recorder: &CallRecorder,
     ) -> Result<ReceiverConnection, ConnectError> {
+        let Opening {
+            origin,
+            profile,
+            share,
+            until,
+        } = opening;
         let mut addresses = Vec::new();
         // The connector takes an address in the URL as it is.
         if let Some(url::Host::Domain(name)) = url.host() {
@@ -104,19 +115,16 @@ impl ReceiverConnector {
         let (stream, address) = match &self.proxy {
             None => {
                 let url = Uri::try_from(url.as_str())?;
-                let stream = tcp_connector(addresses).call(url).await?.into_inner();
+                let stream = tcp_connector(addresses, Some(until))
+                    .call(url)
+                    .await?
+                    .into_inner();
                 let address = stream.peer_addr().ok();
                 (stream, address)
             }
             Some(proxy) => {
                 let addresses = with_ports(url, &addresses);
-                let through = Box::pin(through_proxy(
-                    proxy,
-                    &self.resolver.lookups,
-                    &addresses,
-                    recorder,
-                ))
-                .await;
+                let through = Box::pin(through_proxy(proxy, &addresses, until, recorder)).await;
                 let (stream, address) = through?;
                 (stream, Some(address))
             }
@@ -192,81 +200,6 @@ fn with_ports(url: &Url, resolved: &[SocketAddr]) -> Vec<SocketAddr> {
     let others = resolved.iter().skip(1);
     let others = others.map(|other| SocketAddr::new(other.ip(), first.port()));
     std::iter::once(first).chain(others).collect()
-}
-
-/// Opens a tunnel to one of these addresses.
-async fn through_proxy(
-    proxy: &Proxy,
-    lookups: &Lookups,
-    addresses: &[SocketAddr],
-    recorder: &CallRecorder,
-) -> Result<(TcpStream, SocketAddr), ProxyError> {
-    let may_try = proxy.health.may_try(Instant::now());
-    may_try.map_err(ProxyError::Failed)?;
-    let mut refused = ProxyError::Refused("was given no address".to_string());
-    for address in addresses.iter().take(MOST_ADDRESSES) {
-        recorder.uses(Some(*address), None, false);
-        recorder.awaits_proxy(true);
-        let reached = async {
-            let mut stream = reach(&proxy.url, lookups).await?;
-            greet(&proxy.url, &mut stream).await?;
-            Ok(stream)
-        };
-        let tunnel = match reached.await {
-            Ok(mut stream) => {
-                recorder.awaits_proxy(false);
-                let asked = ask_for(&proxy.url, &mut stream, *address).await;
-                asked.map(|()| stream)
-            }
-            Err(failed) => Err(failed),
-        };
-        match tunnel {
-            Ok(stream) => {
-                proxy.succeeded();
-                return Ok((stream, *address));
-            }
-            Err(ProxyError::Failed(why)) => {
-                proxy.failed(&why);
-                return Err(ProxyError::Failed(why));
-            }
-            Err(why @ ProxyError::Refused(_)) => {
-                proxy.succeeded();
-                refused = why;
-            }
-        }
-    }
-    Err(refused)
-}
-
-/// Connects to the proxy. The address filter is for receivers, so it does not hold for the proxy.
-async fn reach(proxy: &ProxyUrl, lookups: &Lookups) -> Result<TcpStream, ProxyError> {
-    let failed = |why: String| ProxyError::Failed(why);
-    let addresses = match proxy.host() {
-        Host::Domain(name) => {
-            let found = lookups.look_up(name, LookupShare::Proven).await;
-            let found = found.map_err(|error| failed(format!("cannot be resolved: {error}")))?;
-            found.to_vec()
-        }
-        Host::Ipv4(_) | Host::Ipv6(_) => Vec::new(),
-    };
-    let place = Uri::try_from(format!("http://{}:{}", proxy.host(), proxy.port()));
-    let place = place.map_err(|error| failed(format!("has no usable address: {error}")))?;
-    let connected = tcp_connector(addresses).call(place).await;
-    let stream = connected.map_err(|error| failed(format!("cannot be reached: {error}")))?;
-    Ok(stream.into_inner())
-}
-
-/// Opens TCP connections. A host name is taken for these addresses, which were checked.
-fn tcp_connector(addresses: Vec<SocketAddr>) -> HttpConnector<Resolved> {
-    let mut tcp = HttpConnector::new_with_resolver(Resolved(addresses));
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp.set_keepalive(Some(KEEPALIVE));
-    tcp.set_keepalive_interval(Some(KEEPALIVE));
-    tcp.set_keepalive_retries(Some(KEEPALIVE_RETRIES));
-    #[cfg(target_os = "linux")]
-    tcp.set_tcp_user_timeout(Some(UNCONFIRMED));
-    tcp
 }
 
 fn tls_version(version: Option<ProtocolVersion>) -> Option<TlsVersion> {

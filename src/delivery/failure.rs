@@ -110,7 +110,11 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
         });
     }
     if let Some(error) = cause.downcast_ref::<ProxyError>() {
-        return Some((Outcome::Connect, error.to_string()));
+        let outcome = match error {
+            ProxyError::TooEarly(_) => Outcome::Protocol,
+            ProxyError::Failed(_) | ProxyError::Refused(_) | ProxyError::Closed => Outcome::Connect,
+        };
+        return Some((outcome, error.to_string()));
     }
     if let Some(error) = cause.downcast_ref::<HandshakeError>() {
         let tls = |cause: &(dyn Error + 'static)| {

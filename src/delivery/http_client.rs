@@ -8,13 +8,12 @@
 use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
-use super::connector::ReceiverConnector;
+use super::connector::{Opening, ReceiverConnector};
 use super::exchange::{ExchangeResult, Judging, exchange};
 use super::failure::{blocked, not_connected, without_answer};
 use super::lookups::{HostResolver, Lookups, SystemResolver};
 use super::pool::Pool;
 use super::proxy::{Proxy, ProxyError};
-use super::proxy_health::ProxyHealth;
 use super::tls_profiles::TlsProfiles;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
@@ -73,6 +72,8 @@ struct Signed<'call> {
     number: u32,
     now_ms: i64,
     target: CallTarget<'call>,
+    /// When the time limit of the call ends.
+    until: Instant,
 }
 
 /// Makes HTTP calls to receivers.
@@ -103,8 +104,8 @@ impl HttpClient {
         let mut tls = tls_roots::client_config();
         tls.alpn_protocols = vec![b"http/1.1".to_vec()];
         let proxy = settings.proxy.map(|url| {
-            let health = ProxyHealth::default();
-            Arc::new(Proxy { url, health })
+            let proxy = Proxy::new(url, settings.timeout, lookups.clone());
+            Arc::new(proxy)
         });
         let connector = |scheme| {
             let proxy = proxy.clone();
@@ -147,12 +148,13 @@ impl HttpClient {
         recorder: &CallRecorder,
     ) -> SendResult {
         let accepted = OnceLock::new();
+        let timeout = self.timeout_of(target);
         let signed = Signed {
             number,
             now_ms,
             target,
+            until: Instant::now() + timeout,
         };
-        let timeout = self.timeout_of(target);
         let call = self.call(notification, body, signed, until, &accepted, recorder);
         if let Ok(answer) = tokio::time::timeout(timeout, call).await {
             return answer;
@@ -161,9 +163,10 @@ impl HttpClient {
             return SendResult::Answered(answer);
         }
         if let Some(proxy) = (self.proxy.as_ref()).filter(|_| recorder.is_awaiting_proxy()) {
-            let why = "did not answer in time";
-            proxy.failed(why);
-            return SendResult::NoProxy(ProxyError::Failed(why.to_string()).to_string());
+            proxy.try_aside();
+            if let Some(why) = proxy.health.failure() {
+                return SendResult::NoProxy(ProxyError::Failed(why).to_string());
+            }
         }
         let limit = duration::display_ms(timeout.as_millis().try_into().unwrap_or(0));
         let phase = recorder.phase();
@@ -241,8 +244,13 @@ impl HttpClient {
             let connection = match kept.take() {
                 Some(kept) => kept,
                 None => {
-                    let to = (origin, profile, signed.target.share);
-                    match connector.open(&url, to, &self.pool, recorder).await {
+                    let opening = Opening {
+                        origin,
+                        profile,
+                        share: signed.target.share,
+                        until: signed.until,
+                    };
+                    match connector.open(&url, opening, &self.pool, recorder).await {
                         Ok(fresh) => fresh,
                         Err(error) => return without_connection(error.as_ref()),
                     }
@@ -284,6 +292,7 @@ impl HttpClient {
             number,
             now_ms,
             target,
+            ..
         }: Signed<'_>,
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
@@ -331,7 +340,9 @@ impl HttpClient {
 fn without_connection(error: &(dyn Error + 'static)) -> SendResult {
     match error.downcast_ref::<ProxyError>() {
         Some(failed @ ProxyError::Failed(_)) => SendResult::NoProxy(failed.to_string()),
-        Some(ProxyError::Refused(_)) | None => SendResult::Answered(not_connected(error)),
+        Some(ProxyError::Refused(_) | ProxyError::Closed | ProxyError::TooEarly(_)) | None => {
+            SendResult::Answered(not_connected(error))
+        }
     }
 }
 

@@ -7,13 +7,15 @@
 //! A failure of the proxy itself is told apart from a receiver that the proxy cannot reach. After one, calls are not
 //! made for a moment, one of them tries the proxy again, and nothing is recorded of any receiver.
 
-use super::proxy_health::ProxyHealth;
+use super::lookups::Lookups;
+use super::proxy_health::{ProxyHealth, Stage};
 use crate::domain::proxy_url::{ProxyCredentials, ProxyKind, ProxyUrl};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thiserror::Error;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -30,12 +32,40 @@ pub struct Proxy {
     pub url: ProxyUrl,
     /// How it is doing.
     pub health: ProxyHealth,
+    /// How long it may take to reach it, up to where it is asked for a receiver.
+    pub limit: Duration,
+    /// Looks its name up.
+    pub lookups: Arc<Lookups>,
 }
 
+/// The longest time to reach a proxy.
+const LONGEST_TO_REACH: Duration = Duration::from_secs(5);
+
 impl Proxy {
-    /// Notes that the proxy failed.
+    /// A proxy of which nothing is known. A call may take as long as `timeout`, of which to reach the proxy gets half.
+    pub fn new(url: ProxyUrl, timeout: Duration, lookups: Arc<Lookups>) -> Self {
+        Self {
+            url,
+            health: ProxyHealth::default(),
+            limit: LONGEST_TO_REACH.min(timeout / 2),
+            lookups,
+        }
+    }
+
+    /// Notes that the proxy was reached, but failed then.
     pub fn failed(&self, why: &str) {
-        if self.health.failed(Instant::now(), why) {
+        let is_new = self.health.failed(Instant::now(), why, Stage::Asking);
+        self.log_failure(is_new, why);
+    }
+
+    /// Notes that a call that began at `began` could not reach the proxy.
+    pub fn unreachable(&self, began: Instant, why: &str) {
+        let is_new = self.health.unreachable(began, Instant::now(), why);
+        self.log_failure(is_new, why);
+    }
+
+    fn log_failure(&self, is_new: bool, why: &str) {
+        if is_new {
             tracing::error!(
                 proxy = %self.url, why,
                 "the proxy failed, so no new connections to receivers are opened; what is due waits and spends no \
@@ -44,9 +74,27 @@ impl Proxy {
         }
     }
 
-    /// Notes that the proxy answered.
-    pub fn succeeded(&self) {
-        if self.health.succeeded() {
+    /// Notes that the proxy was reached. With SOCKS it has answered the greeting.
+    pub fn reached(&self) {
+        self.note_recovery(self.health.reached(Instant::now()));
+        if self.url.kind() == ProxyKind::Socks5 {
+            self.answered();
+        }
+    }
+
+    /// Notes that the proxy answered a request, whatever the answer said about the receiver.
+    pub fn answered(&self) {
+        self.note_recovery(self.health.answered(Instant::now()));
+    }
+
+    /// Notes that the proxy connected to a receiver.
+    pub fn connected(&self, address: SocketAddr) {
+        self.answered();
+        self.health.connected(address);
+    }
+
+    fn note_recovery(&self, failed_before: bool) {
+        if failed_before {
             tracing::info!(proxy = %self.url, "the proxy works again");
         }
     }
@@ -61,17 +109,38 @@ pub enum ProxyError {
     /// The proxy did not connect to the receiver. Contains why, after "the proxy".
     #[error("no connection through the proxy: it {0}")]
     Refused(String),
+    /// The proxy closed the connection instead of an answer to `CONNECT`.
+    #[error("the proxy closed the connection before it answered")]
+    Closed,
+    /// Bytes came through the tunnel before the request was sent. Contains from where.
+    #[error("before the request was sent, something was sent by {0}")]
+    TooEarly(String),
 }
 
 /// The proxy did not speak its protocol, or broke off.
 fn broke(error: &io::Error) -> ProxyError {
-    ProxyError::Failed(match error.kind() {
-        io::ErrorKind::UnexpectedEof
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::ConnectionAborted
-        | io::ErrorKind::BrokenPipe => "closed the connection before it answered".to_string(),
-        _ => format!("broke off: {error}"),
+    ProxyError::Failed(match is_closed(error) {
+        true => "closed the connection before it answered".to_string(),
+        false => format!("broke off: {error}"),
     })
+}
+
+/// The proxy broke off when it was asked for a receiver.
+fn broke_when_asked(error: &io::Error) -> ProxyError {
+    match is_closed(error) {
+        true => ProxyError::Closed,
+        false => broke(error),
+    }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+    )
 }
 
 /// Agrees with the proxy on how to speak. What follows concerns the receiver.
@@ -122,7 +191,7 @@ async fn connect_http(
     }
     request.push_str("\r\n");
     let written = stream.write_all(request.as_bytes()).await;
-    written.map_err(|error| broke(&error))?;
+    written.map_err(|error| broke_when_asked(&error))?;
     let mut answer = Vec::with_capacity(1024);
     let end = loop {
         if let Some(end) = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
@@ -132,6 +201,10 @@ async fn connect_http(
             let why = "answered with more than 16 KiB of headers";
             return Err(ProxyError::Failed(why.to_string()));
         }
+        let broke = match answer.is_empty() {
+            true => broke_when_asked,
+            false => broke,
+        };
         let read = stream.read_buf(&mut answer).await;
         if read.map_err(|error| broke(&error))? == 0 {
             return Err(broke(&io::ErrorKind::UnexpectedEof.into()));
@@ -142,9 +215,10 @@ async fn connect_http(
             "did not answer with HTTP/1.1; perhaps it is no HTTP proxy".to_string(),
         )),
         Some(200..=299) if answer.len() == end + 4 => Ok(()),
-        Some(200..=299) => Err(ProxyError::Failed(
-            "sent more than its answer to CONNECT".to_string(),
-        )),
+        // What follows the answer comes through the tunnel.
+        Some(200..=299) => Err(ProxyError::TooEarly(format!(
+            "the receiver, or by the proxy after its answer to CONNECT {address}"
+        ))),
         Some(407) => Err(ProxyError::Failed(match credentials {
             Some(_) => {
                 "does not accept the user name and the password of --proxy (407)".to_string()
@@ -235,9 +309,19 @@ async fn connect_socks(stream: &mut TcpStream, address: SocketAddr) -> Result<()
         }
     }
     request.extend(address.port().to_be_bytes());
+    // The proxy has just answered the greeting. So if it closes the connection now, that is about the receiver.
+    let closed = |error: &io::Error| match is_closed(error) {
+        true => ProxyError::Refused(format!(
+            "closed the connection when it was asked for {address}, probably because it cannot reach the receiver"
+        )),
+        false => broke(error),
+    };
     let written = stream.write_all(&request).await;
-    written.map_err(|error| broke(&error))?;
-    let [version, reply, _, kind] = read(stream).await?;
+    written.map_err(|error| closed(&error))?;
+    let mut answer = [0; 4];
+    let read_first = stream.read_exact(&mut answer).await;
+    read_first.map_err(|error| closed(&error))?;
+    let [version, reply, _, kind] = answer;
     if version != VERSION {
         return Err(ProxyError::Failed("does not speak SOCKS 5".to_string()));
     }

@@ -234,8 +234,6 @@ async fn what_is_wrong_with_the_proxy_is_said_without_its_password() {
     let strange = ForwardProxy::start(Speaks::Http, None).await;
     strange.now_does(Manner::Answer(b"SSH-2.0-x\r\n\r\n"));
     check(&strange.url(None), LONG, "did not answer with HTTP/1.1").await;
-    strange.now_does(Manner::Answer(b"HTTP/1.1 200 OK\r\n\r\nmore"));
-    check(&strange.url(None), LONG, "sent more than its answer").await;
     let silent = ForwardProxy::start(Speaks::Socks, None).await;
     silent.now_does(Manner::Hang);
     check(
@@ -244,4 +242,79 @@ async fn what_is_wrong_with_the_proxy_is_said_without_its_password() {
         "did not answer in time",
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_come_through_the_tunnel_too_early_are_no_failure_of_the_proxy() {
+    let proxy = ForwardProxy::start(Speaks::Http, None).await;
+    let server = start(Stores::Embedded, &proxy.url(None), LONG).await;
+    let mut merchant = Merchant::start().await;
+    set(&server, json!({ "url": merchant.url("/n") })).await;
+    proxy.now_does(Manner::Answer(b"HTTP/1.1 200 OK\r\n\r\nmore"));
+    let attempt = tested(&server).await;
+    assert_eq!(attempt["outcome"], "protocol", "{attempt}");
+    let reason = attempt["reason"].as_str().expect("a reason");
+    assert!(
+        reason.contains("something was sent by the receiver"),
+        "{reason}"
+    );
+    proxy.now_does(Manner::Connect);
+    // Nobody has to wait.
+    assert_eq!(tested(&server).await["outcome"], "acknowledged");
+    merchant.call().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_whose_own_time_ends_says_nothing_about_the_proxy() {
+    let proxy = ForwardProxy::start(Speaks::Socks, None).await;
+    let server = start(Stores::Embedded, &proxy.url(None), LONG).await;
+    let mut merchant = Merchant::start().await;
+    let mut endpoint = json!({ "url": merchant.url("/n"), "timeout": "200ms" });
+    set(&server, endpoint.clone()).await;
+    proxy.now_does(Manner::Hang);
+    let attempt = tested(&server).await;
+    assert_eq!(attempt["outcome"], "timeout", "{attempt}");
+    proxy.now_does(Manner::Connect);
+    endpoint["timeout"] = Value::Null;
+    set(&server, endpoint).await;
+    assert_eq!(tested(&server).await["outcome"], "acknowledged");
+    merchant.call().await;
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proxy_that_closes_instead_of_an_answer_says_that_the_receiver_failed() {
+    for speaks in BOTH {
+        let proxy = ForwardProxy::start(speaks, None).await;
+        proxy.now_does(Manner::ConnectOrClose);
+        let server = start(Stores::Embedded, &proxy.url(None), LONG).await;
+        let merchant = Merchant::start().await;
+        server.register(registration("first", &merchant)).await;
+        server.until_state("first", "delivered").await;
+        let refusing = RefusingPort::take();
+        let address = refusing.address().to_string();
+        let asked = json!({
+            "topic": "t", "id": "a", "url": format!("http://{address}/n"), "body": "x",
+            "ladder": { "intervals": [] },
+        });
+        server.register(asked).await;
+        let was_asked = async {
+            while !proxy.asked().contains(&address) {
+                tokio::task::yield_now().await;
+            }
+        };
+        within("the proxy to be asked", was_asked).await;
+        // Others are called meanwhile, at once: the proxy works.
+        server.register(registration("second", &merchant)).await;
+        let view = server.until_state("second", "delivered").await;
+        assert_eq!(view["attempts_made"], 1, "{view}");
+        let view = server.until_state("a", "dead").await;
+        let attempt = &view["attempts"][0];
+        assert_eq!(attempt["outcome"], "connect", "{attempt}");
+        let reason = attempt["reason"].as_str().expect("a reason");
+        let expected = "closed the connection when it was asked for";
+        assert!(reason.contains(expected), "{reason}");
+        server.stop().await;
+    }
 }

@@ -22,6 +22,8 @@ pub enum Speaks {
 pub enum Manner {
     /// Connects.
     Connect,
+    /// Connects, and closes without an answer if it cannot.
+    ConnectOrClose,
     /// Answers with this, and closes.
     Answer(&'static [u8]),
     /// Closes at once.
@@ -99,7 +101,7 @@ async fn serve(
         (state.manner.clone(), state.credentials)
     };
     match manner {
-        Manner::Connect => {}
+        Manner::Connect | Manner::ConnectOrClose => {}
         Manner::Close => return Ok(()),
         Manner::Hang => {
             let mut rest = [0; 1024];
@@ -143,6 +145,7 @@ async fn serve(
             stream.write_all(good).await?;
             copy_bidirectional(&mut stream, &mut onward).await?;
         }
+        Err(_) if manner == Manner::ConnectOrClose => {}
         Err(_) => stream.write_all(bad).await?,
     }
     Ok(())
