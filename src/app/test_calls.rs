@@ -78,7 +78,7 @@ impl TestCaller for TestCalls {
         let answer = match (&signers, &profile) {
             (Ok(signers), Ok(profile)) => {
                 let with = (signers, profile.as_deref());
-                let call = self.send(&notification, (&endpoint, with), started_ms, &recorder);
+                let call = self.send(&notification, (&endpoint, with), &recorder);
                 match call.await {
                     SendResult::Answered(answer) => answer,
                     SendResult::NoProxy(why) => not_sent(Outcome::Connect, why),
@@ -112,7 +112,6 @@ impl TestCalls {
         &self,
         notification: &Notification,
         (endpoint, with): (&Arc<Endpoint>, (&Signers, Option<&TlsProfile>)),
-        started_ms: i64,
         recorder: &CallRecorder,
     ) -> SendResult {
         let target = CallTarget::of(notification, Some(endpoint), with);
@@ -120,7 +119,7 @@ impl TestCalls {
             return SendResult::TooLate;
         };
         let until = Instant::now() + self.client.timeout();
-        let signed = (1, started_ms);
+        let signed = (1, &*self.clock);
         let client = &self.client;
         client
             .deliver(notification, target, body, signed, until, recorder)

@@ -15,6 +15,7 @@ use super::lookups::{HostResolver, Lookups, SystemResolver};
 use super::pool::Pool;
 use super::proxy::{Proxy, ProxyError};
 use super::tls_profiles::TlsProfiles;
+use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
 use crate::domain::headers::Headers;
@@ -65,12 +66,12 @@ pub enum SendResult {
     NoProxy(String),
 }
 
-/// What may differ between the requests of one notification: the number of the attempt, the time that is signed,
-/// in milliseconds since 1970, and the target.
+/// What may differ between the requests of one notification: the number of the attempt, the time that is signed, which is
+/// read when a request is made, and the target.
 #[derive(Clone, Copy)]
 struct Signed<'call> {
     number: u32,
-    now_ms: i64,
+    clock: &'call dyn Clock,
     target: CallTarget<'call>,
     /// When the time limit of the call ends.
     until: Instant,
@@ -136,14 +137,14 @@ impl HttpClient {
         &self.profiles
     }
 
-    /// Makes one delivery attempt to this target with this body. `number` is the number of the attempt, and `now_ms` the
-    /// time that is signed. `until` is when the lease expires: no request begins after it.
+    /// Makes one delivery attempt to this target with this body. `number` is the number of the attempt. The time of `clock`
+    /// is signed. `until` is when the lease expires: no request begins after it.
     pub async fn deliver(
         &self,
         notification: &Notification,
         target: CallTarget<'_>,
         body: &Bytes,
-        (number, now_ms): (u32, i64),
+        (number, clock): (u32, &dyn Clock),
         until: Instant,
         recorder: &CallRecorder,
     ) -> SendResult {
@@ -151,7 +152,7 @@ impl HttpClient {
         let timeout = self.timeout_of(target);
         let signed = Signed {
             number,
-            now_ms,
+            clock,
             target,
             until: Instant::now() + timeout,
         };
@@ -290,13 +291,13 @@ impl HttpClient {
         body: &Bytes,
         Signed {
             number,
-            now_ms,
+            clock,
             target,
             ..
         }: Signed<'_>,
     ) -> Result<(), http::Error> {
         let webhook_id = notification.webhook_id.to_string();
-        let timestamp_s = now_ms.div_euclid(1_000);
+        let timestamp_s = clock.now_ms().div_euclid(1_000);
         let signature = target.signers.sign(&webhook_id, timestamp_s, body);
         let own = notification.headers.pairs();
         let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);

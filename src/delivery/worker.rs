@@ -197,15 +197,14 @@ impl Worker {
         (measured, started_ms): (Instant, i64),
         recorder: &CallRecorder,
     ) -> SendResult {
-        // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
-        // not from that of Redis.
-        let signed_ms = self.machine_clock.now_ms();
         let left_ms = u64::try_from(lease.expires_ms() - started_ms).unwrap_or(0);
         let until = measured + Duration::from_millis(left_ms);
         let number = lease.entry.progress.next_number();
         let notification = &lease.entry.notification;
         let bytes = &body.bytes;
-        let signed = (number, signed_ms);
+        // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
+        // not from that of Redis.
+        let signed = (number, &*self.machine_clock);
         let mut calling =
             pin!(
                 self.client
