@@ -21,6 +21,7 @@ use serde_json::json;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// Maximum number of test calls at a time. More are refused: they would wait in requests of the API.
@@ -119,10 +120,12 @@ impl TestCalls {
             return SendResult::TooLate;
         };
         let until = Instant::now() + self.client.timeout();
+        // The server waits for requests of the API when it stops.
+        let within = (until, &CancellationToken::new());
         let signed = (1, &*self.clock);
         let client = &self.client;
         client
-            .deliver(notification, target, body, signed, until, recorder)
+            .deliver(notification, target, body, signed, within, recorder)
             .await
     }
 }

@@ -222,6 +222,7 @@ impl Dispatcher {
         let wake = self.schedule.wake();
         wake.reset();
         let claimed = tokio::select! {
+            biased;
             claimed = self.schedule.claim(quota) => claimed?,
             () = async {
                 drain.cancelled().await;

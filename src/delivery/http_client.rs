@@ -33,6 +33,7 @@ use std::error::Error;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 use url::{Position, Url};
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -138,14 +139,15 @@ impl HttpClient {
     }
 
     /// Makes one delivery attempt to this target with this body. `number` is the number of the attempt. The time of `clock`
-    /// is signed. `until` is when the lease expires: no request begins after it.
+    /// is signed. `until` is when the lease expires: no request begins after it. If `interrupt` is cancelled, the call ends;
+    /// an acknowledgement that has arrived by then counts.
     pub async fn deliver(
         &self,
         notification: &Notification,
         target: CallTarget<'_>,
         body: &Bytes,
         (number, clock): (u32, &dyn Clock),
-        until: Instant,
+        (until, interrupt): (Instant, &CancellationToken),
         recorder: &CallRecorder,
     ) -> SendResult {
         let accepted = OnceLock::new();
@@ -157,11 +159,23 @@ impl HttpClient {
             until: Instant::now() + timeout,
         };
         let call = self.call(notification, body, signed, until, &accepted, recorder);
-        if let Ok(answer) = tokio::time::timeout(timeout, call).await {
-            return answer;
-        }
+        let call = tokio::time::timeout(timeout, call);
+        let is_interrupted = tokio::select! {
+            biased;
+            ended = call => match ended {
+                Ok(answer) => return answer,
+                Err(_) => false,
+            },
+            () = interrupt.cancelled() => true,
+        };
         if let Some(answer) = accepted.into_inner() {
             return SendResult::Answered(answer);
+        }
+        if is_interrupted {
+            return SendResult::Answered(without_answer(
+                Outcome::Interrupted,
+                "the server was stopped before an answer came".to_string(),
+            ));
         }
         if let Some(proxy) = (self.proxy.as_ref()).filter(|_| recorder.is_awaiting_proxy()) {
             proxy.try_aside();

@@ -16,12 +16,11 @@
 use super::bodies::{BodyAtHand, BodyReader, FoundBody};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
-use super::failure::without_answer;
 use super::http_client::{HttpClient, SendResult};
 use super::in_flight::InFlight;
 use super::unusable_keys::UnusableKeys;
 use crate::clock::{Clock, millis};
-use crate::domain::attempt::{Answer, Attempt, Outcome};
+use crate::domain::attempt::{Answer, Attempt};
 use crate::domain::call_trace::CallTrace;
 use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::lane_health::{CallOutcome, LaneReport};
@@ -36,7 +35,6 @@ use crate::journal::JournalError;
 use crate::journal::recorder::Recorder;
 use crate::schedule::{Lease, Schedule, Settlement};
 use crate::telemetry::metrics::Metrics;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -205,18 +203,11 @@ impl Worker {
         // Receivers compare the signed time with their own clocks, so it comes from this machine's clock and
         // not from that of Redis.
         let signed = (number, &*self.machine_clock);
-        let mut calling =
-            pin!(
-                self.client
-                    .deliver(notification, target, bytes, signed, until, recorder)
-            );
-        tokio::select! {
-            result = &mut calling => result,
-            () = self.interrupt.cancelled() => SendResult::Answered(without_answer(
-                Outcome::Interrupted,
-                "the server was stopped before an answer came".to_string(),
-            )),
-        }
+        let within = (until, &self.interrupt);
+        let client = &self.client;
+        client
+            .deliver(notification, target, bytes, signed, within, recorder)
+            .await
     }
 
     /// Decides what follows from the answer, records the attempt and settles the lease.

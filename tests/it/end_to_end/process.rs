@@ -227,3 +227,23 @@ async fn a_second_signal_ends_at_once() {
     server.signal("TERM").await;
     assert!(!server.ended().await.success());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_acknowledgement_that_has_arrived_counts_although_the_server_stops() {
+    // The status acknowledges, and the body never ends.
+    let begun = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart".to_vec();
+    let mut merchant = Merchant::scripted(vec![], Reaction::Raw(begun)).await;
+    let server = Server::start_as(Stores::Embedded, |config| {
+        config.delivery.drain_timeout = Duration::from_millis(500);
+    })
+    .await;
+    let mut asked = registration("a", &merchant);
+    asked["ack"] = json!({ "status": "2xx" });
+    server.register(asked).await;
+    merchant.call().await;
+    let server = server.restart().await;
+    let view = server.until_state("a", "delivered").await;
+    assert_eq!(view["attempts_made"], 1, "{view}");
+    assert!(merchant.arrived().is_none());
+    server.stop().await;
+}
