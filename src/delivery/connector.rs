@@ -132,6 +132,7 @@ impl ReceiverConnector {
         let url = Uri::try_from(url.as_str())?;
         recorder.uses(address, None, false);
         let (socket, meter) = Socket::new(stream);
+        let opened = Instant::now();
         let watcher = pool.watcher(origin);
         let id = watcher.id();
         let ((sender, broke), tls) = match self.scheme {
@@ -151,6 +152,7 @@ impl ReceiverConnector {
         Ok(ReceiverConnection {
             sender,
             meter,
+            opened,
             kept: false,
             id,
             address,

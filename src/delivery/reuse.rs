@@ -9,6 +9,7 @@
 //!   answer. Until then calls get new connections, so this trial makes no attempt fail.
 //! * When the receiver closes an idle connection, the other connections are used only within half the time
 //!   that this one was idle. If it was idle for less than [`TRIAL`], the trial begins again.
+//! * No connection is used again [`MOST_AGE`] after it was opened.
 //! * When the receiver nevertheless closes a kept connection during a call, the origin gets only new
 //!   connections for [`REMEMBERED`].
 //!
@@ -22,8 +23,17 @@ pub const TRIAL: Duration = Duration::from_millis(50);
 /// How long an idle connection is kept. Shorter than common servers keep it (Node's default is 5 s), so
 /// that a call rarely uses a connection that the receiver is about to close.
 pub const IDLE: Duration = Duration::from_secs(4);
+/// How long a connection may be used at most after it was opened, also while calls follow each other. A receiver that moves
+/// to other addresses gets all calls there after this time, because each new connection looks its name up.
+pub const MOST_AGE: Duration = Duration::from_secs(60);
 /// How long the behaviour of an origin is remembered.
 pub const REMEMBERED: Duration = Duration::from_secs(10 * 60);
+
+/// Whether no more calls may begin on a connection that was opened at this instant. It holds for every kept connection,
+/// also for one that calls share.
+pub fn is_too_old(opened: Instant, now: Instant) -> bool {
+    now.saturating_duration_since(opened) >= MOST_AGE
+}
 
 /// What is known about the behaviour of an origin.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -57,7 +57,11 @@ async fn the_signed_time_is_that_of_the_sending() {
     let url = format!("http://slow.example:{}/notify", merchant.port());
     attempt(&url, client, behind).await;
     let sent_s = (START_MS - 1 + 5_000) / 1_000;
-    let timestamp = merchant.call().await.header("Webhook-Timestamp").to_string();
+    let timestamp = merchant
+        .call()
+        .await
+        .header("Webhook-Timestamp")
+        .to_string();
     assert_eq!(timestamp, sent_s.to_string());
 }
 

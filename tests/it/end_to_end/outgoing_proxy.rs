@@ -2,7 +2,7 @@
 
 use super::on_stores;
 use crate::support::forward_proxy::{ForwardProxy, Manner, Speaks};
-use crate::support::merchant::Merchant;
+use crate::support::merchant::{Merchant, Reaction};
 use crate::support::refusing_port::RefusingPort;
 use crate::support::ringback::{Server, Stores, registration, with_ladder};
 use crate::support::tls::Authority;
@@ -289,7 +289,10 @@ async fn a_proxy_that_closes_instead_of_an_answer_says_that_the_receiver_failed(
         let proxy = ForwardProxy::start(speaks, None).await;
         proxy.now_does(Manner::ConnectOrClose);
         let server = start(Stores::Embedded, &proxy.url(None), LONG).await;
-        let merchant = Merchant::start().await;
+        // No connection is kept, so each call asks the proxy.
+        let closing = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 7\r\n\r\nsuccess";
+        let closing = Reaction::RawThenClose(closing.to_vec());
+        let merchant = Merchant::scripted(vec![], closing).await;
         server.register(registration("first", &merchant)).await;
         server.until_state("first", "delivered").await;
         let refusing = RefusingPort::take();

@@ -3,7 +3,7 @@
 use crate::support::merchant::{Merchant, Reaction};
 use crate::support::postgres::PostgresServer;
 use crate::support::process::Process;
-use crate::support::ringback::{Stores, registration};
+use crate::support::ringback::{Server, Stores, registration};
 use crate::support::{postgres, redis};
 use serde_json::json;
 use std::time::{Duration, Instant};
