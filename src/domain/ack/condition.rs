@@ -81,11 +81,17 @@ impl Condition {
 impl TextCondition {
     fn check(&self, key: &Key, body: &[u8]) -> Result<(), String> {
         let expected = self.expected(key);
-        let given = if self.exact { body } else { body.trim_ascii() };
+        // An id may begin or end with a space, so the text may too although the rule has none at its ends. A text of
+        // nothing but spaces is not the same as an empty body.
+        let wanted = expected.trim_ascii().as_bytes();
+        let (given, wanted) = match self.exact || wanted.is_empty() {
+            true => (body, expected.as_bytes()),
+            false => (body.trim_ascii(), wanted),
+        };
         let same = if self.ignore_case {
-            given.eq_ignore_ascii_case(expected.as_bytes())
+            given.eq_ignore_ascii_case(wanted)
         } else {
-            given == expected.as_bytes()
+            given == wanted
         };
         if same {
             return Ok(());
@@ -264,6 +270,28 @@ mod tests {
             true,
         );
         check(&text("{ID}{", false, true), "{ID}{", true);
+    }
+
+    #[test]
+    fn spaces_at_the_ends_of_an_id_count_only_if_the_text_is_exact() {
+        let check = |id: &str, text: &str, exact: bool, body: &str, expected: bool| {
+            let condition = Condition::Text(TextCondition {
+                text: text.to_string(),
+                ignore_case: false,
+                exact,
+            });
+            let key = Key::new("paid", id).expect("a key");
+            let checked = condition.check_body(&key, body.as_bytes());
+            assert_eq!(checked.is_ok(), expected, "{id:?} {text} {exact} {body:?}");
+        };
+        for body in [" 7 ", "7", "7\n"] {
+            check(" 7 ", "{id}", false, body, true);
+            check(" 7 ", "{id}", true, body, body == " 7 ");
+        }
+        check("7 ", "RECV {id}", false, "RECV 7", true);
+        check("7 ", "{id}!", false, "7!", false);
+        check("  ", "{id}", false, "", false);
+        check("  ", "{id}", false, "  ", true);
     }
 
     #[test]
