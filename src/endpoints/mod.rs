@@ -46,11 +46,27 @@ struct KnownEndpoints {
     by_name: BTreeMap<EndpointName, Arc<Endpoint>>,
     /// How far the changes were read.
     reached: ChangesReached,
+    /// Those that this server has changed since the last reading began. What that reading finds of them may be older; and
+    /// what this server knows of them may be, if another server has changed them in the same moment.
+    changed_here: BTreeSet<EndpointName>,
     /// Names that rows have which cannot be read, or that are missing in the store. Each was logged once.
     reported: BTreeSet<String>,
 }
 
 impl KnownEndpoints {
+    /// Takes in the rows of a reading. Returns the names of those that this server has changed meanwhile: they are left as
+    /// they are.
+    fn take_page(&mut self, rows: Vec<EndpointRow>) -> Vec<EndpointName> {
+        let mut left = Vec::new();
+        for row in rows {
+            match EndpointName::parse(&row.name) {
+                Ok(name) if self.changed_here.contains(&name) => left.push(name),
+                Ok(_) | Err(_) => self.take(row),
+            }
+        }
+        left
+    }
+
     /// Takes in a row. A row that cannot be read makes its endpoint unknown: to use its last settings would be to
     /// ignore a change.
     fn take(&mut self, row: EndpointRow) {
@@ -238,6 +254,7 @@ impl Endpoints {
         let is_newer = (known.by_name.get(&endpoint.name))
             .is_none_or(|before| before.version <= endpoint.version);
         if is_newer {
+            known.changed_here.insert(endpoint.name.clone());
             known
                 .by_name
                 .insert(endpoint.name.clone(), Arc::new(endpoint.clone()));
@@ -246,7 +263,9 @@ impl Endpoints {
 
     /// Forgets an endpoint that this server has just removed.
     pub fn forget(&self, name: &EndpointName) {
-        self.write().by_name.remove(name);
+        let mut known = self.write();
+        known.changed_here.insert(name.clone());
+        known.by_name.remove(name);
     }
 
     /// Whether this name is reported as missing for the first time.
@@ -265,33 +284,69 @@ impl Endpoints {
             return Ok(());
         };
         loop {
-            let reached = self.read().reached.clone();
+            let (reached, mut doubtful) = self.begin_reading();
             let Some(changed) = store.changes(&reached).await? else {
                 return self.read_all(store).await;
             };
-            let mut known = self.write();
-            for row in changed.rows {
-                known.take(row);
-            }
-            known.reached = changed.reached;
+            doubtful.extend(self.write().take_page(changed.rows));
+            self.read_again(store, doubtful).await?;
+            self.write().reached = changed.reached;
             if !changed.has_more {
                 return Ok(());
             }
         }
     }
 
-    /// Reads everything again. This may undo a change that this server makes while it reads. The next reading, half a
-    /// second later, brings it again, because it is behind what was reached here.
+    /// Begins a reading. Returns how far the changes were read before, and what this server has changed since then.
+    fn begin_reading(&self) -> (ChangesReached, BTreeSet<EndpointName>) {
+        let mut known = self.write();
+        let changed_here = std::mem::take(&mut known.changed_here);
+        (known.reached.clone(), changed_here)
+    }
+
+    /// Reads those endpoints one by one that this server has changed before or during a reading. Without this, a key that
+    /// was just removed here could sign again until the next reading. If it fails, they are read with the next one.
+    async fn read_again(
+        &self,
+        store: &EndpointStore,
+        mut doubtful: BTreeSet<EndpointName>,
+    ) -> Result<(), EndpointStoreError> {
+        while let Some(name) = doubtful.first().cloned() {
+            self.write().changed_here.remove(&name);
+            let found = store.find(&name).await;
+            let mut known = self.write();
+            let found = match found {
+                Ok(found) => found,
+                Err(error) => {
+                    known.changed_here.append(&mut doubtful);
+                    return Err(error);
+                }
+            };
+            if known.changed_here.contains(&name) {
+                continue;
+            }
+            doubtful.remove(&name);
+            if let Some(stored) = found {
+                known.take(EndpointRow {
+                    name: name.as_str().to_string(),
+                    number: stored.number,
+                    read: Ok(stored),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads everything again.
     async fn read_all(&self, store: &EndpointStore) -> Result<(), EndpointStoreError> {
+        let (_, mut doubtful) = self.begin_reading();
         let before: Vec<EndpointName> = self.read().by_name.keys().cloned().collect();
         let (mut reading, mut names) = (EndpointReading::default(), BTreeSet::new());
         while let Some(page) = store.read_more(&mut reading).await? {
-            let mut known = self.write();
-            for row in page {
-                names.insert(row.name.clone());
-                known.take(row);
-            }
+            names.extend(page.iter().map(|row| row.name.clone()));
+            doubtful.extend(self.write().take_page(page));
         }
+        self.read_again(store, doubtful).await?;
         let mut known = self.write();
         known.reached = reading.reached();
         if store.forgets() {
@@ -351,3 +406,6 @@ impl Endpoints {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;
