@@ -216,6 +216,7 @@ fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
         "rate" => "the rate of its lane allowed no more calls",
         "concurrency" => "its lane had as many calls in flight as it may",
         "busy" => "Ringback made as many calls as it may",
+        "proxy" => "the proxy of a server failed",
         "keys" => "a signing key of the endpoint could not be opened",
         "order" => "another notification of its order came first",
         other => other,

@@ -133,6 +133,9 @@ impl Worker {
 fn is_outcome(settlement: &Settlement) -> bool {
     match settlement {
         Settlement::Again(_) | Settlement::End { .. } => true,
-        Settlement::Release | Settlement::Recheck | Settlement::Defer(_) => false,
+        Settlement::Release
+        | Settlement::Recheck
+        | Settlement::Defer(_)
+        | Settlement::DeferForProxy(_) => false,
     }
 }

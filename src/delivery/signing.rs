@@ -105,7 +105,8 @@ impl Worker {
             "a notification was not sent, because the proxy failed; it is due again in a moment"
         );
         let again_ms = self.clock.now_ms().saturating_add(PROXY_DEFERRAL_MS);
-        self.settle(lease, Settlement::Defer(again_ms)).await;
+        self.settle(lease, Settlement::DeferForProxy(again_ms))
+            .await;
     }
 
     /// Logs a key once. Without an endpoint, the log says already that the default keys cannot sign.

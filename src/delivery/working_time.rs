@@ -39,6 +39,7 @@ impl WorkingTime {
             due_ms: lease.entry.progress.next_due_ms(),
             claimed_ms: lease.expires_ms() - lease_ms,
             was_put_off: lease.entry.was_put_off,
+            awaited_proxy: lease.entry.awaited_proxy,
             is_ordered: lease.entry.notification.order.is_some(),
             was_interrupted: lease.entry.interrupted_ms.is_some(),
         };

@@ -28,6 +28,8 @@ pub enum DeferralReason {
     Keys,
     /// Another notification of its order was in flight, or had to end first.
     Order,
+    /// The proxy of a server failed.
+    Proxy,
 }
 
 named!(DeferralReason {
@@ -38,6 +40,7 @@ named!(DeferralReason {
     Busy = "busy",
     Keys = "keys",
     Order = "order",
+    Proxy = "proxy",
 });
 
 /// For how long an attempt was deferred, and why.
@@ -86,8 +89,11 @@ pub struct ClaimedEntry {
     pub due_ms: i64,
     /// When it was claimed, in milliseconds since 1970.
     pub claimed_ms: i64,
-    /// Whether it was put off: it waited for another one of its order, or a server could not open a key for it.
+    /// Whether it was put off: it waited for another one of its order, or a server could not open a key for it, or had no
+    /// proxy.
     pub was_put_off: bool,
+    /// Whether it was put off because the proxy of a server failed.
+    pub awaited_proxy: bool,
     /// Whether it has a place in an order.
     pub is_ordered: bool,
     /// Whether its last lease expired: an attempt may have taken a part of the time.
@@ -163,9 +169,10 @@ impl Deferral {
         let rate_ms = rest_until(lane.rate_until_ms.min(claimed_ms));
         let rest_ms = rest_until(claimed_ms) - rate_ms;
         let rest_by = if entry.was_put_off {
-            Some(match entry.is_ordered {
-                true => DeferralReason::Order,
-                false => DeferralReason::Keys,
+            Some(match (entry.awaited_proxy, entry.is_ordered) {
+                (true, _) => DeferralReason::Proxy,
+                (false, true) => DeferralReason::Order,
+                (false, false) => DeferralReason::Keys,
             })
         } else if entry.was_interrupted {
             None
@@ -206,7 +213,7 @@ impl Deferral {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use DeferralReason::{Busy, Concurrency, Held, Keys, Order, Probing, Rate};
+    use DeferralReason::{Busy, Concurrency, Held, Keys, Order, Probing, Proxy, Rate};
 
     fn pause(from_ms: i64, until_ms: i64) -> Pause {
         Pause { from_ms, until_ms }
@@ -225,6 +232,7 @@ mod tests {
             due_ms: 10_000,
             claimed_ms: 20_000,
             was_put_off: false,
+            awaited_proxy: false,
             is_ordered: false,
             was_interrupted: false,
         }
@@ -339,6 +347,13 @@ mod tests {
             ..entry()
         };
         check(ordered(true), true, true, Some(Order));
+        for entry in [keyless, ordered(true)] {
+            let awaited = ClaimedEntry {
+                awaited_proxy: true,
+                ..entry
+            };
+            check(awaited, true, true, Some(Proxy));
+        }
         check(ordered(false), true, true, Some(Concurrency));
         check(entry(), true, true, Some(Concurrency));
         check(entry(), false, true, Some(Busy));

@@ -31,6 +31,8 @@ pub struct Entry {
     /// It was put off: by a server that could not make the attempt ([`super::Settlement::Defer`]), or because another entry
     /// of its order was in flight.
     pub was_put_off: bool,
+    /// It was put off by a server whose proxy failed ([`super::Settlement::DeferForProxy`]).
+    pub awaited_proxy: bool,
 }
 
 impl Entry {
@@ -47,6 +49,7 @@ impl Entry {
             interrupted_ms: None,
             raise_fence: false,
             was_put_off: false,
+            awaited_proxy: false,
         }
     }
 }

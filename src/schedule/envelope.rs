@@ -5,7 +5,8 @@
 //!       0     1  format version: 1, or 2 if it has another than the usual priority or an order. A server that knows only
 //!                version 1 leaves the entry alone
 //!       1     1  state: 0 scheduled, 1 delivered, 2 dead, 3 cancelled
-//!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded
+//!       2     1  cause: 0 none, 1 ladder_exhausted, 2 window_closed, 3 refused, 4 blocked, 5 superseded;
+//!                of a pending one, 64: it was put off because a proxy failed
 //!       3     1  flags: 1 verify, 2 clamped, 4 interrupted, 8 raise_fence, 16 was_put_off, 32 order,
 //!                64 high priority, 128 low priority
 //!       4     4  series
@@ -49,6 +50,8 @@ pub const HEADER_BYTES: usize = 56;
 
 /// By how much priorities move the scores in the set of a lane. Must equal PRIORITY_MS in common.lua.
 const PRIORITY_MS: i64 = 1 << 50;
+/// In the place of the cause of an entry that is pending: it was put off because a proxy failed.
+pub const AWAITED_PROXY: u8 = 64;
 const VERSION: u8 = 1;
 const VERSION_WITH_PRECEDENCE: u8 = 2;
 const VERIFY: u8 = 1;
@@ -162,7 +165,10 @@ pub fn encode_header(entry: &Entry) -> [u8; HEADER_BYTES] {
         _ => VERSION_WITH_PRECEDENCE,
     };
     header[1] = state_code(entry.state);
-    header[2] = cause_code(entry.cause);
+    header[2] = match entry.awaited_proxy {
+        true => AWAITED_PROXY,
+        false => cause_code(entry.cause),
+    };
     header[3] = flag(entry.verify, VERIFY)
         | flag(progress.clamped, CLAMPED)
         | flag(entry.interrupted_ms.is_some(), INTERRUPTED)
@@ -198,7 +204,11 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         .split_first_chunk::<HEADER_BYTES>()
         .ok_or("too short")?;
     let (state, progress) = decode_header_parts(header)?;
-    let cause = decode_cause(header[2]).ok_or("its cause")?;
+    let awaited_proxy = header[2] == AWAITED_PROXY;
+    let cause = match awaited_proxy {
+        true => None,
+        false => decode_cause(header[2]).ok_or("its cause")?,
+    };
     let flags = header[3];
     let interrupted = flags & INTERRUPTED != 0;
     let at_ms = Some(instant(&header[48..56])).filter(|at_ms| *at_ms != 0);
@@ -243,6 +253,7 @@ fn decode_parts(key: &str, bytes: &Bytes) -> Result<Entry, &'static str> {
         interrupted_ms: at_ms.filter(|_| interrupted),
         raise_fence: flags & FENCE != 0,
         was_put_off: flags & PUT_OFF != 0,
+        awaited_proxy,
     })
 }
 
@@ -422,6 +433,11 @@ mod tests {
             interrupted_ms: Some(8),
             raise_fence: true,
             was_put_off: true,
+            ..entry()
+        });
+        variants.push(Entry {
+            was_put_off: true,
+            awaited_proxy: true,
             ..entry()
         });
         let mut of_endpoint = (*entry().notification).clone();

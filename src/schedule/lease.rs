@@ -120,6 +120,8 @@ pub enum Settlement {
     /// As [`Settlement::Release`], but the entry is not due before this instant, in milliseconds since 1970: this
     /// instance cannot make the attempt, and another one may. Its progress stays as it is.
     Defer(i64),
+    /// As [`Settlement::Defer`]: the proxy of this instance failed.
+    DeferForProxy(i64),
 }
 
 impl Settlement {

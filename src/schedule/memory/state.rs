@@ -291,14 +291,17 @@ impl MemoryState {
                 let entry = job.entry.clone();
                 self.return_entry(&entry, now_ms);
             }
-            Settlement::Defer(at_ms) if job.entry.state == State::Scheduled => {
+            Settlement::Defer(at_ms) | Settlement::DeferForProxy(at_ms)
+                if job.entry.state == State::Scheduled =>
+            {
                 job.entry.was_put_off = true;
+                job.entry.awaited_proxy = matches!(settled, Settlement::DeferForProxy(_));
                 job.deferred_ms = Some(at_ms);
                 let entry = waiting(job);
                 let Notification { lane, priority, .. } = &*notification;
                 self.lanes.add_waiting(lane, *priority, entry, now_ms);
             }
-            Settlement::Defer(_) => {
+            Settlement::Defer(_) | Settlement::DeferForProxy(_) => {
                 let entry = job.entry.clone();
                 self.return_entry(&entry, now_ms);
             }
@@ -310,7 +313,9 @@ impl MemoryState {
         }
         if in_force.counted {
             self.lanes.end_lease(&notification.lane, now_ms);
-            if matches!(settled, Settlement::Defer(_)) && in_force.holder == Holder::Attempt {
+            if matches!(settled, Settlement::Defer(_) | Settlement::DeferForProxy(_))
+                && in_force.holder == Holder::Attempt
+            {
                 self.lanes.give_back_call(&notification.lane, now_ms);
             }
         }

@@ -20,8 +20,8 @@ impl PassedTurn {
         let notification = &lease.entry.notification;
         let order = notification.order.as_ref()?;
         let what = match (settlement, order.mode()) {
-            (Settlement::Defer(_), OrderMode::Strict) => "wait",
-            (Settlement::Defer(_), OrderMode::Latest) => "yield",
+            (Settlement::Defer(_) | Settlement::DeferForProxy(_), OrderMode::Strict) => "wait",
+            (Settlement::Defer(_) | Settlement::DeferForProxy(_), OrderMode::Latest) => "yield",
             (Settlement::End { .. }, OrderMode::Strict) => "lowest",
             (
                 Settlement::Again(_) | Settlement::Release | Settlement::Recheck,

@@ -248,7 +248,10 @@ fn put_instead(settling: &Settling) -> Settling {
             progress,
             ended_ms,
         } => ended(before, *end, *progress, *ended_ms),
-        Settlement::Release | Settlement::Recheck | Settlement::Defer(_) => Entry {
+        Settlement::Release
+        | Settlement::Recheck
+        | Settlement::Defer(_)
+        | Settlement::DeferForProxy(_) => Entry {
             verify: true,
             raise_fence: true,
             ..before.clone()
@@ -268,6 +271,10 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
         }
         Settlement::Defer(at_ms) => {
             command.arg("defer").arg(*at_ms).arg("");
+        }
+        Settlement::DeferForProxy(at_ms) => {
+            command.arg("defer").arg(*at_ms);
+            command.arg(&[envelope::AWAITED_PROXY][..]);
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);

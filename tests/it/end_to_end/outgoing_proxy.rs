@@ -176,6 +176,9 @@ async fn a_failing_proxy_spends_no_attempt(stores: Stores) {
     for id in ["a", "b"] {
         let view = server.until_state(id, "delivered").await;
         assert_eq!(view["attempts_made"], 1, "{view}");
+        if stores != Stores::RedisOnly {
+            assert_eq!(view["attempts"][0]["deferred_by"], "proxy", "{view}");
+        }
         merchant.call().await;
     }
     server.stop().await;

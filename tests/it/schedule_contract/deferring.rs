@@ -135,6 +135,27 @@ pub async fn an_entry_that_was_put_off_is_found_where_it_waits(
     assert_eq!(fixture.lane_in_flight("shop").await, 0);
 }
 
+pub async fn an_entry_that_waited_for_the_proxy_says_so(open: impl AsyncFn(Limits) -> Fixture) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 0).await;
+    let marks = [
+        (Settlement::DeferForProxy(START_MS + 500), (true, true)),
+        (Settlement::Release, (true, true)),
+        (Settlement::Defer(START_MS + 1_000), (true, false)),
+        (Settlement::DeferForProxy(START_MS + 1_500), (true, true)),
+        (Settlement::Again(due(2_000)), (false, false)),
+    ];
+    for (step, (settlement, expected)) in marks.into_iter().enumerate() {
+        let lease = fixture.claim_one().await;
+        fixture.done(&lease, settlement).await;
+        fixture.turn_to(500 * (i64::try_from(step).expect("small") + 1));
+        let entry = fixture.lease_by_hand("1").await;
+        let marked = (entry.entry.was_put_off, entry.entry.awaited_proxy);
+        assert_eq!(marked, expected, "{step}");
+        fixture.done(&entry, Settlement::Release).await;
+    }
+}
+
 pub async fn a_lane_keeps_how_its_last_call_ended(open: impl AsyncFn(Limits) -> Fixture) {
     let fixture = open(LIMITS).await;
     let last = async || {

@@ -88,12 +88,14 @@ impl MemoryState {
         let key = &notification.key;
         let own = (order.number(), key.clone());
         let wanted = match (settlement, order.mode()) {
-            (Settlement::Defer(_), _) if self.turns.has_missed_an_end(notification) => {
+            (Settlement::Defer(_) | Settlement::DeferForProxy(_), _)
+                if self.turns.has_missed_an_end(notification) =>
+            {
                 self.turns.wait(notification);
                 self.make_due(key, now_ms);
                 None
             }
-            (Settlement::Defer(_), mode) => {
+            (Settlement::Defer(_) | Settlement::DeferForProxy(_), mode) => {
                 self.turns.wait(notification);
                 Some(match mode {
                     OrderMode::Strict => Wanted::LowerThanOwn,

@@ -75,7 +75,7 @@ end
 local NOW_US, NEXT_US = NOW * 1000, (NOW + 1) * 1000
 
 -- Envelope offsets, one higher than in envelope.rs.
-local HEADER_BYTES, STATE, FLAGS, SERIES, DUE = 56, 2, 4, 5, 33
+local HEADER_BYTES, STATE, CAUSE, FLAGS, SERIES, DUE = 56, 2, 3, 4, 5, 33
 local RETRY_AT, ENDED_AT, LANE_LEN = 41, 49, 57
 local VERIFY, INTERRUPTED, FENCE, PUT_OFF = 1, 4, 8, 16
 -- An entry with neither of these flags has the usual priority.

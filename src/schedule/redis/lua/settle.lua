@@ -14,8 +14,9 @@
 --        recheck   as release, but before it is sent, the journal must be asked and the fence raised; if the
 --                  key has no entry, before the entry that is put in next is sent
 --        defer     back to its lane as it is, due at the instant: this instance cannot send it, or not read it.
---                  With the lane, it lacked a key to sign it, or waits for another one of its order. Then it is marked
---                  with that, and the rate of the lane gets the call back, which was not made
+--                  With the lane, it lacked a key to sign it, or waits for another one of its order, or its proxy failed:
+--                  then the bytes are what the entry has in the place of its cause. Then it is marked with that, and the
+--                  rate of the lane gets the call back, which was not made
 --        forget    ended, not remembered
 --        remember  ended at the instant; the bytes are the envelope to remember
 --        park      dead since the instant, kept with its body; the bytes are its header
@@ -82,7 +83,9 @@ for n = 1, #asked do
         if lane == '' then lane = lane_of(envelope) end
       elseif verb == 'defer' and is_pending(envelope) then
         if lane ~= '' then
-          call('HSET', JOBS, key, with_flags(envelope, PUT_OFF))
+          envelope = with_flags(envelope, PUT_OFF)
+          if bytes == '' then bytes = '\0' end
+          call('HSET', JOBS, key, string.sub(envelope, 1, CAUSE - 1) .. bytes .. string.sub(envelope, CAUSE + 1))
           unmade[lane] = (unmade[lane] or 0) + 1
         end
         lane = lane_of(envelope)
