@@ -113,6 +113,10 @@ impl Change {
             Some(Obstacle::SetAside) => format!(
                 "cannot {self} a notification that is set aside; a retry or a cancellation releases it"
             ),
+            None if before.in_flight && before.state != State::Scheduled => format!(
+                "cannot {self} a notification of which an attempt is in flight; a higher number of its order has ended \
+                 it, and it is delivered if that attempt is acknowledged"
+            ),
             None => format!(
                 "cannot {self} a notification that is {}",
                 before.state_name()

@@ -2,63 +2,79 @@
 
 use super::merchant::Call;
 use super::operations::{Answer, Before, Operation};
-use super::run::{Outcome, Trial};
+use super::run::{Answered, Outcome};
 use super::world::{JUDGE, World, key, look};
 use ringback::domain::attempt::Outcome as Ending;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
+use std::fmt::Write as _;
 
-/// Lets time pass until nothing is left to do, and says what is not as it should be.
-pub async fn settle_accounts(
-    world: &World,
-    trial: Trial,
-    id: &str,
-    outcome: &Outcome,
-) -> Vec<String> {
-    let Outcome { answers, died, .. } = outcome;
-    let may_be_dead = |call: &Call| died.contains(&call.server);
-    let without_lease =
-        |number| outcome.about_to_call + outcome.without_lease.get(&number).copied().unwrap_or(0);
+/// How often the one who looks afterwards lets time pass.
+const ROUNDS: usize = 60;
+/// For how long each time, in milliseconds.
+const ROUND_MS: i64 = 2_000;
+
+/// What was done to one notification, and what was answered.
+pub struct Told {
+    /// How it stood before.
+    pub before: Before,
+    /// What was done, and what was answered; `None` if the server died.
+    pub answers: Vec<(Operation, Option<Answered>)>,
+}
+
+/// Lets time pass until all have ended, in the journal and in the schedule. The error is what stands still.
+pub async fn until_ended(world: &World, ids: &[&str]) -> Result<(), String> {
     let judge = world.server(JUDGE, None);
-    let key = key(id);
-    let mut wrong = Vec::new();
-    let mut left = None;
-    for round in 0..40 {
+    let mut left = String::new();
+    for round in 0..ROUNDS {
         look(&judge.schedule, Some(&judge.journal)).await;
         while judge.attempt().await.is_ok_and(|many| many > 0) {}
-        let stands = judge.journal.find(&key).await.expect("read");
-        let held = judge.schedule.find(&key).await.expect("found");
-        let pending = stands
-            .as_ref()
-            .is_some_and(|stands| stands.state == State::Scheduled);
-        if !pending && held.is_none() {
-            left = None;
-            break;
+        left.clear();
+        for id in ids {
+            let key = key(id);
+            let stands = judge.journal.find(&key).await.expect("read");
+            let held = judge.schedule.find(&key).await.expect("found");
+            let state = stands.map(|stands| stands.state);
+            if state == Some(State::Scheduled) || held.is_some() {
+                let _ = write!(left, "{id} stands still: {state:?}, {held:?} ");
+            }
         }
-        left = Some((stands.map(|stands| stands.state), held));
+        if left.is_empty() {
+            return Ok(());
+        }
         if round % 4 == 3 {
-            judge.reconcile(&key).await;
+            for id in ids {
+                judge.reconcile(&key(id)).await;
+            }
         }
-        world.clock.advance(2_000);
+        world.clock.advance(ROUND_MS);
     }
-    if let Some((state, held)) = left {
-        wrong.push(format!("it stands still: {state:?}, {held:?}"));
-        return wrong;
-    }
-    let stands = judge.journal.find(&key).await.expect("read");
+    Err(left)
+}
+
+/// Says what is not as it should be with a notification that has ended.
+pub async fn check(world: &World, told: &Told, id: &str, outcome: &Outcome) -> Vec<String> {
+    let died = &outcome.died;
+    let may_be_dead = |call: &Call| died.contains(&call.server);
+    let without_lease = |number| {
+        let of_this = outcome.without_lease.get(id);
+        outcome.about_to_call + of_this.and_then(|many| many.get(&number)).unwrap_or(&0)
+    };
+    let did = |operation| told.answers.iter().any(|(done, _)| *done == operation);
+    let mut wrong = Vec::new();
+    let found = world.journals[JUDGE].find(&key(id)).await;
+    let stands = found.expect("read");
     let calls = world.merchant.account.calls(id);
     let Some(stands) = stands else {
-        let accepted = answers
-            .iter()
-            .flatten()
-            .any(|(answer, _)| matches!(answer, Answer::Registered));
-        if accepted || !calls.is_empty() {
+        let accepted = told.answers.iter();
+        let mut accepted = accepted.filter_map(|(_, answered)| answered.as_ref());
+        if accepted.any(|(answer, _)| matches!(answer, Answer::Registered)) || !calls.is_empty() {
             wrong.push("it is lost".to_string());
         }
         return wrong;
     };
     // What was answered is what the merchant saw.
-    for (operation, answer) in trial.pair.iter().zip(answers) {
+    for (operation, answer) in &told.answers {
         let Some((Answer::Changed(shown), at)) = answer else {
             continue;
         };
@@ -96,7 +112,7 @@ pub async fn settle_accounts(
                 }
             }
             Operation::Reschedule => wrong.extend(check_moved(
-                trial,
+                told,
                 shown,
                 &stands,
                 calls.iter().filter(|call| call.at > *at),
@@ -113,9 +129,9 @@ pub async fn settle_accounts(
             | Operation::Reconcile => {}
         }
     }
-    if matches!(trial.before, Before::Postponed | Before::Advanced)
-        && !trial.pair.contains(&Operation::Retry)
-        && !trial.pair.contains(&Operation::Reschedule)
+    if matches!(told.before, Before::Postponed | Before::Advanced)
+        && !did(Operation::Retry)
+        && !did(Operation::Reschedule)
     {
         let moved_ms = stands.progress.first_due_ms;
         if let Some(call) = calls.iter().find(|call| call.at_ms < moved_ms) {
@@ -158,14 +174,14 @@ pub async fn settle_accounts(
 /// Checks a move that was answered: from then on nothing is called before the new instant, unless something
 /// else asked for a call or moved it again.
 fn check_moved<'calls>(
-    trial: Trial,
+    told: &Told,
     shown: &Snapshot,
     stands: &Snapshot,
     mut after: impl Iterator<Item = &'calls Call>,
 ) -> Option<String> {
     let first_due_ms = shown.progress.first_due_ms;
-    let is_moved_twice = trial.pair == [Operation::Reschedule; 2];
-    if trial.pair.contains(&Operation::Retry) || is_moved_twice {
+    let done = |operation| (told.answers.iter()).filter(move |(done, _)| *done == operation);
+    if done(Operation::Retry).count() > 0 || done(Operation::Reschedule).count() > 1 {
         return None;
     }
     if let Some(call) = after.find(|call| call.at_ms < first_due_ms) {

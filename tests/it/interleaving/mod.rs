@@ -15,6 +15,7 @@ mod account;
 mod gate;
 mod merchant;
 mod operations;
+mod ordered;
 mod play;
 mod run;
 mod stores;

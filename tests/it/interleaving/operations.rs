@@ -3,6 +3,7 @@
 use super::world::{Most, Server, World, key};
 use ringback::domain::change::Change;
 use ringback::domain::notification::Start;
+use ringback::domain::order::OrderMode;
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::State;
 use ringback::journal::{Actor, ChangeResult, Changing};
@@ -141,11 +142,10 @@ impl World {
         judge: &Server,
         registration: Registered,
     ) {
-        let Registered { good, most } = registration;
         let actor = Actor("test".into());
         let register = async |delay_ms| {
-            let registration = self.registration(id, good, most, delay_ms);
-            let registered = judge.service.register(registration, actor.clone()).await;
+            let asked = self.registration(id, registration, delay_ms);
+            let registered = judge.service.register(asked, actor.clone()).await;
             registered.expect("registered");
         };
         match before {
@@ -185,9 +185,8 @@ impl World {
     async fn only_in_journal(&self, id: &str, registration: Registered, judge: &Server) {
         use ringback::domain::webhook_id::WebhookId;
         use ringback::journal::Registering;
-        let Registered { good, most } = registration;
         let webhook_id = WebhookId::new(uuid::Uuid::now_v7());
-        let asked = self.registration(id, good, most, 0);
+        let asked = self.registration(id, registration, 0);
         let (notification, progress) = asked.accept(webhook_id, self.now_ms(), None);
         let registering = Registering {
             notification: notification.into(),
@@ -231,6 +230,15 @@ pub struct Registered {
     pub good: u32,
     /// How many attempts a series has.
     pub most: Most,
+    /// Its place in an order.
+    pub order: Option<Numbered>,
+}
+
+/// A place in the order of the notifications of one run.
+#[derive(Debug, Clone, Copy)]
+pub struct Numbered {
+    pub number: i64,
+    pub mode: OrderMode,
 }
 
 /// Does one thing.
@@ -241,11 +249,10 @@ pub async fn perform(
     id: &str,
     registration: Registered,
 ) -> Answer {
-    let Registered { good, most } = registration;
     let key = key(id);
     let actor = Actor("test".into());
     let register = async || {
-        let asked = world.registration(id, good, most, 0);
+        let asked = world.registration(id, registration, 0);
         server.service.register(asked, actor.clone()).await
     };
     let registered = |result: Result<RegisterReply, ServiceError>| match result {

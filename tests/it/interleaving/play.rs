@@ -1,12 +1,13 @@
 //! Letting the calls of two servers go, one after the other, with what goes wrong meanwhile.
 
 use super::gate::{Gate, Held, Verdict};
-use super::operations::{Answer, Registered, perform};
-use super::run::{Answered, Outcome, Trial, Trouble};
-use super::world::{JUDGE, LEASE_MS, World, look};
+use super::operations::Answer;
+use super::run::{Answered, Outcome, Trouble};
+use super::world::{JUDGE, LEASE_MS, Server, World, look};
 use crate::support::chance::Chance;
 use ringback::schedule::CHANGE_LEASE_MS;
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -38,9 +39,14 @@ struct Ended {
     answered: Answered,
 }
 
+/// What a server does, over stores that are held: begun anew for each try. Gives what was answered at the end.
+pub type Work = Arc<dyn Fn(Server) -> Working + Send + Sync>;
+/// A server at work.
+pub type Working = Pin<Box<dyn Future<Output = Answer> + Send>>;
+
 /// How the next call is chosen.
 #[derive(Debug, Clone, Copy)]
-enum Policy {
+pub enum Policy {
     /// By chance.
     Random,
     /// One server is stopped before one of its calls. Time passes, the other one makes some of its calls or
@@ -55,13 +61,20 @@ enum Policy {
 }
 
 impl Policy {
-    fn draw(chance: &mut Chance) -> Self {
+    /// Any.
+    pub fn draw(chance: &mut Chance) -> Self {
         if chance.percent(20) {
             return Self::Random;
         }
+        let (server, after) = (chance.below(2) as usize, chance.below(9) as usize);
+        Self::stop(server, after, chance)
+    }
+
+    /// Stops this server after so many of its calls.
+    pub fn stop(server: usize, after: usize, chance: &mut Chance) -> Self {
         Self::Stop {
-            server: chance.below(2) as usize,
-            after: chance.below(9) as usize,
+            server,
+            after,
             pause_ms: *chance.pick(&[0, 3_100, CHANGE_LEASE_MS + 1, LEASE_MS + 1]),
             meanwhile: match chance.percent(40) {
                 true => usize::MAX,
@@ -69,6 +82,25 @@ impl Policy {
             },
         }
     }
+}
+
+/// When the trouble comes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TroubleAt {
+    /// At this step of all.
+    Step(u64),
+    /// At the call before which the policy stops a server.
+    Stop,
+}
+
+/// A play to begin.
+pub struct Plot {
+    pub works: [Work; 2],
+    /// The notifications that it is about.
+    pub ids: Vec<String>,
+    pub trouble: Trouble,
+    pub trouble_at: TroubleAt,
+    pub policy: Policy,
 }
 
 /// Whether Redis was set back.
@@ -84,8 +116,8 @@ enum Past {
 /// Both servers at work.
 pub struct Play<'a> {
     world: &'a Arc<World>,
-    trial: Trial,
-    id: &'a str,
+    trouble: Trouble,
+    ids: Vec<String>,
     chance: Chance,
     policy: Policy,
     actors: Vec<Actor>,
@@ -94,8 +126,7 @@ pub struct Play<'a> {
     outcome: Outcome,
     /// The order, as it is shown.
     order: String,
-    /// The step at which the trouble comes.
-    trouble_at: u64,
+    trouble_at: TroubleAt,
     past: Past,
     step: u64,
     made: [usize; 2],
@@ -119,25 +150,20 @@ impl<'a> Play<'a> {
     }
 
     /// Lets both servers begin; each is held at its first call.
-    pub fn begin(
-        world: &'a Arc<World>,
-        trial: Trial,
-        id: &'a str,
-        registration: Registered,
-        mut chance: Chance,
-    ) -> Self {
+    pub fn begin(world: &'a Arc<World>, plot: Plot, chance: Chance) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (done, ended) = mpsc::unbounded_channel();
         let mut actors = Vec::new();
-        for (server, operation) in trial.pair.into_iter().enumerate() {
+        let sets_back = plot.trouble.sets_back();
+        for (server, work) in plot.works.into_iter().enumerate() {
             let gate = Gate::closed(server, sender.clone());
             let over = world.server(server, Some(&gate));
-            let (world, id, done) = (world.clone(), id.to_string(), done.clone());
-            let tries = if trial.trouble.sets_back() { TRIES } else { 1 };
+            let (world, done) = (world.clone(), done.clone());
+            let tries = if sets_back { TRIES } else { 1 };
             let task = tokio::spawn(async move {
                 let mut answer = Answer::Nothing;
                 for _ in 0..tries {
-                    answer = perform(&world, &over, operation, &id, registration).await;
+                    answer = work(over.clone()).await;
                     if !matches!(answer, Answer::Failed(_)) {
                         break;
                     }
@@ -153,24 +179,21 @@ impl<'a> Play<'a> {
                 alone: 0,
             });
         }
-        let sets_back = trial.trouble.sets_back();
-        let trouble_at = chance.below(if sets_back { 8 } else { 14 });
         Self {
             world,
-            trial,
-            id,
-            policy: Policy::draw(&mut chance),
+            trouble: plot.trouble,
+            ids: plot.ids,
+            policy: plot.policy,
             chance,
             actors,
             calls,
             ended,
             outcome: Outcome::default(),
             order: String::new(),
-            trouble_at,
-            past: if sets_back {
-                Past::From(trouble_at)
-            } else {
-                Past::Over
+            trouble_at: plot.trouble_at,
+            past: match plot.trouble_at {
+                TroubleAt::Step(step) if sets_back => Past::From(step),
+                TroubleAt::Step(_) | TroubleAt::Stop => Past::Over,
             },
             step: 0,
             made: [0, 0],
@@ -178,6 +201,11 @@ impl<'a> Play<'a> {
             before_stop: None,
             turns: 0,
         }
+    }
+
+    /// Whether the policy has stopped a server.
+    pub fn has_stopped(&self) -> bool {
+        self.before_stop.is_some()
     }
 
     /// Lets one call go after the other, until both have ended.
@@ -316,7 +344,7 @@ impl<'a> Play<'a> {
             actor.alone = if other == server { actor.alone + 1 } else { 0 };
         }
         self.claimed[server] |= held.name == "schedule.claim";
-        let strikes = self.step == self.trouble_at;
+        let strikes = self.strikes(server);
         self.step += 1;
         let _ = write!(self.order, "{}:{} ", NAMES[server], held.name);
         let is_to_redis = held.name.starts_with("schedule.");
@@ -329,7 +357,7 @@ impl<'a> Play<'a> {
             Past::Kept(steps) => self.past = Past::Kept(steps - 1),
             Past::From(_) | Past::Over => {}
         }
-        let verdict = match self.trial.trouble {
+        let verdict = match self.trouble {
             Trouble::Death if strikes => {
                 let before = self.chance.percent(50);
                 if !before {
@@ -359,6 +387,22 @@ impl<'a> Play<'a> {
         let _ = held.go.send(verdict);
     }
 
+    /// Whether the trouble comes at the call that this server makes now.
+    fn strikes(&self, server: usize) -> bool {
+        match (self.trouble_at, self.policy) {
+            (TroubleAt::Step(step), _) => self.step == step,
+            (
+                TroubleAt::Stop,
+                Policy::Stop {
+                    server: stopped,
+                    after,
+                    ..
+                },
+            ) => server == stopped && self.made[server] == after + 1,
+            (TroubleAt::Stop, Policy::Random) => false,
+        }
+    }
+
     fn die(&mut self, server: usize) {
         let _ = write!(self.order, "{} dies ", NAMES[server]);
         self.outcome.died.push(server);
@@ -371,14 +415,18 @@ impl<'a> Play<'a> {
     /// Has Redis killed, and started with what it has kept.
     async fn set_back(&mut self) {
         self.past = Past::Over;
-        if self.trial.trouble == Trouble::PowerCut {
+        if self.trouble == Trouble::PowerCut {
             for server in self.chance.pick(&[&[0][..], &[1], &[0, 1]]).iter() {
                 self.die(*server);
             }
         }
         self.order.push_str("Redis is set back ");
-        self.outcome.without_lease = self.world.calls_without_outcome(self.id).await;
-        let calls = self.world.merchant.account.calls(self.id);
+        let mut calls = Vec::new();
+        for id in &self.ids {
+            let many = self.world.calls_without_outcome(id).await;
+            self.outcome.without_lease.insert(id.clone(), many);
+            calls.extend(self.world.merchant.account.calls(id));
+        }
         let about_to_call = (0..2).filter(|server| {
             self.claimed[*server]
                 && self.actors[*server].alive
@@ -386,19 +434,24 @@ impl<'a> Play<'a> {
                 && calls.iter().all(|call| call.server != *server)
         });
         self.outcome.about_to_call = about_to_call.count();
-        let lease = self.world.lease_of_attempt(self.id).await;
+        let mut leases = Vec::new();
+        for id in &self.ids {
+            leases.push(self.world.lease_of_attempt(id).await);
+        }
         self.world.set_redis_back().await;
-        if lease.is_some() && self.world.lease_of_attempt(self.id).await == lease {
-            // It is in force still, so nothing excuses a second call.
-            self.outcome.about_to_call = 0;
-            self.outcome.without_lease.clear();
+        for (id, lease) in self.ids.iter().zip(leases) {
+            if lease.is_some() && self.world.lease_of_attempt(id).await == lease {
+                // It is in force still, so nothing excuses a second call.
+                self.outcome.about_to_call = 0;
+                self.outcome.without_lease.remove(id);
+            }
         }
     }
 
     /// After Redis was set back, a server may look at it, and do what is to be done; says whether one
     /// did.
     async fn somebody_looks(&mut self) -> bool {
-        let is_back = self.trial.trouble.sets_back() && self.past == Past::Over;
+        let is_back = self.trouble.sets_back() && self.past == Past::Over;
         if !is_back || !self.chance.percent(15) {
             return false;
         }

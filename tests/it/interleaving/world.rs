@@ -2,6 +2,7 @@
 
 use super::gate::Gate;
 use super::merchant::Merchant;
+use super::operations::{Numbered, Registered};
 use super::stores::{GatedJournal, GatedSchedule};
 use crate::support::postgres;
 use crate::support::redis::{RedisServer, connect, fresh_database};
@@ -18,6 +19,7 @@ use ringback::domain::headers::Headers;
 use ringback::domain::key::Key;
 use ringback::domain::ladder::Ladder;
 use ringback::domain::notification::{Registration, Start, Target};
+use ringback::domain::order::OrderPlace;
 use ringback::domain::priority::Priority;
 use ringback::health::Health;
 use ringback::journal::Journal;
@@ -48,6 +50,8 @@ const LIMITS: Limits = Limits {
     remember_ms: None,
     settings_source: SettingsSource::Schedule,
 };
+/// How long a call may last.
+pub const LONGEST_CALL: Duration = Duration::from_secs(10);
 /// Longest wait for Redis to keep what it holds.
 const LONGEST_SAVE: Duration = Duration::from_secs(20);
 const BEGIN_MS: i64 = 1_795_163_400_000;
@@ -185,8 +189,13 @@ impl World {
         }
     }
 
-    /// A registration of something that is acknowledged at its `good`th attempt, of `most` in a series.
-    pub fn registration(&self, id: &str, good: u32, most: Most, delay_ms: i64) -> Registration {
+    /// A registration of something. If it has a place in an order, the order key is its id up to the hyphen.
+    pub fn registration(&self, id: &str, registered: Registered, delay_ms: i64) -> Registration {
+        let Registered { good, most, order } = registered;
+        let order = order.map(|Numbered { number, mode }| {
+            let (order_key, _) = id.split_once('-').expect("two parts");
+            OrderPlace::new(order_key, number, mode).expect("a place")
+        });
         let ladder = match most {
             Most::One => r#"{"intervals":[],"window":"1h"}"#,
             Most::Three => r#"{"intervals":["1s","1s"],"window":"1h"}"#,
@@ -202,7 +211,7 @@ impl World {
             ladder: Some(Ladder::from_text(ladder).expect("a ladder")),
             ack: Some(AckRule::standard()),
             priority: Priority::Normal,
-            order: None,
+            order,
         }
     }
 
@@ -279,7 +288,7 @@ fn client(number: usize) -> Arc<HttpClient> {
             allowed: vec!["127.0.0.0/8".parse().expect("a network")],
             allow_http: true,
         },
-        timeout: Duration::from_secs(10),
+        timeout: LONGEST_CALL,
         user_agent: format!("server-{number}"),
         proxy: None,
     });

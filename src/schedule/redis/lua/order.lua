@@ -47,7 +47,8 @@ end
 local turn = call_on_lane('HGET', turns, group)
 local is_own = turn and is_turn_of(turn, expiry, key)
 local from, to = '[' .. group .. '\n', '(' .. group .. '\n\255'
-if is_own then call('HDEL', turns, group) end
+-- The entry may have been claimed again meanwhile, under a lease with the same number.
+if is_own and not lease_of(key, lane) then call('HDEL', turns, group) end
 if what == 'wait' or what == 'yield' then
   call_on_lane('ZADD', waits, 0, own)
   if is_own and string.sub(turn, 4, 4) == '!' then
