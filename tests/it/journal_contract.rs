@@ -13,6 +13,7 @@ mod lanes;
 mod listing;
 mod maintenance;
 mod migrating;
+mod ordering;
 mod pending;
 mod postgres_outages;
 mod postgres_reading;
@@ -162,6 +163,14 @@ macro_rules! contract {
             forgotten_orders::a_lower_one_that_was_forgotten_is_kept_and_not_sent,
             forgotten_orders::what_was_forgotten_is_kept_whatever_its_number,
             forgotten_orders::the_highest_number_is_not_forgotten_before_a_lower_one,
+            ordering::the_highest_number_ends_the_lower_ones_of_its_key,
+            ordering::a_batch_is_judged_in_its_order,
+            ordering::what_was_in_flight_when_it_was_ended_counts_if_it_was_accepted,
+            ordering::what_a_higher_number_follows_is_not_sent_again,
+            ordering::a_strict_number_waits_for_the_lowest_that_is_pending,
+            ordering::a_strict_number_is_refused_when_a_higher_one_was_sent,
+            ordering::numbers_registered_at_once_leave_the_highest,
+            ordering::what_maintenance_registers_again_keeps_its_place,
             jobs::a_job_is_kept_and_listed_newest_first,
             jobs::a_lane_has_one_job_at_a_time_and_all_have_a_bound,
             jobs::an_order_changes_a_job_until_it_has_ended,

@@ -99,6 +99,12 @@ pub(super) async fn change_all(
             results.push(ChangeResult::PayloadDeleted(Box::new(before.snapshot)));
             continue;
         }
+        if changing.change.needs_payload()
+            && order::has_higher(connection, &before.snapshot).await?
+        {
+            results.push(ChangeResult::Superseded(Box::new(before.snapshot)));
+            continue;
+        }
         lines.extend(delivery_of(connection, &before).await?);
         let released = match before.snapshot.set_aside {
             Some(_) => set_aside::release(connection, key).await?,
