@@ -31,6 +31,7 @@ mod master_key;
 mod memory_bound;
 mod metrics;
 mod order;
+mod order_faults;
 mod outages;
 mod outgoing_proxy;
 mod power_cut;

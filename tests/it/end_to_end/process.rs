@@ -9,10 +9,10 @@ use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// The kinds of store that the program is run on.
-const KINDS: [Stores; 3] = [Stores::Embedded, Stores::Redis, Stores::Postgres];
+pub const KINDS: [Stores; 3] = [Stores::Embedded, Stores::Redis, Stores::Postgres];
 
 /// Arguments for each kind of store.
-fn arguments(stores: Stores) -> Vec<String> {
+pub fn arguments(stores: Stores) -> Vec<String> {
     let redis = || ["--redis".to_string(), redis::fresh_database()];
     let postgres = || ["--journal".to_string(), postgres::fresh_database()];
     let none = || ["--journal", "none"].map(String::from);
@@ -24,7 +24,7 @@ fn arguments(stores: Stores) -> Vec<String> {
     }
 }
 
-async fn start(dir: &std::path::Path, arguments: &[String]) -> Process {
+pub async fn start(dir: &std::path::Path, arguments: &[String]) -> Process {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     Process::start(dir, &arguments).await
 }

@@ -36,6 +36,9 @@ local kept_for_idle = tonumber(ARGV[14])
 local parts = { [DOUBTFUL] = tonumber(ARGV[15]), [PROBING] = tonumber(ARGV[16]) }
 local remember_ms, bytes_left, most_old = tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11])
 local RECORD, number = ARGV[12], ARGV[13]
+-- What an entry that has to wait for its order counts at least against the bytes of a claim. It is not given, but it was
+-- looked at, and a claim looks at a bounded number of them.
+local WAITING_BYTES = 65536
 local lacks_settings = false
 -- The lanes to skip; nil if there are none.
 local skipped
@@ -261,7 +264,7 @@ local function give(lane, class, keys)
       waiting[#waiting + 1] = lane_score(envelope, until_ms)
       waiting[#waiting + 1] = key
       call_on_lane('ZADD', ARGV[2] .. 'waits:' .. lane, 0, order.text .. key)
-      bytes_left = bytes_left - math.max(#envelope, 65536) -- so that a claim looks at a bounded number of them
+      bytes_left = bytes_left - math.max(#envelope, WAITING_BYTES)
     elseif readable(envelope) then
       if order then
         given_turns = given_turns or {}
