@@ -1,9 +1,10 @@
 //! Reading the metrics: the counters of this process, and what the stores hold now.
 
 use super::Service;
+use crate::domain::job::{JobState, MOST_JOBS};
 use crate::health::StoreState;
 use crate::telemetry::store_readings::{
-    HealthReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
+    HealthReading, JobsReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
 };
 use std::future::Future;
 use std::sync::Arc;
@@ -47,7 +48,18 @@ impl Service {
                 in_flight: counts.in_flight,
             })
         };
-        let (journal, schedule) = tokio::join!(journal, schedule);
+        let jobs = async {
+            let journal = self.journal()?;
+            let many = async |state| {
+                let found = within_read_limit(journal.jobs(Some(state), None, MOST_JOBS)).await?;
+                u64::try_from(found.len()).ok()
+            };
+            Some(JobsReading {
+                running: many(JobState::Running).await?,
+                paused: many(JobState::Paused).await?,
+            })
+        };
+        let (journal, jobs, schedule) = tokio::join!(journal, jobs, schedule);
         let report = self.health.report();
         let up = report.stores.iter().map(|(store, report)| {
             let up = report.state == StoreState::Up;
@@ -64,6 +76,7 @@ impl Service {
         });
         let reading = StoreReadings {
             journal,
+            jobs,
             schedule,
             memory,
             health: up.collect(),

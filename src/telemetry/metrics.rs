@@ -174,7 +174,9 @@ mod tests {
     use super::*;
     use crate::domain::attempt::Answer;
     use crate::domain::call_trace::CallTrace;
-    use crate::telemetry::store_readings::{HealthReading, JournalReading, MemoryReading};
+    use crate::telemetry::store_readings::{
+        HealthReading, JobsReading, JournalReading, MemoryReading,
+    };
 
     fn attempt(outcome: Outcome, late_ms: i64, duration_ms: i64) -> Attempt {
         Attempt {
@@ -202,6 +204,10 @@ mod tests {
                 dead: 2,
                 cancelled: 1,
                 set_aside: 2,
+            }),
+            jobs: Some(JobsReading {
+                running: 2,
+                paused: 1,
             }),
             schedule: None,
             memory: Some(MemoryReading {
@@ -254,6 +260,8 @@ mod tests {
             r#"ringback_notifications{state="pending"} 4"#,
             r#"ringback_notifications{state="cancelled"} 1"#,
             "ringback_set_aside 2",
+            r#"ringback_jobs{state="running"} 2"#,
+            r#"ringback_jobs{state="paused"} 1"#,
             r#"ringback_store_up{store="journal"} 1"#,
             r#"ringback_store_up{store="schedule"} 0"#,
             r#"ringback_store_failed_calls_total{store="schedule"} 7"#,

@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct StoreReadings {
     /// The counts of the journal.
     pub journal: Option<JournalReading>,
+    /// The jobs in the journal.
+    pub jobs: Option<JobsReading>,
     /// The counts of the schedule.
     pub schedule: Option<ScheduleReading>,
     /// The memory that a schedule in memory takes.
@@ -39,6 +41,15 @@ pub struct JournalReading {
     pub cancelled: u64,
     /// Pending notifications that are not sent until they are released by hand.
     pub set_aside: u64,
+}
+
+/// How many jobs the journal holds that have not ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobsReading {
+    /// Jobs that a server works on, or will soon.
+    pub running: u64,
+    /// Jobs that wait until somebody resumes them.
+    pub paused: u64,
 }
 
 /// How many entries the schedule holds.
@@ -90,6 +101,9 @@ impl Collector for StoreCollector {
         if let Some(journal) = &readings.journal {
             encode_journal(&mut samples, journal)?;
         }
+        if let Some(jobs) = &readings.jobs {
+            encode_jobs(&mut samples, jobs)?;
+        }
         if let Some(schedule) = &readings.schedule {
             encode_schedule(&mut samples, schedule)?;
         }
@@ -129,6 +143,18 @@ fn encode_journal(samples: &mut Samples<'_>, journal: &JournalReading) -> fmt::R
         "Pending notifications that are not sent until they are released by hand, because the journal cannot read them, has lost their bodies or refuses their outcomes",
         None,
         journal.set_aside,
+    )
+}
+
+fn encode_jobs(samples: &mut Samples<'_>, jobs: &JobsReading) -> fmt::Result {
+    samples.gauges(
+        "jobs",
+        "Jobs that have not ended, by state",
+        None,
+        [
+            (("state", "running"), jobs.running),
+            (("state", "paused"), jobs.paused),
+        ],
     )
 }
 

@@ -7,7 +7,7 @@ use ringback::domain::attempt::Outcome;
 use ringback::domain::state::Cause;
 use ringback::telemetry::metrics::Metrics;
 use ringback::telemetry::store_readings::{
-    HealthReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
+    HealthReading, JobsReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -196,6 +196,10 @@ fn the_documented_metrics_are_those_that_are_exported() {
             dead: 0,
             cancelled: 0,
             set_aside: 0,
+        }),
+        jobs: Some(JobsReading {
+            running: 0,
+            paused: 0,
         }),
         schedule: Some(ScheduleReading {
             pending: 0,
