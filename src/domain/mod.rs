@@ -47,6 +47,7 @@ pub mod lease;
 pub mod master_key;
 pub mod notification;
 pub mod order;
+pub mod outage;
 mod pem;
 pub mod priority;
 pub mod progress;

@@ -22,6 +22,7 @@ use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::domain::outage::EndedOutage;
 use async_trait::async_trait;
 use std::future::Future;
 use std::sync::Arc;
@@ -52,6 +53,7 @@ pub enum ScheduleCall {
     Lanes,
     ConfigureLanes,
     SettingsReached,
+    EndedOutages,
 }
 
 /// A schedule around another one. Everything that implements this is a [`Schedule`].
@@ -230,6 +232,14 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
     async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
         let calling = self.inner().settings_reached();
         self.around(ScheduleCall::SettingsReached, calling).await
+    }
+
+    async fn ended_outages(
+        &self,
+        handled: &[EndedOutage],
+    ) -> Result<Vec<EndedOutage>, ScheduleError> {
+        let calling = self.inner().ended_outages(handled);
+        self.around(ScheduleCall::EndedOutages, calling).await
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

@@ -51,6 +51,7 @@ use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::domain::outage::EndedOutage;
 use async_trait::async_trait;
 use endpoints::ScheduleEndpoints;
 use lane_status::{LanePage, LaneSelection, LaneStatus};
@@ -280,6 +281,14 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
 
     /// Up to which change the settings are here; `None` if they must be brought from the first change on.
     async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError>;
+
+    /// Outages of destinations that have ended and that no server has dealt with: some of them, in no order. Those in
+    /// `handled` are forgotten first, except one whose lane had another outage since; that one begins when the first of
+    /// both began. A schedule that loses its data forgets them too.
+    async fn ended_outages(
+        &self,
+        handled: &[EndedOutage],
+    ) -> Result<Vec<EndedOutage>, ScheduleError>;
 
     /// How a loss of its data is detected and repaired; `None` if the schedule is in this process's memory
     /// alone.

@@ -54,8 +54,8 @@ fn ended(work: Work, error: &ScheduleError) -> CallResult {
     }
 }
 
-/// The kind of work that a call belongs to; `None` for a check, and for asking how far the settings of lanes are here,
-/// which every server does all the time.
+/// The kind of work that a call belongs to; `None` for a check, and for what every server asks all the time: how far the
+/// settings of lanes are here, and which outages have ended.
 fn work_of(call: ScheduleCall) -> Option<Work> {
     match call {
         ScheduleCall::Register | ScheduleCall::LeaseOne | ScheduleCall::EndReservation => {
@@ -73,7 +73,7 @@ fn work_of(call: ScheduleCall) -> Option<Work> {
         | ScheduleCall::Lane
         | ScheduleCall::Lanes
         | ScheduleCall::ConfigureLanes => Some(Work::Browse),
-        ScheduleCall::SettingsReached | ScheduleCall::Check => None,
+        ScheduleCall::SettingsReached | ScheduleCall::EndedOutages | ScheduleCall::Check => None,
     }
 }
 

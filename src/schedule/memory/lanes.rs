@@ -213,14 +213,23 @@ impl Lanes {
         }
     }
 
-    /// Takes in a report of a lease that was given at `leased_ms`, if the lane has entries or leases.
-    pub(super) fn observe(&mut self, lane: &Lane, report: LaneReport, leased_ms: i64, now_ms: i64) {
+    /// Takes in a report of a lease that was given at `leased_ms`, if the lane has entries or leases. Returns since when
+    /// its destination was away, if this has ended an outage.
+    pub(super) fn observe(
+        &mut self,
+        lane: &Lane,
+        report: LaneReport,
+        leased_ms: i64,
+        now_ms: i64,
+    ) -> Option<i64> {
         let (start, cap) = (self.start, self.cap);
-        if let Some(queue) = self.lanes.get_mut(lane) {
-            let cap = queue.cap(cap);
-            queue.health.observe(report, leased_ms, now_ms, start, cap);
-            self.reorder(lane, now_ms, LaneEvent::Changed);
-        }
+        let queue = self.lanes.get_mut(lane)?;
+        let cap = queue.cap(cap);
+        let before = queue.health;
+        queue.health.observe(report, leased_ms, now_ms, start, cap);
+        let has_ended = before.is_probing() && !queue.health.is_probing();
+        self.reorder(lane, now_ms, LaneEvent::Changed);
+        has_ended.then_some(before.failing_since_ms)
     }
 
     /// Takes in how a call ended, if the lane has entries or leases.

@@ -14,6 +14,7 @@ mod bodies;
 mod ended;
 mod lanes;
 mod order_turns;
+mod outages;
 mod resting;
 mod state;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
+use crate::domain::outage::EndedOutage;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::memory_budget::{
     MemoryBudget, MemoryLimitReached, MemoryReservation, MemoryUse,
@@ -247,6 +249,13 @@ impl ScheduleMaintenance for MemorySchedule {
 
     async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
         Ok(self.state()?.settings_reached())
+    }
+
+    async fn ended_outages(
+        &self,
+        handled: &[EndedOutage],
+    ) -> Result<Vec<EndedOutage>, ScheduleError> {
+        Ok(self.state()?.ended_outages(handled))
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

@@ -12,6 +12,7 @@ use super::bodies::HeldBodies;
 use super::ended::EndedEntries;
 use super::lanes::Lanes;
 use super::order_turns::OrderTurns;
+use super::outages::Outages;
 use super::timed::Timed;
 use super::unknown_changes::UnknownChanges;
 use crate::domain::key::Key;
@@ -79,6 +80,8 @@ pub(super) struct MemoryState {
     lanes: Lanes,
     /// The order keys that have an entry in flight.
     turns: OrderTurns,
+    /// The outages that have ended.
+    outages: Outages,
     leases: BTreeSet<Timed>,
     /// Leases on keys that have no entry. An entry that is put in takes over the lease of its key.
     reserved: HashMap<Key, LeaseInForce>,
@@ -104,6 +107,7 @@ impl MemoryState {
             scan_slots: Slab::new(),
             lanes: Lanes::new(limits.lane_start, limits.lane_cap),
             turns: OrderTurns::default(),
+            outages: Outages::default(),
             leases: BTreeSet::new(),
             reserved: HashMap::new(),
             reservation_expiries: BTreeSet::new(),
@@ -266,7 +270,9 @@ impl MemoryState {
         if let Some(report) = lease.report {
             let leased_ms = in_force.expiry.at_ms - self.limits.lease_ms;
             let lane = &notification.lane;
-            self.lanes.observe(lane, report, leased_ms, now_ms);
+            if let Some(from_ms) = self.lanes.observe(lane, report, leased_ms, now_ms) {
+                self.outages.note(lane, from_ms, now_ms);
+            }
         }
         let settled = settlement.clone();
         match settlement {

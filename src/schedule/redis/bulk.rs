@@ -3,11 +3,12 @@
 use super::context::add_entries;
 use super::partition::Partition;
 use super::reply::ScriptReply;
-use super::{RedisSchedule, lane_settings, slot};
+use super::{RedisSchedule, lane_settings, outages, slot};
 use crate::clock::Clock as _;
 use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
+use crate::domain::outage::EndedOutage;
 use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
@@ -41,6 +42,13 @@ impl ScheduleMaintenance for RedisSchedule {
 
     async fn settings_reached(&self) -> Result<Option<i64>, ScheduleError> {
         lane_settings::reached(self).await
+    }
+
+    async fn ended_outages(
+        &self,
+        handled: &[EndedOutage],
+    ) -> Result<Vec<EndedOutage>, ScheduleError> {
+        outages::ended(self, handled).await
     }
 
     fn recoverable(&self) -> Option<&dyn Recoverable> {

@@ -46,6 +46,7 @@ mod lane_pages;
 mod lane_settings;
 mod leases;
 mod listen;
+mod outages;
 mod partition;
 mod passed_turn;
 mod reads;

@@ -69,6 +69,7 @@ pub struct Partition {
     pub configure: Script,
     pub lane_page: Script,
     order: Script,
+    pub outages: Script,
     registrations: Batcher<Entry, Result<Registered, ScheduleError>>,
     settlements: Arc<Batcher<Settling, Result<Settled, ScheduleError>>>,
 }
@@ -110,6 +111,7 @@ impl Partition {
             reindex: Script::with_common(include_str!("recovery/reindex.lua")),
             lane_page: Script::with_common(include_str!("lua/lane_page.lua")),
             order: Script::with_common(include_str!("lua/order.lua")),
+            outages: Script::with_common(include_str!("lua/outages.lua")),
             configure: Script::with_common(concat!(
                 include_str!("lua/settings.lua"),
                 include_str!("lua/configure_lanes.lua")

@@ -55,7 +55,8 @@ fn name_of_schedule_call(call: ScheduleCall) -> Option<&'static str> {
         | ScheduleCall::LaneInFlight
         | ScheduleCall::Lane
         | ScheduleCall::Lanes
-        | ScheduleCall::SettingsReached => None,
+        | ScheduleCall::SettingsReached
+        | ScheduleCall::EndedOutages => None,
     }
 }
 

@@ -24,6 +24,7 @@ mod memory;
 mod missing;
 mod model;
 mod orders;
+mod outages;
 mod owning;
 mod partitions;
 mod priorities;
@@ -239,6 +240,10 @@ macro_rules! each_entry {
                 a_lane_shows_what_is_in_it,
                 a_lane_shows_how_it_is_doing_and_its_settings,
                 pages_show_every_lane,
+            }
+            outages {
+                an_outage_that_has_ended_is_known_until_it_was_dealt_with,
+                two_outages_that_nobody_dealt_with_are_one,
             }
         );
     };

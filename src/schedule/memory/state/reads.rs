@@ -3,6 +3,7 @@
 use super::MemoryState;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
+use crate::domain::outage::EndedOutage;
 use crate::schedule::lane_status::{LanePage, LaneSelection, LaneStatus};
 use crate::schedule::{DeadPage, FoundEntry, Holding, Scanned, ScheduleCounts, ScheduleError};
 
@@ -17,6 +18,14 @@ impl MemoryState {
     pub(in crate::schedule::memory) fn in_flight(&self, key: &Key) -> bool {
         let job = self.jobs.get(key);
         job.is_some_and(|job| job.lease.is_some()) || self.reserved.contains_key(key)
+    }
+
+    pub(in crate::schedule::memory) fn ended_outages(
+        &mut self,
+        handled: &[EndedOutage],
+    ) -> Vec<EndedOutage> {
+        self.outages.forget(handled);
+        self.outages.some()
     }
 
     pub(in crate::schedule::memory) fn holding(&self, key: &Key) -> Option<Holding> {

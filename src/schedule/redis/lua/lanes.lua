@@ -176,7 +176,10 @@ local function observe(health, report, leased_ms)
       if is_steady and health[ALLOWED] == cap_of(health) then return end
     end
     health.is_changed = true
-    if health[WAIT] > 0 then health.pauses = pauses_with(health.pauses, nil, health[SINCE]) end
+    if health[WAIT] > 0 then
+      health.pauses = pauses_with(health.pauses, nil, health[SINCE])
+      health.outage_from = health[SINCE]
+    end
     health[ALLOWED] = health[WAIT] > 0 and START or math.min(health[ALLOWED] + 1, cap_of(health))
     health[ANSWER] = health[PROVEN] == 1 and math.floor((3 * health[ANSWER] + took) / 4) or took
     health[PROVEN], health[FAILURES], health[SINCE], health[WAIT], health[AT] = 1, 0, 0, 0, 0
@@ -197,6 +200,16 @@ local function observe(health, report, leased_ms)
     health[WAIT] = FIRST_PROBE
     health[AT] = NOW + health[WAIT]
   end
+end
+
+-- Notes that an outage of a lane has ended, for outages.lua. It began at `from`, or when one began that was noted before
+-- and that no server has dealt with.
+local function note_outage(lane, from)
+  local outages = ARGV[2] .. 'outages'
+  local noted = call_on_lane('HGET', outages, lane)
+  local before = noted and tonumber(string.match(noted, '^%d+'))
+  if before and before < from then from = before end
+  call('HSET', outages, lane, text_of(from) .. ' ' .. NOW_TEXT)
 end
 
 -- Forgets the states of some lanes that were not called for long.

@@ -145,6 +145,7 @@ for n, lane in ipairs(lanes) do
       changed[#changed + 1] = lane
       changed[#changed + 1] = health_field(health)
     end
+    if health.outage_from then note_outage(lane, health.outage_from) end
   end
   call_on_lane('ZREM', LEASED .. lane, unpack(settled_by_lane[lane]))
   plan_turn(lane, NOW_US, 'settled', nil, health)
