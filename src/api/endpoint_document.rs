@@ -2,8 +2,8 @@
 
 use crate::api::ack_rule::{ACK_MEMBERS, JSON_MEMBERS, XML_MEMBERS, read_ack};
 use crate::api::endpoint_fields::{
-    SIGNATURE_FIELDS, check_timeout, check_user_agent, read_concurrency, read_metadata, read_rate,
-    read_retry_after, read_signature_headers,
+    SIGNATURE_FIELDS, check_timeout, check_user_agent, read_after_outage_rate, read_concurrency,
+    read_gone, read_metadata, read_rate, read_retry_after, read_signature_headers,
 };
 use crate::api::endpoint_view::SettingsView;
 use crate::api::field_errors::{FieldErrors, Noted};
@@ -26,7 +26,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 17] = [
     "url",
     "ladder",
     "ack",
@@ -34,6 +34,8 @@ const FIELDS: [&str; 15] = [
     "concurrency",
     "rate",
     "retry_after",
+    "gone",
+    "after_outage_rate",
     "headers",
     "user_agent",
     "signature_headers",
@@ -58,6 +60,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         concurrency,
         rate,
         retry_after,
+        gone,
+        after_outage_rate,
         headers,
         user_agent,
         signature_headers,
@@ -77,6 +81,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         read_concurrency(concurrency, &mut errors),
         read_rate(rate, &mut errors),
         read_retry_after(retry_after, &mut errors),
+        read_gone(gone, &mut errors),
+        read_after_outage_rate(after_outage_rate, &mut errors),
         read_headers(headers, &mut errors),
         optional(user_agent, "/user_agent", &mut errors, check_user_agent),
         read_signature_headers(signature_headers, &mut errors),
@@ -92,6 +98,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         Ok(concurrency),
         Ok(rate),
         Ok(retry_after),
+        Ok(gone),
+        Ok(after_outage_rate),
         Ok(headers),
         Ok(user_agent),
         Ok(signature_headers),
@@ -113,6 +121,8 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         timeout_ms,
         limits: LaneLimits { concurrency, rate },
         retry_after,
+        gone,
+        after_outage_rate,
         headers,
         user_agent,
         signature_headers,
@@ -204,6 +214,16 @@ pub fn patched(
             read.retry_after
         } else {
             before.retry_after
+        },
+        gone: if is_named("gone") {
+            read.gone
+        } else {
+            before.gone
+        },
+        after_outage_rate: if is_named("after_outage_rate") {
+            read.after_outage_rate
+        } else {
+            before.after_outage_rate
         },
         headers: if is_named("headers") {
             read.headers
@@ -382,7 +402,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(15);
     const PLAIN: &str = r#"{"url":"https://shop.example/n"}"#;
     const FULL: &str = r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s",
-        "concurrency":3,"rate":0.5,"retry_after":true,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
+        "concurrency":3,"rate":0.5,"retry_after":true,"gone":"hold","after_outage_rate":20,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
 
     fn summary(invalid: InvalidRequest) -> String {
         Problem::invalid(invalid).detail().to_string()
@@ -401,11 +421,11 @@ mod tests {
         }
         check(
             PLAIN,
-            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":null}"#,
+            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"gone":null,"after_outage_rate":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":null}"#,
         );
         check(
             FULL,
-            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":{"a":[1]}}"#,
+            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"gone":"hold","after_outage_rate":20.0,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":{"a":[1]}}"#,
         );
     }
 
@@ -437,6 +457,11 @@ mod tests {
         check(
             r#""retry_after":"yes""#,
             "/retry_after: true or false is expected",
+        );
+        check(r#""gone":"stop""#, "/gone: `park` or `hold` is expected");
+        check(
+            r#""after_outage_rate":1001"#,
+            "/after_outage_rate: a number of notifications per second, above 0 and at most 1000, is expected",
         );
         for bad in ["0", "4097", "1.5", "-1", "\"3\""] {
             check(
@@ -509,7 +534,7 @@ mod tests {
         check("{}", Ok(FULL));
         check(r#"{"timeout":"7s"}"#, Ok(&FULL.replace("5s", "7s")));
         check(
-            r#"{"ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"headers":null,"user_agent":null,"signature_headers":null,
+            r#"{"ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"gone":null,"after_outage_rate":null,"headers":null,"user_agent":null,"signature_headers":null,
                 "metadata":null}"#,
             Ok(PLAIN),
         );

@@ -6,7 +6,9 @@ use crate::domain::duration;
 use crate::domain::endpoint::{
     LARGEST_METADATA, LONGEST_USER_AGENT, SHORTEST_TIMEOUT_MS, SignatureHeaders,
 };
+use crate::domain::job::HIGHEST_JOB_RATE;
 use crate::domain::lane_settings::{BadCallRate, CallRate};
+use crate::domain::receiver_requests::GonePolicy;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use std::num::NonZeroU32;
@@ -66,6 +68,33 @@ pub(super) fn read_retry_after(
         Some("false") => Ok(Some(false)),
         Some(_) => Err(errors.add("/retry_after", "true or false is expected")),
     }
+}
+
+pub(super) fn read_gone(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<GonePolicy>, Noted> {
+    optional(field, "/gone", errors, |name| {
+        GonePolicy::from_name(name).ok_or("`park` or `hold` is expected")
+    })
+}
+
+pub(super) fn read_after_outage_rate(
+    field: Option<&RawValue>,
+    errors: &mut FieldErrors,
+) -> Result<Option<CallRate>, Noted> {
+    let Some(field) = given(field) else {
+        return Ok(None);
+    };
+    let number: Option<f64> = serde_json::from_str(field.get()).ok();
+    let number = number.filter(|rate| *rate <= HIGHEST_JOB_RATE);
+    let rate = number.and_then(|rate| CallRate::per_second(rate).ok());
+    rate.map(Some).ok_or_else(|| {
+        let detail = format!(
+            "a number of notifications per second, above 0 and at most {HIGHEST_JOB_RATE}, is expected"
+        );
+        errors.add("/after_outage_rate", detail)
+    })
 }
 
 pub(super) fn check_user_agent(text: &str) -> Result<String, String> {

@@ -6,6 +6,7 @@ use crate::domain::duration;
 use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
 use crate::domain::endpoint_tls::EndpointTls;
 use crate::domain::lane_settings::CallRate;
+use crate::domain::receiver_requests::GonePolicy;
 use crate::domain::timestamp::display_ms;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -41,6 +42,8 @@ pub struct SettingsView<'a> {
     concurrency: Option<NonZeroU32>,
     rate: Option<f64>,
     retry_after: Option<bool>,
+    gone: Option<&'static str>,
+    after_outage_rate: Option<f64>,
     headers: Map<String, Value>,
     user_agent: Option<&'a str>,
     signature_headers: &'a SignatureHeaders,
@@ -91,6 +94,8 @@ impl<'a> SettingsView<'a> {
             concurrency: settings.limits.concurrency,
             rate: settings.limits.rate.map(CallRate::calls_per_second),
             retry_after: settings.retry_after,
+            gone: settings.gone.map(GonePolicy::as_str),
+            after_outage_rate: settings.after_outage_rate.map(CallRate::calls_per_second),
             headers: headers
                 .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
                 .collect(),

@@ -133,6 +133,8 @@ impl App {
         }
         run_probes(&mut tasks, &stores);
         tasks.run("jobs", service.clone().run_jobs(tasks.stop_token()));
+        let after_outages = service.clone().run_after_outages(tasks.stop_token());
+        tasks.run("jobs after outages", after_outages);
         tasks.run("reading of endpoints", endpoints.run(tasks.stop_token()));
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());

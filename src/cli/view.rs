@@ -65,6 +65,8 @@ pub struct EndpointDetails {
     pub concurrency: Option<u32>,
     pub rate: Option<f64>,
     pub retry_after: Option<bool>,
+    pub gone: Option<String>,
+    pub after_outage_rate: Option<f64>,
     pub headers: BTreeMap<String, Value>,
     pub user_agent: Option<String>,
     pub signature_headers: BTreeMap<String, Value>,

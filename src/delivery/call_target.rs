@@ -63,11 +63,10 @@ impl<'call> CallTarget<'call> {
     #[must_use]
     pub fn followed(&self, ladder: &Ladder) -> FollowedRequests {
         let mut followed = FollowedRequests::of(ladder, self.ack);
-        if let Some(own) = self
-            .endpoint
-            .and_then(|endpoint| endpoint.settings.retry_after)
-        {
-            followed.retry_after = own;
+        if let Some(endpoint) = self.endpoint {
+            let own = &endpoint.settings;
+            followed.retry_after = own.retry_after.unwrap_or(followed.retry_after);
+            followed.gone |= own.gone.is_some();
         }
         followed
     }

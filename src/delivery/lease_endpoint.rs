@@ -77,6 +77,7 @@ impl Worker {
             answer: without_answer(Outcome::Blocked, MADE_AGAIN.to_string()),
             trace,
             followed: FollowedRequests::of(&lease.entry.notification.ladder, &AckRule::standard()),
+            holds_when_gone: false,
         };
         Box::pin(self.conclude(lease, made)).await;
     }

@@ -15,6 +15,7 @@ mod connector;
 pub mod dispatcher;
 mod exchange;
 mod failure;
+mod gone;
 pub mod http_client;
 mod in_flight;
 mod lease_endpoint;

@@ -26,7 +26,7 @@ use crate::domain::decision::{Decision, EndedAttempt, decide, is_recovery};
 use crate::domain::lane_health::{CallOutcome, LaneReport};
 use crate::domain::notification::Notification;
 use crate::domain::progress::Progress;
-use crate::domain::receiver_requests::FollowedRequests;
+use crate::domain::receiver_requests::{FollowedRequests, GonePolicy, RequestEffect};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::endpoints::Endpoints;
@@ -79,6 +79,8 @@ pub(super) struct CallMade {
     pub(super) trace: CallTrace,
     /// Which requests of the receiver are followed.
     pub(super) followed: FollowedRequests,
+    /// Whether the lane is held if the receiver asks for no more calls.
+    pub(super) holds_when_gone: bool,
 }
 
 impl Worker {
@@ -171,6 +173,7 @@ impl Worker {
         };
         let mut trace = recorder.into_trace();
         trace.deferral = lease.deferral;
+        let gone = endpoint.as_ref().and_then(|known| known.settings.gone);
         if let Some(endpoint) = endpoint {
             trace.endpoint_version = Some(endpoint.version);
         }
@@ -181,6 +184,7 @@ impl Worker {
             answer,
             trace,
             followed,
+            holds_when_gone: gone == Some(GonePolicy::Hold),
         };
         Box::pin(self.conclude(lease, made)).await;
     }
@@ -220,6 +224,7 @@ impl Worker {
             mut answer,
             trace,
             followed,
+            holds_when_gone,
         }: CallMade,
     ) {
         let before = lease.entry.progress;
@@ -252,6 +257,9 @@ impl Worker {
         lease.report = LaneReport::of(attempt.answer.outcome, attempt.duration_ms);
         lease.outcome = CallOutcome::of(attempt.answer.outcome, attempt.answer.status);
         log(&notification, &attempt, &decision);
+        if holds_when_gone && decision.request == Some(RequestEffect::Stopped) {
+            Box::pin(self.hold_gone_lane(&mut lease)).await;
+        }
         let Some(settlement) = self.record(&mut lease, attempt, decision).await else {
             return;
         };

@@ -13,6 +13,7 @@ use crate::domain::endpoint_tls::{ClientIdentity, EndpointTls};
 use crate::domain::headers::Headers;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane_settings::{CallRate, LaneLimits};
+use crate::domain::receiver_requests::GonePolicy;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -86,6 +87,11 @@ pub struct EndpointSettings {
     pub limits: LaneLimits,
     /// Whether `Retry-After` of a 429 or 503 may delay the next attempt; `None`: as the ladder says.
     pub retry_after: Option<bool>,
+    /// What a 410 does; `None`: as the ladder and the ack rule say.
+    pub gone: Option<GonePolicy>,
+    /// At which rate a job sends what failed during an outage, when a call is answered again; `None`: each
+    /// notification waits for its ladder.
+    pub after_outage_rate: Option<CallRate>,
     /// Headers of every call. A header of the notification replaces one with the same name.
     pub headers: Headers,
     /// The `User-Agent` of every call.
@@ -148,6 +154,11 @@ struct StoredSettings<'text> {
     rate: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gone: Option<Cow<'text, str>>,
+    /// Notifications per 1,000 seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    after_outage_rate: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     headers: Vec<(String, String)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,6 +196,8 @@ impl EndpointSettings {
             concurrency: self.limits.concurrency,
             rate: self.limits.rate.map(CallRate::to_stored),
             retry_after: self.retry_after,
+            gone: self.gone.map(|gone| Cow::Borrowed(gone.as_str())),
+            after_outage_rate: self.after_outage_rate.map(CallRate::to_stored),
             headers: self.headers.pairs().to_vec(),
             user_agent: self.user_agent.clone(),
             signature_headers: self.signature_headers.clone(),
@@ -205,6 +218,12 @@ impl EndpointSettings {
         let stored: StoredSettings<'_> =
             serde_json::from_str(text).map_err(|error| error.to_string())?;
         let certificates = |text: String| Certificates::from_stored(&text);
+        let rate = |stored: Option<u32>| match stored {
+            Some(stored) => CallRate::from_stored(stored)
+                .map(Some)
+                .ok_or("a rate is out of bounds"),
+            None => Ok(None),
+        };
         let identity = match (stored.client_certificate, stored.client_key) {
             (Some(certificate), Some(sealed_key)) => Some(ClientIdentity {
                 certificate: certificates(certificate),
@@ -222,14 +241,14 @@ impl EndpointSettings {
             timeout_ms: stored.timeout_ms,
             limits: LaneLimits {
                 concurrency: stored.concurrency,
-                rate: match stored.rate {
-                    Some(rate) => {
-                        Some(CallRate::from_stored(rate).ok_or("a rate is out of bounds")?)
-                    }
-                    None => None,
-                },
+                rate: rate(stored.rate)?,
             },
             retry_after: stored.retry_after,
+            gone: match stored.gone {
+                Some(name) => Some(GonePolicy::from_name(&name).ok_or("unknown: gone")?),
+                None => None,
+            },
+            after_outage_rate: rate(stored.after_outage_rate)?,
             headers: Headers::from_stored(stored.headers),
             user_agent: stored.user_agent,
             signature_headers: stored.signature_headers,
@@ -255,6 +274,8 @@ mod tests {
             timeout_ms: None,
             limits: LaneLimits::default(),
             retry_after: None,
+            gone: None,
+            after_outage_rate: None,
             headers: Headers::default(),
             user_agent: None,
             signature_headers: SignatureHeaders::default(),
@@ -271,6 +292,8 @@ mod tests {
                 rate: CallRate::per_second(0.5).ok(),
             },
             retry_after: Some(false),
+            gone: Some(GonePolicy::Hold),
+            after_outage_rate: CallRate::per_second(20.0).ok(),
             headers,
             user_agent: Some("Pay/1".to_string()),
             signature_headers: SignatureHeaders {

@@ -11,7 +11,9 @@
 
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
+use crate::domain::outage::EndedOutage;
 use crate::domain::state::named;
+use sha2::{Digest as _, Sha256};
 use std::fmt;
 use thiserror::Error;
 
@@ -46,6 +48,18 @@ impl JobId {
         }
     }
 
+    /// The id of the job after an outage: the same for every server that makes it.
+    #[must_use]
+    pub fn after_outage(outage: &EndedOutage) -> Self {
+        let digest = Sha256::digest(outage.lane.as_str().as_bytes());
+        let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        // As in a UUID of version 7, the time comes first.
+        let time = format!("{:012x}", outage.until_ms.clamp(0, (1 << 48) - 1));
+        let (first, second) = time.split_at(8);
+        let (third, fourth, fifth) = (&hash[..3], &hash[3..6], &hash[6..18]);
+        Self(format!("{first}-{second}-7{third}-8{fourth}-{fifth}").into())
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
@@ -64,12 +78,16 @@ impl fmt::Display for JobId {
 pub enum JobKind {
     /// Makes the pending notifications of a lane due now, oldest registration first.
     LaneRetry,
+    /// The same with those whose last attempt failed during an outage of the destination. It is made when a call is
+    /// answered again, at most once for each outage.
+    AfterOutage,
     /// Released a lane that was held. It is done when it is made.
     LaneRelease,
 }
 
 named!(JobKind {
     LaneRetry = "lane_retry",
+    AfterOutage = "after_outage",
     LaneRelease = "lane_release",
 });
 
@@ -246,6 +264,23 @@ mod tests {
         check("A", false);
         check("../x", false);
         check("a\0", false);
+    }
+
+    #[test]
+    fn every_server_gives_the_job_after_an_outage_the_same_id() {
+        let outage = |lane: &str, until_ms| EndedOutage {
+            lane: Lane::from_name(lane),
+            from_ms: 1,
+            until_ms,
+        };
+        let id = |lane, until_ms| JobId::after_outage(&outage(lane, until_ms));
+        let one = id("endpoint:a", 1_795_163_400_000);
+        assert_eq!(one.as_str().len(), 36);
+        assert_eq!(&one.as_str()[..14], "01a1f813-a740-");
+        assert_eq!(JobId::parse(one.as_str()).as_ref(), Ok(&one));
+        assert_eq!(one, id("endpoint:a", 1_795_163_400_000));
+        assert_ne!(one, id("endpoint:b", 1_795_163_400_000));
+        assert_ne!(one, id("endpoint:a", 1_795_163_400_001));
     }
 
     #[test]

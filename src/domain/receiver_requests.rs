@@ -9,6 +9,7 @@
 use crate::domain::ack::AckRule;
 use crate::domain::ladder::Ladder;
 use crate::domain::retry_after::RetryAfter;
+use crate::domain::state::named;
 use crate::domain::timestamp;
 
 /// The name of the ladder and of the ack rule that follow Standard Webhooks.
@@ -36,6 +37,20 @@ impl FollowedRequests {
         }
     }
 }
+
+/// What an endpoint does when its receiver answers 410.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum GonePolicy {
+    /// The notification ends.
+    Park,
+    /// The notification ends, and the lane of the endpoint is held until somebody releases it.
+    Hold,
+}
+
+named!(GonePolicy {
+    Park = "park",
+    Hold = "hold",
+});
 
 /// A request of a receiver, and what it changed. The reason of the attempt contains it in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

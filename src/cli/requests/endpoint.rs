@@ -74,6 +74,12 @@ pub struct SetArguments {
     /// Whether Retry-After of a 429 or 503 may delay the next attempt
     #[arg(long, value_name = "true|false")]
     retry_after: Option<String>,
+    /// What a 410 does: it parks the notification, or also holds the endpoint until it is released
+    #[arg(long, value_name = "park|hold")]
+    gone: Option<String>,
+    /// How many notifications per second a job sends that failed during an outage, when a call is answered again
+    #[arg(long, value_name = "N")]
+    after_outage_rate: Option<String>,
     /// A header of every call; may be repeated
     #[arg(long = "header", value_name = "NAME=VALUE")]
     headers: Vec<String>,
@@ -164,6 +170,7 @@ impl SetArguments {
             ("url", &self.url),
             ("timeout", &self.timeout),
             ("user_agent", &self.user_agent),
+            ("gone", &self.gone),
         ];
         for (name, value) in texts {
             if let Some(value) = value {
@@ -196,6 +203,11 @@ impl SetArguments {
                 "retry_after",
                 "--retry-after: true or false is expected",
                 &self.retry_after,
+            ),
+            (
+                "after_outage_rate",
+                "--after-outage-rate: a number is expected",
+                &self.after_outage_rate,
             ),
         ];
         for (name, bad, value) in plain {
@@ -351,6 +363,16 @@ fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> S
             if follow { "followed" } else { "not followed" }.to_string(),
         );
     }
+    line(
+        "gone",
+        endpoint.gone.as_deref().map_or(String::new(), clean),
+    );
+    line(
+        "after outage",
+        endpoint
+            .after_outage_rate
+            .map_or(String::new(), |rate| format!("{rate} notifications/s")),
+    );
     for (name, value) in &endpoint.headers {
         line("header", format!("{}: {}", clean(name), shown(value)));
     }

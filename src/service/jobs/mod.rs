@@ -4,6 +4,7 @@
 //! A kind of job is a module of its own: it says which notifications the job concerns and what is done with each of
 //! them. Everything else is the same for all kinds.
 
+mod after_outage;
 mod counting;
 mod lane_retry;
 mod runner;
@@ -269,7 +270,7 @@ pub fn default_rate() -> CallRate {
 /// Which notifications a job concerns; `None` if it has nothing to do.
 fn selection_of(job: &BulkJob) -> Option<JobSelection> {
     match job.kind {
-        JobKind::LaneRetry => lane_retry::selection(job),
+        JobKind::LaneRetry | JobKind::AfterOutage => lane_retry::selection(job),
         JobKind::LaneRelease => None,
     }
 }

@@ -168,7 +168,9 @@ impl Service {
             Err(error) => return failed_alone(&key, error),
         };
         let change = match kind {
-            JobKind::LaneRetry => lane_retry::change(&before, self.clock.now_ms()),
+            JobKind::LaneRetry | JobKind::AfterOutage => {
+                lane_retry::change(&before, self.clock.now_ms())
+            }
             JobKind::LaneRelease => None,
         };
         let Some(change) = change else {

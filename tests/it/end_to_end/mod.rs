@@ -2,6 +2,7 @@
 //!
 //! `on_stores!` turns each function into a test per kind of store.
 
+mod after_outage;
 mod answers;
 mod asking;
 mod away;

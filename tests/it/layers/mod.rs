@@ -47,7 +47,8 @@ const ROOMS: &[Room] = &[
 
     Room("service", "domain clock batch health schedule journal keyring tls_profile endpoints settings_sync telemetry",
         "tokio tokio_util std::time tracing Uuid::now_v7"),
-    Room("delivery", "domain clock batch health schedule journal keyring endpoints telemetry tls_profile tls_roots",
+    Room("delivery", "domain clock batch health schedule journal keyring endpoints settings_sync telemetry tls_profile \
+        tls_roots",
         "getrandom hyper reqwest tokio tokio_util tracing std::net std::time"),
     Room("maintenance", "domain clock batch health schedule journal settings_sync telemetry",
         "tokio tokio_util tracing std::time"),

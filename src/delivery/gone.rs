@@ -1,0 +1,95 @@
+//! Holds the lane of an endpoint whose receiver answered 410, if the endpoint says so.
+//!
+//! The lane is held before the outcome is recorded. Dying in between leaves the lane held, and a notification whose
+//! attempt is made again when somebody releases the lane. The other way round, dying in between would leave the lane
+//! open.
+
+use super::worker::Worker;
+use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting};
+use crate::health::{Backoff, Store};
+use crate::journal::{Actor, LaneOrder};
+use crate::schedule::Lease;
+use crate::settings_sync::{SettingsSyncError, bring_settings};
+use std::pin::pin;
+
+impl Worker {
+    /// Holds the lane of a leased notification whose receiver asked for no more calls, however long that takes. A lane
+    /// that is held already stays as it is.
+    pub(super) async fn hold_gone_lane(&self, lease: &mut Lease) {
+        let notification = lease.entry.notification.clone();
+        let hold = LaneHold {
+            by: (*Actor::dispatcher().0).into(),
+            reason: format!(
+                "the receiver answered {} with 410: it asks for no more calls",
+                notification.key
+            )
+            .into(),
+            since_ms: self.clock.now_ms(),
+        };
+        let order = LaneOrder {
+            lane: notification.lane.clone(),
+            reason: hold.reason.to_string(),
+            at_ms: hold.since_ms,
+            setting: LaneSetting::Hold(Some(hold)),
+            actor: Actor::dispatcher(),
+        };
+        let holding = pin!(self.hold_lane(&order));
+        self.hold(lease, holding).await;
+    }
+
+    async fn hold_lane(&self, order: &LaneOrder) {
+        let lane = &order.lane;
+        let mut backoff = Backoff::new(&self.health, Store::Journal);
+        loop {
+            match self.try_to_hold(order).await {
+                Ok(()) => {
+                    tracing::warn!(
+                        %lane,
+                        reason = order.reason,
+                        "a lane is held, because its receiver asks for no more calls; release it when the receiver is \
+                         back"
+                    );
+                    return;
+                }
+                Err(error) if error.may_pass() => {
+                    tracing::debug!(%lane, %error, "a lane cannot be held now; trying again");
+                }
+                Err(error) => {
+                    tracing::error!(
+                        %lane,
+                        %error,
+                        "a lane cannot be held although its receiver asks for no more calls; hold it by hand"
+                    );
+                    return;
+                }
+            }
+            let waiting = self.abandon.run_until_cancelled(backoff.wait());
+            if waiting.await.is_none() {
+                return;
+            }
+        }
+    }
+
+    async fn try_to_hold(&self, order: &LaneOrder) -> Result<(), SettingsSyncError> {
+        let status = self.schedule.lane(&order.lane).await?;
+        if status.settings.hold.is_some() {
+            return Ok(());
+        }
+        let Some(recorder) = &self.recorder else {
+            let change = LaneChange {
+                lane: order.lane.clone(),
+                setting: order.setting.clone(),
+                number: 0,
+            };
+            let changes = LaneChanges {
+                changes: vec![change],
+                range: None,
+            };
+            self.schedule.configure_lanes(&changes).await?;
+            return Ok(());
+        };
+        recorder.journal().change_lane(order).await?;
+        // Dying here leaves it in the journal; every server brings it from there.
+        bring_settings(recorder.journal(), self.schedule.as_ref()).await
+    }
+}

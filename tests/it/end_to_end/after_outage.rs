@@ -1,0 +1,254 @@
+//! What an endpoint does when it answers again after an outage, and when its receiver asks for no more calls.
+
+use super::{on_journaled_stores, on_stores};
+use crate::support::merchant::{Merchant, Reaction};
+use crate::support::ringback::{Api, Server, Stores};
+use crate::support::within;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+on_journaled_stores!(
+    what_failed_during_an_outage_is_sent_when_it_is_over,
+    a_job_of_a_probed_lane_with_nothing_to_do_is_done,
+);
+on_stores!(@ postgres_shared Postgres several_servers_make_one_job_of_an_outage);
+on_stores!(@ gone_embedded Embedded
+    a_receiver_that_is_gone_holds_its_endpoint
+    an_endpoint_decides_that_a_410_ends_a_notification
+);
+on_stores!(@ gone_postgres Postgres
+    a_receiver_that_is_gone_holds_its_endpoint
+    an_endpoint_decides_that_a_410_ends_a_notification
+);
+on_stores!(@ gone_redis_only RedisOnly a_receiver_that_is_gone_holds_its_endpoint);
+
+async fn set(api: &Api, name: &str, endpoint: Value) {
+    let path = format!("/v1/endpoints/{name}");
+    let (status, view) = api.call(Method::PUT, &path, Some(endpoint)).await;
+    assert_eq!(status, 201, "{view}");
+}
+
+/// Registers one that is sent at once, and then after ten hours.
+async fn register(api: &Api, id: &str, endpoint: &str) {
+    let asked = json!({
+        "topic": "t", "id": id, "endpoint": endpoint, "body": format!("id={id}"),
+        "ladder": { "intervals": ["10h"], "window": "20h" },
+    });
+    api.register(asked).await;
+}
+
+async fn lane(api: &Api, endpoint: &str) -> Value {
+    let path = format!("/v1/lanes/endpoint%3A{endpoint}");
+    api.call(Method::GET, &path, None).await.1
+}
+
+async fn until_state(api: &Api, endpoint: &str, state: &str) -> Value {
+    within("the lane to stand as wished", async {
+        loop {
+            let lane = lane(api, endpoint).await;
+            if lane["state"] == state {
+                return lane;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+/// Has three calls of an endpoint fail, so that its lane is probed.
+async fn fail(api: &Api, merchant: &mut Merchant, endpoint: &str, ids: [&str; 3]) {
+    merchant.now_does(Reaction::Close);
+    for id in ids {
+        register(api, id, endpoint).await;
+        merchant.call().await;
+        api.until_attempts(id, 1).await;
+    }
+    until_state(api, endpoint, "probing").await;
+}
+
+async fn jobs(api: &Api) -> Vec<Value> {
+    let (status, page) = api.call(Method::GET, "/v1/jobs", None).await;
+    assert_eq!(status, 200, "{page}");
+    page["items"].as_array().expect("a list").clone()
+}
+
+async fn what_failed_during_an_outage_is_sent_when_it_is_over(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::start().await;
+    let mut plain = Merchant::start().await;
+    set(&server, "plain", json!({ "url": plain.url("/") })).await;
+    let settings = json!({ "url": merchant.url("/"), "after_outage_rate": 500 });
+    set(&server, "shop", settings).await;
+    // One that says nothing of outages leaves its notifications to their ladders.
+    fail(&server, &mut plain, "plain", ["p1", "p2", "p3"]).await;
+    register(&server, "p4", "plain").await;
+    plain.now_does(Reaction::success());
+    server.clock().advance(1_000);
+    assert_eq!(plain.call().await.body, b"id=p4");
+    server.until_state("p4", "delivered").await;
+
+    for (outage, [one, two, three, probe]) in [["a", "b", "c", "d"], ["e", "f", "g", "h"]]
+        .into_iter()
+        .enumerate()
+    {
+        fail(&server, &mut merchant, "shop", [one, two, three]).await;
+        register(&server, probe, "shop").await;
+        merchant.now_does(Reaction::success());
+        server.clock().advance(1_000);
+        for id in [probe, one, two, three] {
+            let call = merchant.call().await;
+            if id == probe {
+                assert_eq!(call.body, format!("id={id}").into_bytes());
+            }
+        }
+        for id in [one, two, three, probe] {
+            let view = server.until_state(id, "delivered").await;
+            let attempts = if id == probe { 1 } else { 2 };
+            assert_eq!(view["attempts_made"], attempts, "{view}");
+        }
+        let jobs = within("the job to be done", async {
+            loop {
+                let jobs = jobs(&server).await;
+                if jobs.iter().all(|job| job["state"] == "done") {
+                    return jobs;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(jobs.len(), outage + 1, "{jobs:?}");
+        let job = &jobs[0];
+        assert_eq!(job["kind"], "after_outage", "{job}");
+        assert_eq!(job["lane"], "endpoint:shop", "{job}");
+        assert_eq!(
+            (&job["matched"], &job["done"]),
+            (&json!(3), &json!(3)),
+            "{job}"
+        );
+        assert_eq!(job["actor"], "maintenance", "{job}");
+        let reason = job["reason"].as_str().expect("a reason");
+        assert!(
+            reason.starts_with("the destination answers again; "),
+            "{reason}"
+        );
+        let view = server.get(one).await;
+        let lines = view["transitions"].as_array().expect("a history");
+        let retried = lines.iter().filter(|line| line["kind"] == "retried");
+        assert_eq!(retried.count(), 1, "{view}");
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+    assert!(plain.arrived().is_none());
+}
+
+async fn several_servers_make_one_job_of_an_outage(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut others = Vec::new();
+    for _ in 0..2 {
+        let clock = Some(server.clock().clone());
+        others.push(Server::open(server.config().clone(), clock, None).await);
+    }
+    let mut merchant = Merchant::start().await;
+    let settings = json!({ "url": merchant.url("/"), "after_outage_rate": 500 });
+    set(&server, "shop", settings).await;
+    fail(&server, &mut merchant, "shop", ["a", "b", "c"]).await;
+    register(&server, "d", "shop").await;
+    merchant.now_does(Reaction::success());
+    server.clock().advance(1_000);
+    for id in ["d", "a", "b", "c"] {
+        server.until_state(id, "delivered").await;
+        merchant.call().await;
+    }
+    assert_eq!(jobs(&server).await.len(), 1);
+    for other in others {
+        other.stop().await;
+    }
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
+}
+
+async fn a_job_of_a_probed_lane_with_nothing_to_do_is_done(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::start().await;
+    set(&server, "shop", json!({ "url": merchant.url("/") })).await;
+    merchant.now_does(Reaction::Close);
+    for id in ["a", "b", "c"] {
+        let mut asked = json!({ "topic": "t", "id": id, "endpoint": "shop", "body": id });
+        asked["ladder"] = json!({ "intervals": [], "window": "1h" });
+        server.register(asked).await;
+        merchant.call().await;
+        server.until_state(id, "dead").await;
+    }
+    register(&server, "d", "shop").await;
+    until_state(&server, "shop", "probing").await;
+    let path = "/v1/lanes/endpoint%3Ashop/retry";
+    let body = json!({ "reason": "a test" });
+    let (status, job) = server.call(Method::POST, path, Some(body)).await;
+    assert_eq!((status, &job["matched"]), (202, &json!(0)), "{job}");
+    within("the job to be done", async {
+        while jobs(&server).await[0]["state"] != "done" {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(
+        merchant.arrived().is_none(),
+        "it is due already, and waits for the probe"
+    );
+    merchant.now_does(Reaction::success());
+    server.clock().advance(1_000);
+    assert_eq!(merchant.call().await.body, b"id=d");
+    server.until_state("d", "delivered").await;
+    server.stop().await;
+}
+
+async fn a_receiver_that_is_gone_holds_its_endpoint(stores: Stores) {
+    let server = Server::start(stores).await;
+    let gone = Reaction::Answer(410, Vec::new());
+    let mut merchant = Merchant::scripted(vec![gone], Reaction::success()).await;
+    let settings = json!({ "url": merchant.url("/"), "gone": "hold", "concurrency": 1 });
+    set(&server, "shop", settings).await;
+    register(&server, "a", "shop").await;
+    merchant.call().await;
+    let view = server.until_state("a", "dead").await;
+    assert_eq!(view["cause"], "refused", "{view}");
+    let held = lane(&server, "shop").await;
+    assert_eq!(
+        (&held["state"], &held["held_by"]),
+        (&json!("held"), &json!("dispatcher"))
+    );
+    let expected = "the receiver answered t/a with 410: it asks for no more calls";
+    assert_eq!(held["held_reason"], expected, "{held}");
+    register(&server, "b", "shop").await;
+    assert_eq!(server.get("b").await["state"], "scheduled");
+    assert!(merchant.arrived().is_none(), "it is held");
+    let path = "/v1/lanes/endpoint%3Ashop/release";
+    let (status, view) = server.call(Method::POST, path, None).await;
+    assert_eq!(status, 202, "{view}");
+    assert_eq!(merchant.call().await.body, b"id=b");
+    server.until_state("b", "delivered").await;
+    server.stop().await;
+}
+
+async fn an_endpoint_decides_that_a_410_ends_a_notification(stores: Stores) {
+    let server = Server::start(stores).await;
+    let gone = Reaction::Answer(410, Vec::new());
+    let mut merchant = Merchant::scripted(vec![gone.clone(), gone], Reaction::success()).await;
+    for (name, gone, state) in [
+        ("as-usual", Value::Null, "scheduled"),
+        ("parks", json!("park"), "dead"),
+    ] {
+        set(
+            &server,
+            name,
+            json!({ "url": merchant.url("/"), "gone": gone }),
+        )
+        .await;
+        register(&server, name, name).await;
+        merchant.call().await;
+        let view = server.until_attempts(name, 1).await;
+        assert_eq!(view["state"], state, "{view}");
+        assert_eq!(lane(&server, name).await["held_by"], Value::Null);
+    }
+    server.stop().await;
+}
