@@ -6,7 +6,8 @@
 //! journal keeps it once. Dying before the job is kept leaves the note to the other servers; dying after it, too, and
 //! then they find the job.
 
-use super::{NO_JOBS, SharedService, count, lane_retry};
+use super::counting::{Counted, count};
+use super::{NO_JOBS, SharedService, lane_retry};
 use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobState};
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
@@ -74,8 +75,9 @@ impl Service {
         let Some(selection) = lane_retry::selection(&job) else {
             return Ok(());
         };
-        job.counts.matched = count(journal, &selection).await?;
-        if job.counts.matched == 0 {
+        let Counted { matched, at_least } = count(journal, &selection).await?;
+        job.counts.matched = matched;
+        if matched == 0 && !at_least {
             return Ok(());
         }
         self.add_job(journal, &job).await
