@@ -19,6 +19,7 @@ use crate::domain::destination::Destination;
 use crate::domain::endpoint::{EndpointSettings, SignatureHeaders};
 use crate::domain::endpoint_tls::{ClientKeyRequest, EndpointTls, TlsRequest};
 use crate::domain::headers::Headers;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::lane_settings::LaneLimits;
 use crate::service::EndpointRequest;
 use serde_json::value::RawValue;
@@ -26,7 +27,7 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "url",
     "ladder",
     "ack",
@@ -39,6 +40,7 @@ const FIELDS: [&str; 17] = [
     "headers",
     "user_agent",
     "signature_headers",
+    "http",
     "ca",
     "client_certificate",
     "metadata",
@@ -65,6 +67,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         headers,
         user_agent,
         signature_headers,
+        http,
         ca,
         client_certificate,
         metadata,
@@ -86,6 +89,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         read_headers(headers, &mut errors),
         optional(user_agent, "/user_agent", &mut errors, check_user_agent),
         read_signature_headers(signature_headers, &mut errors),
+        optional(http, "/http", &mut errors, HttpVersion::parse),
         read_metadata(metadata, &mut errors),
         read_keys(keys, &mut errors),
         read_tls(ca, client_certificate, client_key, &mut errors),
@@ -103,6 +107,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         Ok(headers),
         Ok(user_agent),
         Ok(signature_headers),
+        Ok(http),
         Ok(metadata),
         Ok(keys),
         Ok(tls),
@@ -126,6 +131,7 @@ pub fn parse(text: &str, longest_timeout: Duration) -> Result<EndpointRequest, I
         headers,
         user_agent,
         signature_headers,
+        http,
         tls: None,
         metadata,
         made_again_ms: None,
@@ -239,6 +245,11 @@ pub fn patched(
             read.signature_headers
         } else {
             before.signature_headers.clone()
+        },
+        http: if is_named("http") {
+            read.http
+        } else {
+            before.http
         },
         tls: None,
         metadata: if is_named("metadata") {
@@ -402,7 +413,7 @@ mod tests {
     const LONGEST: Duration = Duration::from_secs(15);
     const PLAIN: &str = r#"{"url":"https://shop.example/n"}"#;
     const FULL: &str = r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s",
-        "concurrency":3,"rate":0.5,"retry_after":true,"gone":"hold","after_outage_rate":20,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"metadata":{"a":[1]}}"#;
+        "concurrency":3,"rate":0.5,"retry_after":true,"gone":"hold","after_outage_rate":20,"headers":{"X-Shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"X-Id"},"http":"2","metadata":{"a":[1]}}"#;
 
     fn summary(invalid: InvalidRequest) -> String {
         Problem::invalid(invalid).detail().to_string()
@@ -421,11 +432,11 @@ mod tests {
         }
         check(
             PLAIN,
-            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"gone":null,"after_outage_rate":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":null}"#,
+            r#"{"url":"https://shop.example/n","ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"gone":null,"after_outage_rate":null,"headers":{},"user_agent":null,"signature_headers":{"id":"webhook-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"http":null,"ca":null,"client_certificate":null,"metadata":null}"#,
         );
         check(
             FULL,
-            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"gone":"hold","after_outage_rate":20.0,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"ca":null,"client_certificate":null,"metadata":{"a":[1]}}"#,
+            r#"{"url":"https://shop.example/n","ladder":"wechat","ack":{"status":"2xx"},"timeout":"5s","concurrency":3,"rate":0.5,"retry_after":true,"gone":"hold","after_outage_rate":20.0,"headers":{"x-shop":"1"},"user_agent":"Pay/1","signature_headers":{"id":"x-id","timestamp":"webhook-timestamp","signature":"webhook-signature"},"http":"2","ca":null,"client_certificate":null,"metadata":{"a":[1]}}"#,
         );
     }
 
@@ -486,6 +497,8 @@ mod tests {
             "/user_agent: a user agent is 1 to 256",
         );
         check(r#""user_agent":"a\nb""#, "/user_agent: a user agent is");
+        check(r#""http":"3""#, "/http: a version of HTTP is");
+        check(r#""http":2"#, "/http: a string is expected");
         check(
             r#""signature_headers":{"id":"Host"}"#,
             "/signature_headers/id: ",
@@ -535,7 +548,7 @@ mod tests {
         check(r#"{"timeout":"7s"}"#, Ok(&FULL.replace("5s", "7s")));
         check(
             r#"{"ladder":null,"ack":null,"timeout":null,"concurrency":null,"rate":null,"retry_after":null,"gone":null,"after_outage_rate":null,"headers":null,"user_agent":null,"signature_headers":null,
-                "metadata":null}"#,
+                "http":null,"metadata":null}"#,
             Ok(PLAIN),
         );
         check(

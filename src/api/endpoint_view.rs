@@ -5,6 +5,7 @@ use crate::domain::certificates::Certificates;
 use crate::domain::duration;
 use crate::domain::endpoint::{Endpoint, EndpointSettings, SignatureHeaders};
 use crate::domain::endpoint_tls::EndpointTls;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::receiver_requests::GonePolicy;
 use crate::domain::timestamp::display_ms;
@@ -47,6 +48,7 @@ pub struct SettingsView<'a> {
     headers: Map<String, Value>,
     user_agent: Option<&'a str>,
     signature_headers: &'a SignatureHeaders,
+    http: Option<&'static str>,
     ca: Option<&'a str>,
     client_certificate: Option<&'a str>,
     metadata: Option<Box<RawValue>>,
@@ -101,6 +103,7 @@ impl<'a> SettingsView<'a> {
                 .collect(),
             user_agent: settings.user_agent.as_deref(),
             signature_headers: &settings.signature_headers,
+            http: settings.http.map(HttpVersion::as_str),
             ca: tls.and_then(EndpointTls::ca).map(Certificates::as_str),
             client_certificate: identity.map(|identity| identity.certificate.as_str()),
             metadata: settings

@@ -5,6 +5,7 @@ use crate::api::timeline::{TimelineEntryView, timeline};
 use crate::domain::attempt::{Attempt, escape};
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::destination::Destination;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::order::OrderPlace;
 use crate::domain::retry_after::RetryAfter;
 use crate::domain::snapshot::{SetAside, Snapshot};
@@ -73,6 +74,8 @@ pub struct AttemptView<'a> {
     connection: Option<&'static str>,
     /// The version of TLS.
     tls: Option<&'static str>,
+    /// The version of HTTP, `1.1` or `2`; `null` if no request was sent.
+    http: Option<&'static str>,
     phases: Option<PhasesView>,
     /// The version of the endpoint whose settings the call used.
     endpoint_version: Option<u32>,
@@ -203,6 +206,7 @@ impl<'a> AttemptView<'a> {
                 "new"
             }),
             tls: trace.tls.map(TlsVersion::as_str),
+            http: trace.http().map(HttpVersion::as_str),
             phases: PhasesView::of(trace),
             endpoint_version: trace.endpoint_version,
             key_ids: (!trace.key_ids.is_empty()).then_some(&trace.key_ids),
@@ -417,7 +421,7 @@ mod tests {
                 attempt(Some(200), b"", Outcome::WrongAnswer, "empty"),
                 Attempt {
                     trace: CallTrace::from_text(
-                        "to=192.0.2.1:443 kept tls=1.3 endpoint=3 retry-after=30 keys=key_1,default deferred=held:7200000 first=8120 body=0",
+                        "to=192.0.2.1:443 kept tls=1.3 http=2 endpoint=3 retry-after=30 keys=key_1,default deferred=held:7200000 first=8120 body=0",
                     ),
                     ..attempt(None, b"", Outcome::Connect, "refused")
                 },
@@ -443,8 +447,8 @@ mod tests {
             r#""attempts_left":0,"#,
             r#""next_attempt_at":null,"#,
             r#""ended_at":"1970-01-01T00:01:00.250Z","cause":"ladder_exhausted","#,
-            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"deferred_ms":null,"deferred_by":null,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"phases":null,"endpoint_version":null,"key_ids":null,"retry_after":null}"#,
-            r#""deferred_ms":7200000,"deferred_by":"held","outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"key_ids":["key_1","default"],"retry_after":"30s"}"#,
+            r#"{"series":1,"number":1,"due_at":"1970-01-01T00:00:00.000Z","started_at":"1970-01-01T00:00:00.003Z","duration_ms":250,"deferred_ms":null,"deferred_by":null,"outcome":"wrong_answer","status":200,"answer":"","reason":"empty","address":null,"connection":null,"tls":null,"http":null,"phases":null,"endpoint_version":null,"key_ids":null,"retry_after":null}"#,
+            r#""deferred_ms":7200000,"deferred_by":"held","outcome":"connect","status":null,"answer":null,"reason":"refused","address":"192.0.2.1:443","connection":"kept","tls":"1.3","http":"2","phases":{"dns_ms":null,"connect_ms":null,"tls_ms":null,"first_byte_ms":8.12,"body_ms":0.0},"endpoint_version":3,"key_ids":["key_1","default"],"retry_after":"30s"}"#,
             r#""status":200,"answer":"\\xefsuccess\\n","reason":null,"address":null,"#,
             r#""ladder":{"intervals":["1m"],"window":"1m"},"#,
             r#""transitions":[{"kind":"registered","at":"1970-01-01T00:00:00.000Z","actor":"api","instance":"one","detail":null}],"#,

@@ -228,7 +228,7 @@ fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
     ))
 }
 
-/// How the call of an attempt went on the network: address, connection, TLS, and the time of each phase.
+/// How the call of an attempt went on the network: address, connection, TLS, HTTP, and the time of each phase.
 fn call_of(attempt: &AttemptDetails) -> Option<String> {
     let mut facts = Vec::new();
     if let Some(address) = &attempt.address {
@@ -238,6 +238,7 @@ fn call_of(attempt: &AttemptDetails) -> Option<String> {
         });
     }
     facts.extend(attempt.tls.as_ref().map(|version| format!("TLS {version}")));
+    facts.extend((attempt.http.as_ref()).map(|version| format!("HTTP/{version}")));
     let phases = attempt.phases.as_ref();
     let times = phases.map(|phases| {
         [

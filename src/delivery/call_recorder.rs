@@ -4,6 +4,7 @@
 
 use crate::domain::call_trace::{CallTrace, Phase, TlsVersion};
 use crate::domain::retry_after::RetryAfter;
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -17,6 +18,8 @@ struct Measured {
     trace: CallTrace,
     /// The phase that the call is in, and since when.
     phase: Option<(Phase, Instant)>,
+    /// What the call waits for, if that is not the phase.
+    awaited: Option<Cow<'static, str>>,
     /// Whether the call waits for the proxy itself, and not for the receiver behind it.
     awaits_proxy: bool,
 }
@@ -26,6 +29,7 @@ impl CallRecorder {
     pub fn begin(&self, phase: Phase) {
         let mut measured = self.lock();
         measured.end();
+        measured.awaited = None;
         measured.phase = Some((phase, Instant::now()));
     }
 
@@ -40,6 +44,17 @@ impl CallRecorder {
         measured.trace.address = address.map(|address| address.to_string().into());
         measured.trace.tls = tls;
         measured.trace.is_kept = is_kept;
+        measured.trace.is_http2 = false;
+    }
+
+    /// Notes that the connection speaks HTTP/2.
+    pub fn speaks_http2(&self) {
+        self.lock().trace.is_http2 = true;
+    }
+
+    /// Notes what the call waits for until its next phase begins; it follows "while".
+    pub fn awaits(&self, what: impl Into<Cow<'static, str>>) {
+        self.lock().awaited = Some(what.into());
     }
 
     /// Notes what the receiver asked for with `Retry-After`.
@@ -57,9 +72,12 @@ impl CallRecorder {
         self.lock().awaits_proxy
     }
 
-    /// The phase that the call is in.
-    pub fn phase(&self) -> Option<Phase> {
-        self.lock().phase.map(|(phase, _)| phase)
+    /// What the call waits for; it follows "while". `None` before the first phase.
+    pub fn awaited(&self) -> Option<Cow<'static, str>> {
+        let measured = self.lock();
+        let phase = measured.phase;
+        let in_words = || phase.map(|(phase, _)| Cow::Borrowed(phase.in_words()));
+        measured.awaited.clone().or_else(in_words)
     }
 
     /// What was measured, up to now.

@@ -6,6 +6,7 @@ use crate::domain::ack::AckRule;
 use crate::domain::destination::Destination;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::headers::Headers;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::ladder::Ladder;
 use crate::domain::notification::Notification;
 use crate::domain::receiver_requests::FollowedRequests;
@@ -69,6 +70,13 @@ impl<'call> CallTarget<'call> {
             followed.gone |= own.gone.is_some();
         }
         followed
+    }
+
+    /// The version of HTTP that is asked for.
+    #[must_use]
+    pub fn http(&self) -> HttpVersion {
+        let own = self.endpoint.and_then(|endpoint| endpoint.settings.http);
+        own.unwrap_or_default()
     }
 
     /// The headers of the endpoint; a notification's own replace those with the same name.

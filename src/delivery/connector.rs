@@ -1,8 +1,9 @@
 //! Opens connections to receivers: resolves the name, filters the addresses, connects over TCP, then TLS,
-//! then HTTP/1.1.
+//! then HTTP/1.1 or HTTP/2.
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
+use super::http2::connection::{Http2Connection, OpenedStream};
 use super::lookups::{LookupShare, Lookups};
 use super::pool::{ConnectionWatcher, Pool, ReceiverConnection};
 use super::proxy::Proxy;
@@ -10,23 +11,23 @@ use super::resolver::FilteringResolver;
 use super::socket::Socket;
 use super::tcp::tcp_connector;
 use super::tls_failure::HandshakeError;
-use super::tls_profiles::TlsProfile;
+use super::tls_profiles::{HTTP2, TlsConfigs, TlsProfile};
 use super::tunnel::through_proxy;
 use crate::domain::call_trace::{Phase, TlsVersion};
-use bytes::Bytes;
+use crate::domain::http_version::HttpVersion;
 use http::Uri;
-use http_body_util::Full;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper::rt::{Read, Write};
+use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use rustls::ProtocolVersion;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ProtocolVersion};
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::oneshot;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tower_service::Service;
 use url::Url;
 
@@ -34,27 +35,21 @@ use url::Url;
 const MOST_HEAD_BYTES: usize = 64 * 1024;
 /// Maximum number of headers of one answer.
 const MOST_HEADERS: usize = 100;
-
 /// Opens connections for one scheme.
 pub struct ReceiverConnector {
     scheme: Scheme,
     resolver: FilteringResolver,
-    tls: Arc<ClientConfig>,
+    tls: TlsConfigs,
     http: http1::Builder,
     proxy: Option<Arc<Proxy>>,
 }
 
-/// What is asked of a connector besides the URL.
-#[derive(Clone, Copy)]
-pub struct Opening<'call> {
-    /// Under which name the pool gets to know the end of the connection.
-    pub origin: &'call str,
-    /// The TLS configuration of the endpoint, if it has one of its own.
-    pub profile: Option<&'call TlsProfile>,
-    /// For the look-up of the host name.
-    pub share: LookupShare,
-    /// When the call ends, whatever it has reached.
-    pub until: Instant,
+/// A connection that speaks the version of HTTP that the receiver chose.
+pub enum Negotiated {
+    /// It speaks HTTP/1.1.
+    Http1(ReceiverConnection),
+    /// It speaks HTTP/2.
+    Http2(Http2Connection),
 }
 
 /// Why a connection could not be opened.
@@ -65,7 +60,7 @@ impl ReceiverConnector {
     pub fn new(
         filter: Arc<AddressFilter>,
         scheme: Scheme,
-        tls: ClientConfig,
+        tls: TlsConfigs,
         proxy: Option<Arc<Proxy>>,
         lookups: Arc<Lookups>,
     ) -> Self {
@@ -80,30 +75,79 @@ impl ReceiverConnector {
                 scheme,
                 lookups,
             },
-            tls: Arc::new(tls),
+            tls,
             http,
             proxy,
         }
     }
 
-    /// Opens a connection to the host of a URL. If its name has several addresses, they share the time that is left, so that
-    /// one that does not answer leaves time for the others.
+    /// Opens a connection to the host of a URL that speaks HTTP/1.1, with the TLS configuration of an endpoint if it has
+    /// one. The pool gets to know its end under `origin`. `share`: for the look-up of the name.
+    /// `until`: when the call ends. If the name has several addresses, they share the time until then, so that one that does
+    /// not answer leaves time for the others.
     ///
     /// # Errors
     /// The error of the step that failed; `delivery::failure` tells the kinds apart.
     pub async fn open(
         &self,
         url: &Url,
-        opening: Opening<'_>,
+        (origin, profile, share, until): (&str, Option<&TlsProfile>, LookupShare, Instant),
         pool: &Pool,
         recorder: &CallRecorder,
     ) -> Result<ReceiverConnection, ConnectError> {
-        let Opening {
-            origin,
-            profile,
-            share,
-            until,
-        } = opening;
+        let opened = self.dial(url, (share, until), recorder).await?;
+        match self.scheme {
+            Scheme::Http => self.speak_http1(opened, pool.watcher(origin)).await,
+            Scheme::Https => {
+                let opened = self.secure(opened, url, (HttpVersion::Http1, profile), recorder);
+                self.speak_http1(opened.await?, pool.watcher(origin)).await
+            }
+        }
+    }
+
+    /// Likewise, a connection that speaks HTTP/2, or HTTP/1.1 if the receiver chooses that in the TLS handshake. Without
+    /// TLS, HTTP/2 is spoken from the first byte (RFC 9113, section 3.3). A connection that speaks HTTP/2 gets this
+    /// number, and calls `on_change` ([`Http2Connection::start`]).
+    ///
+    /// # Errors
+    /// The error of the step that failed; `delivery::failure` tells the kinds apart.
+    pub async fn open_http2(
+        &self,
+        url: &Url,
+        (origin, profile, share, until): (&str, Option<&TlsProfile>, LookupShare, Instant),
+        pool: &Pool,
+        (id, on_change): (u64, impl Fn() + Send + Sync + 'static),
+        recorder: &CallRecorder,
+    ) -> Result<Negotiated, ConnectError> {
+        const AWAITED: &str = "the HTTP/2 settings of the receiver were awaited";
+        let opened = self.dial(url, (share, until), recorder).await?;
+        let started = match self.scheme {
+            Scheme::Http => {
+                recorder.awaits(AWAITED);
+                Http2Connection::start(opened, id, on_change).await
+            }
+            Scheme::Https => {
+                let opened = self.secure(opened, url, (HttpVersion::Http2, profile), recorder);
+                let opened = opened.await?;
+                if opened.stream.get_ref().1.alpn_protocol() != Some(HTTP2) {
+                    let connection = self.speak_http1(opened, pool.watcher(origin)).await?;
+                    return Ok(Negotiated::Http1(connection));
+                }
+                recorder.awaits(AWAITED);
+                Http2Connection::start(opened, id, on_change).await
+            }
+        };
+        recorder.end();
+        Ok(Negotiated::Http2(started?))
+    }
+
+    /// Opens a TCP connection to the host of a URL, through the proxy if there is one.
+    async fn dial(
+        &self,
+        url: &Url,
+        (share, until): (LookupShare, Instant),
+        recorder: &CallRecorder,
+    ) -> Result<OpenedStream<Socket>, ConnectError> {
         let mut addresses = Vec::new();
         // The connector takes an address in the URL as it is.
         if let Some(url::Host::Domain(name)) = url.host() {
@@ -129,50 +173,53 @@ impl ReceiverConnector {
                 (stream, Some(address))
             }
         };
-        let url = Uri::try_from(url.as_str())?;
         recorder.uses(address, None, false);
-        let (socket, meter) = Socket::new(stream);
-        let opened = Instant::now();
-        let watcher = pool.watcher(origin);
-        let id = watcher.id();
-        let ((sender, broke), tls) = match self.scheme {
-            Scheme::Http => (self.speak(TokioIo::new(socket), watcher).await?, None),
-            Scheme::Https => {
-                recorder.begin(Phase::Tls);
-                let name = server_name(&url)?;
-                let config = profile.map_or(&self.tls, TlsProfile::config);
-                let has_own_ca = profile.is_some_and(TlsProfile::has_own_ca);
-                let connector = TlsConnector::from(config.clone());
-                let stream = connector.connect(name, socket).await;
-                let stream = stream.map_err(|error| HandshakeError { error, has_own_ca })?;
-                let tls = tls_version(stream.get_ref().1.protocol_version());
-                (self.speak(TokioIo::new(stream), watcher).await?, tls)
-            }
-        };
-        Ok(ReceiverConnection {
-            sender,
+        let (stream, meter) = Socket::new(stream);
+        Ok(OpenedStream {
+            stream,
             meter,
-            opened,
-            kept: false,
-            id,
             address,
+            tls: None,
+        })
+    }
+
+    /// Makes the TLS handshake, with what the endpoint says of it, and offers this version of HTTP.
+    async fn secure(
+        &self,
+        opened: OpenedStream<Socket>,
+        url: &Url,
+        (version, profile): (HttpVersion, Option<&TlsProfile>),
+        recorder: &CallRecorder,
+    ) -> Result<OpenedStream<TlsStream<Socket>>, ConnectError> {
+        recorder.begin(Phase::Tls);
+        let name = server_name(&Uri::try_from(url.as_str())?)?;
+        let configs = profile.map_or(&self.tls, TlsProfile::configs);
+        let has_own_ca = profile.is_some_and(TlsProfile::has_own_ca);
+        let connector = TlsConnector::from(configs.asking_for(version).clone());
+        let stream = connector.connect(name, opened.stream).await;
+        let stream = stream.map_err(|error| HandshakeError { error, has_own_ca })?;
+        let tls = tls_version(stream.get_ref().1.protocol_version());
+        Ok(OpenedStream {
+            stream,
+            meter: opened.meter,
+            address: opened.address,
             tls,
-            broke,
         })
     }
 
     /// Starts HTTP/1.1 on a stream. A task of its own runs the connection until it ends, and then sends the error
     /// with which it ended, if there is one.
-    async fn speak<Stream>(
+    async fn speak_http1<Stream>(
         &self,
-        stream: Stream,
+        opened: OpenedStream<Stream>,
         watcher: ConnectionWatcher,
-    ) -> Result<(SendRequest<Full<Bytes>>, oneshot::Receiver<hyper::Error>), hyper::Error>
+    ) -> Result<ReceiverConnection, ConnectError>
     where
-        Stream: Read + Write + Send + Unpin + 'static,
+        Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
-        let (sender, connection) = self.http.handshake(stream).await?;
+        let (sender, connection) = self.http.handshake(TokioIo::new(opened.stream)).await?;
         let (report, broke) = oneshot::channel();
+        let id = watcher.id();
         tokio::spawn(async move {
             // A call that waits for its answer gets the error too. One whose request was not sent does not.
             if let Err(error) = connection.await {
@@ -180,7 +227,16 @@ impl ReceiverConnector {
             }
             watcher.ended();
         });
-        Ok((sender, broke))
+        Ok(ReceiverConnection {
+            sender,
+            meter: opened.meter,
+            opened: Instant::now(),
+            kept: false,
+            id,
+            address: opened.address,
+            tls: opened.tls,
+            broke,
+        })
     }
 }
 

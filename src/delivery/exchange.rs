@@ -2,31 +2,16 @@
 
 use super::call_recorder::CallRecorder;
 use super::failure::{closed_after_keeping, is_broken_off, not_answered, not_sent};
+use super::judging::Judging;
 use super::pool::{Pool, ReceiverConnection};
-use crate::domain::ack::{AckRule, Received};
-use crate::domain::attempt::{Answer, KEPT_ANSWER_BYTES, READ_ANSWER_BYTES};
+use crate::domain::attempt::{Answer, READ_ANSWER_BYTES};
 use crate::domain::call_trace::Phase;
-use crate::domain::key::Key;
-use crate::domain::receiver_requests::WAIT_STATUSES;
-use crate::domain::retry_after::RetryAfter;
 use bytes::Bytes;
-use http::header::{CONNECTION, HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use http::header::{CONNECTION, HeaderMap};
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use std::sync::OnceLock;
 use std::time::Instant;
-
-/// How an answer is judged.
-pub struct Judging<'a> {
-    /// The ack rule of the notification.
-    pub ack: &'a AckRule,
-    /// The key of the notification.
-    pub key: &'a Key,
-    /// The judgement of an answer whose status alone acknowledges. It is set before the body is read, so
-    /// it counts even if the body never ends.
-    pub accepted: &'a OnceLock<Answer>,
-}
 
 /// The result of an exchange.
 pub enum ExchangeResult {
@@ -78,45 +63,21 @@ pub async fn exchange(
     };
     connection.meter.body_begins();
     recorder.begin(Phase::Body);
-    let status = response.status().as_u16();
     // 421: the receiver does not serve this origin over this connection (RFC 9110, section 15.5.20).
     let says_it_closes =
         says_it_closes(response.headers()) || response.status() == StatusCode::MISDIRECTED_REQUEST;
-    let location = response.headers().get(LOCATION).cloned();
-    let retry_after = retry_after(&response);
-    let judge = |body: &[u8], whole| {
-        let received = Received {
-            status,
-            body,
-            whole,
-            location: location.as_ref().map(HeaderValue::as_bytes),
-        };
-        judging.ack.judge(judging.key, received)
-    };
-    let is_accepted = judging.ack.accepts_status(status);
-    if is_accepted {
-        // Each exchange has its own cell, so it is empty.
-        let _ = judging.accepted.set(judge(&[], false));
-    }
+    let begun = judging.begin(&response);
     let read = read(response).await;
     recorder.end();
     ExchangeResult::Answered(match read {
         Ok((body, whole)) => {
-            recorder.asks(retry_after);
+            recorder.asks(begun.retry_after);
             if whole && !says_it_closes {
                 pool.put(origin, connection, Instant::now());
             }
-            judge(&body, whole)
+            begun.judge(&body, whole)
         }
-        Err((body, _)) if is_accepted => judge(&body, false),
-        Err((mut body, error)) => {
-            body.truncate(KEPT_ANSWER_BYTES);
-            Answer {
-                status: Some(status),
-                body,
-                ..not_answered(&error)
-            }
-        }
+        Err((body, error)) => begun.judge_broken(body, not_answered(&error)),
     })
 }
 
@@ -127,13 +88,6 @@ fn says_it_closes(headers: &HeaderMap) -> bool {
         let mut options = value.as_bytes().split(|byte| *byte == b',');
         options.any(|option| option.trim_ascii().eq_ignore_ascii_case(b"close"))
     })
-}
-
-/// What the receiver asks for with `Retry-After`, if the status is one for which that counts.
-fn retry_after(response: &Response<Incoming>) -> Option<RetryAfter> {
-    let counts = WAIT_STATUSES.contains(&response.status().as_u16());
-    let values = response.headers().get_all(RETRY_AFTER);
-    RetryAfter::read(values.iter().map(HeaderValue::as_bytes)).filter(|_| counts)
 }
 
 /// Reads the body of an answer. Returns it and whether it is complete; after an error, the part that was
@@ -163,8 +117,11 @@ mod tests {
     use super::*;
     use crate::delivery::reuse::TRIAL;
     use crate::delivery::socket::Socket;
+    use crate::domain::ack::AckRule;
+    use crate::domain::key::Key;
     use hyper::client::conn::http1;
     use hyper_util::rt::TokioIo;
+    use std::sync::OnceLock;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::oneshot;

@@ -1,6 +1,7 @@
 //! Determines why a call got no answer, by the types of the errors and never by their text.
 
 use super::address_filter::Blocked;
+use super::http2::connection_end::ConnectionEnd;
 use super::proxy::ProxyError;
 use super::resolver::ResolveError;
 use super::socket::TooManyBytes;
@@ -45,6 +46,16 @@ pub fn not_sent(canceled: &hyper::Error, broke: Option<&hyper::Error>) -> Answer
             (Outcome::Protocol, reason.to_string())
         });
     without_answer(outcome, reason)
+}
+
+/// Outcome and reason of an open connection that broke.
+pub fn broken_connection(error: &(dyn Error + 'static)) -> (Outcome, String) {
+    causes(error)
+        .find_map(|cause| recognise(cause, false))
+        .unwrap_or_else(|| {
+            let reason = format!("the connection broke: {}", deepest(error));
+            (Outcome::Protocol, reason)
+        })
 }
 
 /// The recorded answer of a call over a kept connection that was closed before an answer began.
@@ -108,6 +119,9 @@ fn recognise(cause: &(dyn Error + 'static), connecting: bool) -> Option<(Outcome
             ResolveError::Blocked(blocked) => (Outcome::Blocked, blocked.to_string()),
             ResolveError::Unknown(_) | ResolveError::Empty => (Outcome::Dns, error.to_string()),
         });
+    }
+    if let Some(end) = cause.downcast_ref::<ConnectionEnd>() {
+        return Some((end.outcome, end.reason.clone()));
     }
     if let Some(error) = cause.downcast_ref::<ProxyError>() {
         let outcome = match error {

@@ -3,31 +3,31 @@
 //! One time limit applies to the whole call: connecting, headers and body. The client does not follow
 //! redirects, uses no proxy but that of its settings and does not decompress bodies. Connections are
 //! kept for later calls (`delivery::pool`). No request is sent twice: a call moves from a kept connection
-//! to a new one only if no byte of the request was written.
+//! to a new one only if no byte of the request was written, and over HTTP/2 (`delivery::http2`) also if the receiver
+//! says that it did not process it.
 
 use super::address_filter::{AddressFilter, Scheme};
 use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
-use super::connector::{Opening, ReceiverConnector};
-use super::exchange::{ExchangeResult, Judging, exchange};
+use super::connector::ReceiverConnector;
+use super::exchange::{ExchangeResult, exchange};
 use super::failure::{blocked, not_connected, without_answer};
+use super::http2::caller::{Http2Caller, Http2Result, Http2Route};
+use super::judging::Judging;
 use super::lookups::{HostResolver, Lookups, SystemResolver};
 use super::pool::Pool;
 use super::proxy::{Proxy, ProxyError};
-use super::tls_profiles::TlsProfiles;
+use super::request::{RequestMaker, Signed};
+use super::tls_profiles::{TlsConfigs, TlsProfile, TlsProfiles};
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
-use crate::domain::headers::Headers;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::notification::Notification;
 use crate::domain::proxy_url::ProxyUrl;
 use crate::tls_roots;
 use bytes::Bytes;
-use http::Request;
-use http::header::{
-    ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
-};
-use http_body_util::Full;
+use http::HeaderValue;
 use std::borrow::Cow;
 use std::error::Error;
 use std::net::IpAddr;
@@ -35,12 +35,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use url::{Position, Url};
-
-const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
-const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-const RINGBACK_TOPIC: HeaderName = HeaderName::from_static("ringback-topic");
-const RINGBACK_ATTEMPT: HeaderName = HeaderName::from_static("ringback-attempt");
 
 /// The settings of the HTTP client.
 #[derive(Debug, Clone)]
@@ -67,28 +61,18 @@ pub enum SendResult {
     NoProxy(String),
 }
 
-/// What may differ between the requests of one notification: the number of the attempt, the time that is signed, which is
-/// read when a request is made, and the target.
-#[derive(Clone, Copy)]
-struct Signed<'call> {
-    number: u32,
-    clock: &'call dyn Clock,
-    target: CallTarget<'call>,
-    /// When the time limit of the call ends.
-    until: Instant,
-}
-
 /// Makes HTTP calls to receivers.
 pub struct HttpClient {
     /// Each scheme has its own connector, because a resolver is not told for which scheme it resolves.
     https: ReceiverConnector,
     http: ReceiverConnector,
     pool: Pool,
+    http2: Http2Caller,
     filter: Arc<AddressFilter>,
     profiles: TlsProfiles,
     proxy: Option<Arc<Proxy>>,
+    requests: RequestMaker,
     timeout: Duration,
-    user_agent: HeaderValue,
 }
 
 impl HttpClient {
@@ -103,26 +87,35 @@ impl HttpClient {
     pub fn with_resolver(settings: HttpClientSettings, resolver: Arc<dyn HostResolver>) -> Self {
         let lookups = Arc::new(Lookups::new(resolver));
         let filter = Arc::new(settings.filter);
-        let mut tls = tls_roots::client_config();
-        tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let tls = tls_roots::client_config();
+        let configs = TlsConfigs::of(tls.clone());
         let proxy = settings.proxy.map(|url| {
             let proxy = Proxy::new(url, settings.timeout, lookups.clone());
             Arc::new(proxy)
         });
         let connector = |scheme| {
             let proxy = proxy.clone();
-            ReceiverConnector::new(filter.clone(), scheme, tls.clone(), proxy, lookups.clone())
+            ReceiverConnector::new(
+                filter.clone(),
+                scheme,
+                configs.clone(),
+                proxy,
+                lookups.clone(),
+            )
         };
         Self {
             https: connector(Scheme::Https),
             http: connector(Scheme::Http),
             pool: Pool::default(),
+            http2: Http2Caller::default(),
             filter,
-            profiles: TlsProfiles::new(tls.clone()),
+            profiles: TlsProfiles::new(tls),
             proxy: proxy.clone(),
+            requests: RequestMaker {
+                user_agent: HeaderValue::try_from(settings.user_agent)
+                    .unwrap_or(HeaderValue::from_static("Ringback")),
+            },
             timeout: settings.timeout,
-            user_agent: HeaderValue::try_from(settings.user_agent)
-                .unwrap_or(HeaderValue::from_static("Ringback")),
         }
     }
 
@@ -184,13 +177,13 @@ impl HttpClient {
             }
         }
         let limit = duration::display_ms(timeout.as_millis().try_into().unwrap_or(0));
-        let phase = recorder.phase();
-        let phase = phase.map(|phase| format!("; the time ran out while {}", phase.in_words()));
+        let awaited = recorder.awaited();
+        let awaited = awaited.map(|awaited| format!("; the time ran out while {awaited}"));
         SendResult::Answered(without_answer(
             Outcome::Timeout,
             format!(
                 "no complete answer within {limit}{}",
-                phase.unwrap_or_default()
+                awaited.unwrap_or_default()
             ),
         ))
     }
@@ -228,46 +221,58 @@ impl HttpClient {
         {
             return SendResult::Answered(blocked(&error));
         }
-        let profile = signed.target.tls;
-        let origin = profile.map_or(Cow::Borrowed(&url[..Position::BeforePath]), |profile| {
-            // A connection with the certificate of one endpoint is never used for another.
-            Cow::Owned(format!("{} {}", &url[..Position::BeforePath], profile.id()))
-        });
+        let (profile, http) = (signed.target.tls, signed.target.http());
+        let origin = origin(&url, profile, http);
         let origin = &*origin;
-        let request = || {
-            let request = self.request(&url, notification, body, signed);
-            request.map_err(|error| {
-                without_answer(
-                    Outcome::Blocked,
-                    format!("the request cannot be built: {error}"),
-                )
-            })
+        let judging = Judging {
+            ack: signed.target.ack,
+            key: &notification.key,
+            accepted,
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
-            let judging = Judging {
-                ack: signed.target.ack,
-                key: &notification.key,
-                accepted,
-            };
-            let request = request()?;
+            let request = (self.requests).http1(&url, notification, body, signed);
+            let request = request.map_err(|error| unwritable(&error))?;
             let pool = &self.pool;
             Ok(exchange(connection, request, &judging, origin, pool, until, recorder).await)
         };
-        // At most two rounds: the second uses a new connection, and `Unsent` is returned only for a kept one.
-        let mut kept = self.pool.take(origin, Instant::now());
+        let mut kept = match http {
+            HttpVersion::Http1 => self.pool.take(origin, Instant::now()),
+            HttpVersion::Http2 => None,
+        };
+        // `Unsent` is returned only for a kept connection, and there is a bounded number of these.
         loop {
-            let connection = match kept.take() {
-                Some(kept) => kept,
-                None => {
-                    let opening = Opening {
+            let connection = match (kept.take(), http) {
+                (Some(kept), _) => kept,
+                (None, HttpVersion::Http1) => {
+                    let to = (origin, profile, signed.target.share, signed.until);
+                    match connector.open(&url, to, &self.pool, recorder).await {
+                        Ok(fresh) => fresh,
+                        Err(error) => return without_connection(error.as_ref()),
+                    }
+                }
+                (None, HttpVersion::Http2) => {
+                    let route = Http2Route {
+                        connector,
+                        http1: &self.pool,
+                        url: &url,
                         origin,
                         profile,
                         share: signed.target.share,
-                        until: signed.until,
+                        call_ends: signed.until,
                     };
-                    match connector.open(&url, opening, &self.pool, recorder).await {
-                        Ok(fresh) => fresh,
-                        Err(error) => return without_connection(error.as_ref()),
+                    let request = || {
+                        let request = (self.requests).http2(&url, notification, body, signed);
+                        request.map_err(|error| unwritable(&error))
+                    };
+                    let request = (request, body);
+                    let calling = self.http2.call(&route, request, &judging, until, recorder);
+                    match Box::pin(calling).await {
+                        Http2Result::Answered(answer) => return SendResult::Answered(answer),
+                        Http2Result::TooLate => return SendResult::TooLate,
+                        Http2Result::NotConnected(error) => {
+                            return without_connection(error.as_ref());
+                        }
+                        Http2Result::ChoseHttp1(connection) => connection,
                     }
                 }
             };
@@ -280,75 +285,26 @@ impl HttpClient {
             }
         }
     }
+}
 
-    fn request(
-        &self,
-        url: &Url,
-        notification: &Notification,
-        body: &Bytes,
-        signed: Signed<'_>,
-    ) -> Result<Request<Full<Bytes>>, http::Error> {
-        let path = &url[Position::BeforePath..Position::AfterQuery];
-        let host = &url[Position::BeforeHost..Position::BeforePath];
-        let mut request = Request::post(path);
-        if let Some(headers) = request.headers_mut() {
-            headers.insert(HOST, HeaderValue::from_str(host)?);
-            self.put_headers(headers, notification, body, signed)?;
+/// Names all that decides which connections a call may use: the origin of the URL, the TLS configuration, and the
+/// version of HTTP that is asked for. A connection with the certificate of one endpoint is never used for another.
+fn origin<'url>(url: &'url Url, profile: Option<&TlsProfile>, http: HttpVersion) -> Cow<'url, str> {
+    let origin = &url[..Position::BeforePath];
+    match (profile, http) {
+        (None, HttpVersion::Http1) => Cow::Borrowed(origin),
+        (Some(profile), HttpVersion::Http1) => Cow::Owned(format!("{origin} {}", profile.id())),
+        (None, HttpVersion::Http2) => Cow::Owned(format!("{origin} http/2")),
+        (Some(profile), HttpVersion::Http2) => {
+            Cow::Owned(format!("{origin} {} http/2", profile.id()))
         }
-        request.body(Full::new(body.clone()))
     }
+}
 
-    fn put_headers(
-        &self,
-        headers: &mut HeaderMap,
-        notification: &Notification,
-        body: &Bytes,
-        Signed {
-            number,
-            clock,
-            target,
-            ..
-        }: Signed<'_>,
-    ) -> Result<(), http::Error> {
-        let webhook_id = notification.webhook_id.to_string();
-        let timestamp_s = clock.now_ms().div_euclid(1_000);
-        let signature = target.signers.sign(&webhook_id, timestamp_s, body);
-        let own = notification.headers.pairs();
-        let of_endpoint = target.headers().map_or(&[][..], Headers::pairs);
-        headers.reserve(9 + own.len() + of_endpoint.len());
-        headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
-        // The notification's own headers replace those of its endpoint.
-        for (name, value) in of_endpoint.iter().chain(own) {
-            headers.insert(
-                HeaderName::from_bytes(name.as_bytes())?,
-                HeaderValue::from_str(value)?,
-            );
-        }
-        headers.insert(
-            CONTENT_TYPE,
-            HeaderValue::from_str(&notification.content_type)?,
-        );
-        // `hyper` sends no length with an empty body, and some receivers answer 411 to such a POST (RFC 9110,
-        // "Content-Length": a client should send it).
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-        let settings = target.endpoint.map(|endpoint| &endpoint.settings);
-        let user_agent = settings.and_then(|settings| settings.user_agent.as_deref());
-        let user_agent = match user_agent {
-            Some(own) => HeaderValue::from_str(own)?,
-            None => self.user_agent.clone(),
-        };
-        headers.insert(USER_AGENT, user_agent);
-        let [id, timestamp, sign] = signature_headers(target)?;
-        headers.insert(id, HeaderValue::try_from(webhook_id)?);
-        headers.insert(timestamp, HeaderValue::from(timestamp_s));
-        headers.insert(sign, HeaderValue::try_from(signature)?);
-        headers.insert(
-            RINGBACK_TOPIC,
-            HeaderValue::from_str(notification.key.topic())?,
-        );
-        headers.insert(RINGBACK_ATTEMPT, HeaderValue::from(number));
-        Ok(())
-    }
+/// The recorded answer of a call whose request cannot be written.
+fn unwritable(error: &http::Error) -> Answer {
+    let reason = format!("the request cannot be built: {error}");
+    without_answer(Outcome::Blocked, reason)
 }
 
 /// The result of a call for which no connection was opened.
@@ -359,16 +315,6 @@ fn without_connection(error: &(dyn Error + 'static)) -> SendResult {
             SendResult::Answered(not_connected(error))
         }
     }
-}
-
-/// The names of the headers with the webhook id, the time and the signature.
-fn signature_headers(target: CallTarget<'_>) -> Result<[HeaderName; 3], http::Error> {
-    let Some(endpoint) = target.endpoint else {
-        return Ok([WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE]);
-    };
-    let [id, timestamp, signature] = endpoint.settings.signature_headers.names();
-    let name = |name: &str| HeaderName::from_bytes(name.as_bytes());
-    Ok([name(id)?, name(timestamp)?, name(signature)?])
 }
 
 /// The IP address in a URL, if the URL has an address in the place of a host name. The URL parser has

@@ -2,7 +2,8 @@
 //!
 //! * [`dispatcher`] claims due notifications and bounds the number of attempts in flight.
 //! * [`worker`] works on one lease: it makes the call, records the outcome and settles the lease.
-//! * [`http_client`] makes one HTTP call, over a connection that `connector` opens or that `pool` has kept.
+//! * [`http_client`] makes one HTTP call, over a connection that `connector` opens or that `pool` has kept. Calls over
+//!   HTTP/2 share connections (`http2`).
 //! * [`address_filter`] says which addresses may be called.
 //!
 //! `domain::ack` decides what an answer means, and `domain::decision` what follows from it.
@@ -16,8 +17,10 @@ pub mod dispatcher;
 mod exchange;
 mod failure;
 mod gone;
+mod http2;
 pub mod http_client;
 mod in_flight;
+mod judging;
 mod lease_endpoint;
 pub mod lookups;
 mod permits;
@@ -25,6 +28,7 @@ mod pool;
 mod proxy;
 mod proxy_health;
 mod record;
+mod request;
 mod resolver;
 mod reuse;
 mod settle;

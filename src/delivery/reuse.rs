@@ -101,6 +101,12 @@ impl Reuse {
         self.trial == Trial::Passed && now.saturating_duration_since(since) < self.within
     }
 
+    /// Whether a connection of HTTP/2 that has been idle since `since` may be used. It needs no trial: the protocol has a
+    /// message (GOAWAY) for a receiver that closes a connection.
+    pub fn allows_without_trial(&self, since: Instant, now: Instant) -> bool {
+        self.keeps() && now.saturating_duration_since(since) < self.within
+    }
+
     /// Whether idle connections of this origin should be kept.
     pub fn keeps(&self) -> bool {
         self.trial != Trial::Failed

@@ -29,6 +29,8 @@ const MOST_BEFORE_BODY_BYTES: u64 = 256 * 1024;
 /// ([`READ_ANSWER_BYTES`](crate::domain::attempt::READ_ANSWER_BYTES)), because small chunks and small TLS
 /// records can take many times the bytes of their content.
 const MOST_FOR_BODY_BYTES: u64 = 1024 * 1024;
+/// Maximum bytes that each call may read on a connection that calls share.
+const MOST_OF_CALL_BYTES: u64 = MOST_BEFORE_BODY_BYTES + MOST_FOR_BODY_BYTES;
 
 /// The receiver sent more bytes than an answer may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
@@ -58,6 +60,8 @@ pub struct Meter {
     check: AtomicBool,
     /// Until when the first byte of a request may be written. `None` before the first call.
     until: Mutex<Option<Instant>>,
+    /// Whether several calls use the connection at the same time.
+    shared: AtomicBool,
 }
 
 impl Meter {
@@ -67,6 +71,7 @@ impl Meter {
             allowance: AtomicU64::new(MOST_BEFORE_BODY_BYTES),
             check: AtomicBool::new(false),
             until: Mutex::new(None),
+            shared: AtomicBool::new(false),
         }
     }
 
@@ -78,6 +83,17 @@ impl Meter {
         self.allowance
             .store(MOST_BEFORE_BODY_BYTES, Ordering::Release);
         self.check.store(kept, Ordering::Release);
+    }
+
+    /// Notes that this many calls use the connection at the same time, of which the first lease expires at `until`.
+    /// Nothing is written after that. Each new call may read as many bytes as a call that has a connection alone.
+    pub fn share(&self, calls: usize, is_new: bool, until: Option<Instant>) {
+        *self.until() = until;
+        self.shared.store(true, Ordering::Release);
+        let most = MOST_BEFORE_BODY_BYTES + MOST_OF_CALL_BYTES * calls as u64;
+        let more = if is_new { MOST_OF_CALL_BYTES } else { 0 };
+        let update = |left: u64| Some((left + more).min(most));
+        let _ = (self.allowance).fetch_update(Ordering::AcqRel, Ordering::Acquire, update);
     }
 
     /// Notes that the head of the answer is complete.
@@ -95,9 +111,12 @@ impl Meter {
         self.until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether no byte of the request was written, and it is now too late to write the first.
+    /// Whether no byte of the request was written, and it is now too late to write the first. On a shared connection,
+    /// it is not known here which request a byte belongs to, so it is too late for each byte. That breaks no call that
+    /// could go on: a lease expires after the time limit of its call, unless this process was suspended.
     pub fn is_too_late(&self) -> bool {
-        self.nothing_written() && self.until().is_some_and(|until| Instant::now() >= until)
+        (self.nothing_written() || self.shared.load(Ordering::Acquire))
+            && self.until().is_some_and(|until| Instant::now() >= until)
     }
 
     fn wrote(&self, bytes: usize) {
@@ -241,6 +260,36 @@ mod tests {
         assert_eq!(meter.read(1), Err(TooManyBytes));
         meter.begin(true, later());
         assert_eq!(meter.read(1), Ok(()));
+    }
+
+    #[test]
+    fn a_shared_connection_may_take_so_many_bytes_for_each_call() {
+        let meter = Meter::new();
+        let base = usize::try_from(MOST_BEFORE_BODY_BYTES).expect("fits");
+        let of_call = usize::try_from(MOST_OF_CALL_BYTES).expect("fits");
+        meter.share(1, true, Some(later()));
+        meter.share(2, true, Some(later()));
+        assert_eq!(meter.read(base + 2 * of_call), Ok(()));
+        assert_eq!(meter.read(1), Err(TooManyBytes));
+        // What a call has not read does not remain for those that follow.
+        for _ in 0..100 {
+            meter.share(1, true, Some(later()));
+            meter.share(0, false, None);
+        }
+        assert_eq!(meter.read(base), Ok(()));
+        assert_eq!(meter.read(1), Err(TooManyBytes));
+    }
+
+    #[tokio::test]
+    async fn nothing_is_written_to_a_shared_connection_when_a_lease_is_over() {
+        let (mut socket, meter, _receiver) = pair().await;
+        meter.share(1, true, Some(later()));
+        socket.write_all(b"first").await.expect("in time");
+        meter.share(2, true, Some(Instant::now()));
+        let error = socket.write(b"second").await.expect_err("too late");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        meter.share(0, false, None);
+        socket.write_all(b"goodbye").await.expect("no call waits");
     }
 
     #[tokio::test]

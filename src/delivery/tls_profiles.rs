@@ -8,6 +8,7 @@
 use crate::domain::client_key::ClientKey;
 use crate::domain::endpoint::Endpoint;
 use crate::domain::endpoint_tls::{ClientIdentity, EndpointTls};
+use crate::domain::http_version::HttpVersion;
 use crate::endpoints::Endpoints;
 use crate::keyring::UnusableClientKey;
 use crate::tls_profile::{BadProfile, client_config};
@@ -18,12 +19,24 @@ use thiserror::Error;
 
 /// Maximum number of configurations that are kept. Each takes about 10 KB.
 const MOST_PROFILES: usize = 4_096;
+/// The name of HTTP/1.1 in a TLS handshake.
+const HTTP1: &[u8] = b"http/1.1";
+/// The name of HTTP/2 in a TLS handshake.
+pub const HTTP2: &[u8] = b"h2";
 
 /// The TLS configuration of one endpoint.
 pub struct TlsProfile {
     id: Box<str>,
-    config: Arc<ClientConfig>,
+    configs: TlsConfigs,
     has_own_ca: bool,
+}
+
+/// A TLS configuration for each version of HTTP that may be asked for. They differ in what they offer to the receiver
+/// (ALPN): who asks for HTTP/2 offers HTTP/1.1 too, and the receiver chooses.
+#[derive(Clone)]
+pub struct TlsConfigs {
+    http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
 }
 
 /// Why an endpoint has no usable TLS configuration. Then nothing is sent to it.
@@ -66,16 +79,39 @@ impl TlsProfile {
         &self.id
     }
 
-    /// The configuration.
+    /// The configurations.
     #[must_use]
-    pub fn config(&self) -> &Arc<ClientConfig> {
-        &self.config
+    pub fn configs(&self) -> &TlsConfigs {
+        &self.configs
     }
 
     /// Whether the endpoint has authorities of its own.
     #[must_use]
     pub fn has_own_ca(&self) -> bool {
         self.has_own_ca
+    }
+}
+
+impl TlsConfigs {
+    /// The configurations that are otherwise like this one.
+    #[must_use]
+    pub fn of(mut config: ClientConfig) -> Self {
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        let http1 = Arc::new(config.clone());
+        config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        Self {
+            http1,
+            http2: Arc::new(config),
+        }
+    }
+
+    /// The configuration of a call that asks for this version.
+    #[must_use]
+    pub fn asking_for(&self, version: HttpVersion) -> &Arc<ClientConfig> {
+        match version {
+            HttpVersion::Http1 => &self.http1,
+            HttpVersion::Http2 => &self.http2,
+        }
     }
 }
 
@@ -115,7 +151,7 @@ impl TlsProfiles {
         let config = making.await.map_err(|_| UnusableProfile::NotMade)??;
         let profile = TlsProfile {
             id,
-            config: Arc::new(config),
+            configs: TlsConfigs::of(config),
             has_own_ca: tls.ca().is_some(),
         };
         Ok(Some(self.lock().put(profile)))
@@ -142,9 +178,7 @@ fn make(
     key: Option<ClientKey>,
 ) -> Result<ClientConfig, BadProfile> {
     let certificate = tls.identity().map(|identity| &identity.certificate);
-    let mut config = client_config(server, tls.ca(), certificate.zip(key.as_ref()))?;
-    config.alpn_protocols.clone_from(&server.alpn_protocols);
-    Ok(config)
+    client_config(server, tls.ca(), certificate.zip(key.as_ref()))
 }
 
 impl KeptProfiles {
@@ -187,11 +221,11 @@ mod tests {
     fn the_profiles_that_were_used_last_are_kept() {
         let mut kept = KeptProfiles::default();
         let config = crate::tls_roots::client_config;
-        let config = Arc::new(config());
+        let configs = TlsConfigs::of(config());
         let put = |kept: &mut KeptProfiles, number: usize| {
             kept.put(TlsProfile {
                 id: number.to_string().into(),
-                config: config.clone(),
+                configs: configs.clone(),
                 has_own_ca: false,
             })
         };

@@ -4,6 +4,7 @@
 //! answer only `Retry-After`.
 
 use crate::domain::deferral::Deferral;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::retry_after::RetryAfter;
 use std::fmt::Write as _;
 
@@ -64,6 +65,8 @@ pub struct CallTrace {
     pub is_kept: bool,
     /// The version of TLS.
     pub tls: Option<TlsVersion>,
+    /// Whether the connection speaks HTTP/2. All others speak HTTP/1.1.
+    pub is_http2: bool,
     /// The version of the endpoint whose settings the call used.
     pub endpoint_version: Option<u32>,
     /// The ids of the keys of the endpoint that signed the call. Empty if the notification names no endpoint.
@@ -111,6 +114,17 @@ impl CallTrace {
         self.is_kept || later.iter().any(|phase| self.phase_us(*phase).is_some())
     }
 
+    /// The version of HTTP that was spoken. `None` if no request was sent.
+    #[must_use]
+    pub fn http(&self) -> Option<HttpVersion> {
+        self.phase_us(Phase::FirstByte)?;
+        Some(if self.is_http2 {
+            HttpVersion::Http2
+        } else {
+            HttpVersion::Http1
+        })
+    }
+
     /// How long a phase took, in microseconds.
     #[must_use]
     pub fn phase_us(&self, phase: Phase) -> Option<u64> {
@@ -139,6 +153,9 @@ impl CallTrace {
         }
         if let Some(tls) = self.tls {
             word(format_args!("tls={}", tls.as_str()));
+        }
+        if self.is_http2 {
+            word(format_args!("http=2"));
         }
         if let Some(version) = self.endpoint_version {
             word(format_args!("endpoint={version}"));
@@ -170,6 +187,7 @@ impl CallTrace {
                 Some(("to", address)) => trace.address = Some(address.into()),
                 Some(("retry-after", asked)) => trace.retry_after = RetryAfter::from_text(asked),
                 Some(("deferred", text)) => trace.deferral = Deferral::from_text(text),
+                Some(("http", version)) => trace.is_http2 = version == HttpVersion::Http2.as_str(),
                 Some(("tls", version)) => trace.tls = TlsVersion::from_name(version),
                 Some(("endpoint", version)) => trace.endpoint_version = version.parse().ok(),
                 Some(("keys", ids)) => {
@@ -215,6 +233,11 @@ mod tests {
         assert!(!refused.is_connected());
         assert!(check("to=192.0.2.1:80 connect=1 handshake=1").is_connected());
         assert!(check("to=192.0.2.1:80 kept").is_connected());
+        assert_eq!(check("to=192.0.2.1:80 connect=1").http(), None);
+        let spoken = check("to=192.0.2.1:80 first=1").http();
+        assert_eq!(spoken, Some(HttpVersion::Http1));
+        let spoken = check("to=192.0.2.1:80 tls=1.3 http=2 first=1").http();
+        assert_eq!(spoken, Some(HttpVersion::Http2));
         for asked in ["30", "@1795163400", "unusable"] {
             let trace = check(&format!("to=192.0.2.1:80 retry-after={asked} first=4"));
             assert!(trace.retry_after.is_some(), "{asked}");
@@ -232,7 +255,7 @@ mod tests {
             assert_eq!(CallTrace::from_text(text).to_text(), expected, "{text}");
         }
         check(
-            "later tls=1.4 first=-1 body= new=7 retry-after=soon deferred=sun:1",
+            "later tls=1.4 http=3 first=-1 body= new=7 retry-after=soon deferred=sun:1",
             "",
         );
         check("  first=7\n body=x", "first=7");

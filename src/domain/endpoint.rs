@@ -11,6 +11,7 @@ use crate::domain::endpoint_keys::EndpointKeys;
 pub use crate::domain::endpoint_name::{BadEndpointName, EndpointName};
 use crate::domain::endpoint_tls::{ClientIdentity, EndpointTls};
 use crate::domain::headers::Headers;
+use crate::domain::http_version::HttpVersion;
 use crate::domain::ladder::Ladder;
 use crate::domain::lane_settings::{CallRate, LaneLimits};
 use crate::domain::receiver_requests::GonePolicy;
@@ -98,6 +99,8 @@ pub struct EndpointSettings {
     pub user_agent: Option<String>,
     /// The names of the headers that carry the signature.
     pub signature_headers: SignatureHeaders,
+    /// The version of HTTP that calls speak; `None`: HTTP/1.1.
+    pub http: Option<HttpVersion>,
     /// Whom TLS trusts, and what it shows. `None`: as the server.
     pub tls: Option<EndpointTls>,
     /// A JSON object of the caller's own, as a text. It is returned and not used.
@@ -166,6 +169,8 @@ struct StoredSettings<'text> {
     #[serde(default)]
     signature_headers: SignatureHeaders,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    http: Option<Cow<'text, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     ca: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     client_certificate: Option<String>,
@@ -201,6 +206,7 @@ impl EndpointSettings {
             headers: self.headers.pairs().to_vec(),
             user_agent: self.user_agent.clone(),
             signature_headers: self.signature_headers.clone(),
+            http: (self.http).map(|version| Cow::Borrowed(version.as_str())),
             ca: tls.and_then(EndpointTls::ca).map(pem),
             client_certificate: identity.map(|identity| pem(&identity.certificate)),
             client_key: identity.map(|identity| identity.sealed_key.clone()),
@@ -252,6 +258,8 @@ impl EndpointSettings {
             headers: Headers::from_stored(stored.headers),
             user_agent: stored.user_agent,
             signature_headers: stored.signature_headers,
+            http: (stored.http.as_deref().map(HttpVersion::parse).transpose())
+                .map_err(|bad| bad.to_string())?,
             tls: EndpointTls::of(stored.ca.map(certificates), identity),
             metadata: stored.metadata,
             made_again_ms: stored.made_again_ms,
@@ -279,6 +287,7 @@ mod tests {
             headers: Headers::default(),
             user_agent: None,
             signature_headers: SignatureHeaders::default(),
+            http: None,
             tls: None,
             metadata: None,
             made_again_ms: None,
@@ -300,6 +309,7 @@ mod tests {
                 id: "x-id".to_string(),
                 ..SignatureHeaders::default()
             },
+            http: Some(HttpVersion::Http2),
             tls: EndpointTls::of(
                 Some(Certificates::from_stored("-----BEGIN 1\n")),
                 Some(ClientIdentity {

@@ -37,6 +37,7 @@ pub mod endpoint_keys;
 pub mod endpoint_name;
 pub mod endpoint_tls;
 pub mod headers;
+pub mod http_version;
 pub mod job;
 pub mod key;
 pub mod ladder;

@@ -89,6 +89,9 @@ pub struct SetArguments {
     /// The name of a header of the signature, such as signature=X-Shop-Signature; id, timestamp or signature
     #[arg(long = "signature-header", value_name = "WHICH=NAME")]
     signature_headers: Vec<String>,
+    /// The version of HTTP that calls speak: 1.1, or 2 where the receiver speaks it
+    #[arg(long, value_name = "1.1|2")]
+    http: Option<String>,
     /// A PEM file with the authorities that TLS trusts for this endpoint, and no others
     #[arg(long, value_name = "FILE")]
     ca: Option<String>,
@@ -171,6 +174,7 @@ impl SetArguments {
             ("timeout", &self.timeout),
             ("user_agent", &self.user_agent),
             ("gone", &self.gone),
+            ("http", &self.http),
         ];
         for (name, value) in texts {
             if let Some(value) = value {
@@ -379,6 +383,10 @@ fn endpoint_text(endpoint: &EndpointDetails, colours: Colours, now_ms: i64) -> S
     line(
         "user agent",
         endpoint.user_agent.as_deref().map_or(String::new(), clean),
+    );
+    line(
+        "http",
+        endpoint.http.as_deref().map_or(String::new(), clean),
     );
     for which in ["id", "timestamp", "signature"] {
         let name = endpoint

@@ -33,7 +33,7 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
         "attempts": [
             attempt(1, "http_status", json!({
                 "status": 500, "answer": "fail", "reason": "answered 500",
-                "address": "192.0.2.1:443", "connection": "kept", "tls": "1.3",
+                "address": "192.0.2.1:443", "connection": "kept", "tls": "1.3", "http": "2",
                 "phases": { "first_byte_ms": 11.96, "body_ms": 0.02 },
             })),
             attempt(2, "interrupted", json!({ "duration_ms": 0, "reason": "the instance that made this attempt ended before it recorded an outcome; the receiver may have received the call" })),
@@ -61,8 +61,8 @@ fn everything_comes_in_one_order_and_what_is_next_comes_last() {
 2026-11-20T08:20:00.001Z  attempt 1     http_status 500 in 12ms
                                         `fail`
                                         answered 500
-                                        to 192.0.2.1:443 over a kept connection, TLS 1.3, answer
-                                        12.0ms, body 0.0ms
+                                        to 192.0.2.1:443 over a kept connection, TLS 1.3, HTTP/2,
+                                        answer 12.0ms, body 0.0ms
 2026-11-20T08:20:00.010Z  parked        ladder_exhausted
 2026-11-20T08:20:01.000Z  replayed      by li.lei: the shop is back
 2026-11-20T08:20:00.001Z  attempt 2     interrupted

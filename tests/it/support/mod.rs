@@ -2,6 +2,8 @@
 
 pub mod chance;
 pub mod forward_proxy;
+pub mod http2;
+pub mod http2_frames;
 pub mod merchant;
 pub mod postgres;
 pub mod process;

@@ -180,6 +180,26 @@ impl Identity {
         SecureMerchant { address, calls }
     }
 
+    /// The configuration of a server that shows this, offers these protocols (ALPN), and demands client certificates of
+    /// that authority.
+    pub fn server_config(self, alpn: &[&str], clients: Option<&Authority>) -> ServerConfig {
+        super::install_tls();
+        let builder = match clients {
+            None => ServerConfig::builder().with_no_client_auth(),
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(authority.0.der().clone()).expect("a root");
+                let verifier = WebPkiClientVerifier::builder(roots.into()).build();
+                ServerConfig::builder().with_client_cert_verifier(verifier.expect("a verifier"))
+            }
+        };
+        let key = PrivatePkcs8KeyDer::from(self.key.serialize_der());
+        let config = builder.with_single_cert(self.chain, key.into());
+        let mut config = config.expect("a certificate and its key");
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config
+    }
+
     /// Starts a server that shows this and answers every call with `success`.
     pub async fn serve(self) -> SocketAddr {
         super::install_tls();
@@ -263,7 +283,7 @@ impl SecureMerchant {
 }
 
 /// Reads one call as a whole. `false` at the end of the connection.
-async fn read_call(stream: &mut TlsStream<TcpStream>) -> bool {
+pub(super) async fn read_call(stream: &mut TlsStream<TcpStream>) -> bool {
     let mut read = Vec::new();
     loop {
         if let Some(end) = read.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
