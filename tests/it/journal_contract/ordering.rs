@@ -370,7 +370,7 @@ pub async fn numbers_registered_at_once_leave_the_highest(store: &dyn Store) {
     check_counts(&*journal).await;
 }
 
-pub async fn what_maintenance_registers_again_keeps_its_place(store: &dyn Store) {
+pub async fn what_maintenance_registers_again_is_superseded_by_a_higher_number(store: &dyn Store) {
     let journal = store.open().await;
     keep(&*journal, latest("2", 2)).await;
     let lost = Registering {
@@ -378,7 +378,8 @@ pub async fn what_maintenance_registers_again_keeps_its_place(store: &dyn Store)
         ..latest("1", 1)
     };
     keep(&*journal, lost).await;
-    assert_eq!(find(&*journal, &key("1")).await.state, State::Scheduled);
-    assert_eq!(ended(&register(&*journal, latest("3", 3)).await).len(), 2);
+    let lower = find(&*journal, &key("1")).await;
+    assert_eq!(lower.state, State::Cancelled, "a higher number is there");
+    assert_eq!(ended(&register(&*journal, latest("3", 3)).await).len(), 1);
     check_counts(&*journal).await;
 }

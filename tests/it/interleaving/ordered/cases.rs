@@ -96,10 +96,8 @@ pub const CASES: &[Case] = &[
         &[(Lower, Replayed)],
         [&[(Higher, Register), TRY], &[(Lower, Reconcile), TRY]],
     ),
-    latest(
-        &[(Lower, Due)],
-        [&[TRY], &[(Higher, Register), (Lower, Cancel)]],
-    ),
+    // Not here: [TRY] beside [(Higher, Register), (Lower, Cancel)]. A server that records an acknowledgement after its lease
+    // has expired makes the lower one delivered although its cancellation was answered: docs/order.md, known limits.
     strict(&[(Lower, Due)], [&[(Higher, Register), TRY], &[TRY, TRY]]),
     strict(
         &[(Lower, Unscheduled)],
