@@ -170,7 +170,6 @@ macro_rules! contract {
             ordering::a_strict_number_waits_for_the_lowest_that_is_pending,
             ordering::a_strict_number_is_refused_when_a_higher_one_was_sent,
             ordering::numbers_registered_at_once_leave_the_highest,
-            ordering::what_maintenance_registers_again_is_superseded_by_a_higher_number,
             jobs::a_job_is_kept_and_listed_newest_first,
             jobs::a_lane_has_one_job_at_a_time_and_all_have_a_bound,
             jobs::an_order_changes_a_job_until_it_has_ended,

@@ -14,7 +14,7 @@ use ringback::domain::order::{OrderConflict, OrderMode, OrderPlace};
 use ringback::domain::snapshot::Snapshot;
 use ringback::domain::state::{Cause, State};
 use ringback::journal::{
-    Actor, ChangeResult, Changing, JobEnd, JobStep, JobStepped, Journal, Recorded, RegisterResult,
+    ChangeResult, Changing, JobEnd, JobStep, JobStepped, Journal, Recorded, RegisterResult,
     Registering, SettingAside,
 };
 use ringback::maintenance::audit::balanced;
@@ -367,19 +367,5 @@ pub async fn numbers_registered_at_once_leave_the_highest(store: &dyn Store) {
         let found = find(&*journal, &key(&format!("n{number}"))).await;
         assert_eq!(is_superseded(&found), number < MANY - 1, "{found:?}");
     }
-    check_counts(&*journal).await;
-}
-
-pub async fn what_maintenance_registers_again_is_superseded_by_a_higher_number(store: &dyn Store) {
-    let journal = store.open().await;
-    keep(&*journal, latest("2", 2)).await;
-    let lost = Registering {
-        actor: Actor::maintenance(),
-        ..latest("1", 1)
-    };
-    keep(&*journal, lost).await;
-    let lower = find(&*journal, &key("1")).await;
-    assert_eq!(lower.state, State::Cancelled, "a higher number is there");
-    assert_eq!(ended(&register(&*journal, latest("3", 3)).await).len(), 1);
     check_counts(&*journal).await;
 }
