@@ -1,7 +1,7 @@
 //! Looks up host names with the resolver of the operating system.
 //!
 //! That resolver cannot be interrupted: if the name servers of a name do not answer, it occupies a thread for many
-//! seconds. So look-ups run on threads of their own, of which there are at most [`MOST_LOOKUPS`], and nothing else of the
+//! seconds. So look-ups run on threads of their own, of which there are at most `MOST_LOOKUPS`, and nothing else of the
 //! process waits for them. Destinations that are not known to answer, and names whose last look-up was slow, get half of
 //! the threads. There is one look-up of a name at a time, shared by all calls that wait for it. A look-up that waits for a
 //! thread is dropped when its last call ends.
