@@ -170,8 +170,10 @@ impl Dispatcher {
                 Ok(more) => {
                     back_off = BACK_OFF;
                     let waiting = async {
-                        self.gather().await;
-                        self.until_due(more).await;
+                        let given_back = self.permits.gather(GATHER).await;
+                        if !(given_back && more == More::AfterRelease) {
+                            self.until_due(more).await;
+                        }
                     };
                     drain.run_until_cancelled(waiting).await;
                 }
@@ -258,13 +260,6 @@ impl Dispatcher {
             true if self.permits.may_follow(quota, rest) => More::AfterPace,
             true => More::AfterRelease,
         })
-    }
-
-    /// If the last claim took all that busy lanes may have, waits until a part of it is free, for [`GATHER`] at most.
-    async fn gather(&self) {
-        if self.permits.is_saturated() {
-            let _ = tokio::time::timeout(GATHER, self.permits.worth_a_claim()).await;
-        }
     }
 
     /// Waits until a claim may bring something.

@@ -8,6 +8,7 @@
 use crate::domain::lane_health::LaneClass;
 use crate::schedule::ClaimQuota;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::sync::Notify;
 
 /// Maximum number of leases that one claim takes to lanes whose destination is not known to answer, and to lanes
@@ -83,17 +84,23 @@ impl Permits {
         self.released.notified().await;
     }
 
-    /// Whether lanes that have calls in flight already get nothing now, because their part is held.
-    pub(super) fn is_saturated(&self) -> bool {
-        self.quota().for_visit(LaneClass::Busy) == 0
-    }
-
-    /// Waits until so many permits are free for such lanes that a claim is worth its cost.
-    pub(super) async fn worth_a_claim(&self) {
-        let worth = (self.total / WORTH_A_CLAIM).max(1);
-        while self.quota().shared() < worth {
-            self.released().await;
+    /// If lanes that have calls in flight already get nothing now, because their part is held, waits for so many free permits
+    /// that a claim is worth its cost, for `longest` at most. The result is whether permits were given back meanwhile: this
+    /// wait has used up what [`Permits::released`] would tell of them.
+    pub(super) async fn gather(&self, longest: Duration) -> bool {
+        let before = self.quota();
+        if before.for_visit(LaneClass::Busy) > 0 {
+            return false;
         }
+        let worth = (self.total / WORTH_A_CLAIM).max(1);
+        let enough = async {
+            while self.quota().shared() < worth {
+                self.released().await;
+            }
+        };
+        // Fewer are enough when the time is over.
+        let _ = tokio::time::timeout(longest, enough).await;
+        self.quota().total > before.total
     }
 
     fn held(&self) -> std::sync::MutexGuard<'_, [usize; LaneClass::ALL.len()]> {
@@ -160,18 +167,23 @@ mod tests {
         assert!(!permits.may_follow(permits.quota(), permits.quota()));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_claim_after_all_permits_were_taken_waits_for_a_part_of_them() {
+        const LONGEST: Duration = Duration::from_millis(2);
         let permits = Permits::new(256);
         let mut held: Vec<Permit> = (0..192).map(|_| permits.take(Busy)).collect();
-        assert!(permits.is_saturated());
-        held.truncate(189);
-        assert!(!permits.is_saturated());
-        let (_, ()) = tokio::join!(permits.worth_a_claim(), async { drop(held.pop()) });
-        assert_eq!(permits.quota().shared(), 4);
-        permits.worth_a_claim().await;
-        let permits = Permits::new(1);
-        permits.worth_a_claim().await;
+        assert!(!permits.gather(LONGEST).await, "none was given back");
+        let (given_back, ()) = tokio::join!(permits.gather(LONGEST), async {
+            held.truncate(190);
+        });
+        assert!(given_back, "fewer are enough when the time is over");
+        assert!(!permits.gather(LONGEST).await, "some are free");
+        held.extend((0..2).map(|_| permits.take(Busy)));
+        let began = tokio::time::Instant::now();
+        let (given_back, ()) = tokio::join!(permits.gather(LONGEST), async {
+            held.truncate(188);
+        });
+        assert!(given_back && began.elapsed().is_zero());
     }
 
     #[tokio::test]
