@@ -28,11 +28,11 @@ impl Service {
             ca,
             certificate,
             key,
-        }: TlsRequest,
+        }: &TlsRequest,
         before: Option<&EndpointTls>,
     ) -> Result<(Option<EndpointTls>, Option<String>), ServiceError> {
         let now_ms = self.clock.now_ms();
-        if let Some(ca) = &ca
+        if let Some(ca) = ca
             && before.and_then(EndpointTls::ca) != Some(ca)
         {
             check_ca(ca, now_ms)?;
@@ -49,16 +49,16 @@ impl Service {
                 return Err(bad(KEY, why));
             }
             (Some(certificate), ClientKeyRequest::Keep) => {
-                let kept = self.kept(name, &certificate, before, now_ms)?;
+                let kept = self.kept(name, certificate, before, now_ms)?;
                 (Some(kept), None)
             }
             (Some(certificate), ClientKeyRequest::Set(key)) => {
                 let (identity, sealed_with) =
-                    self.sealed(name, certificate, &key, before, now_ms)?;
+                    self.sealed(name, certificate, key, before, now_ms)?;
                 (Some(identity), sealed_with)
             }
         };
-        Ok((EndpointTls::of(ca, identity), sealed_with))
+        Ok((EndpointTls::of(ca.clone(), identity), sealed_with))
     }
 
     /// A certificate with the key that the endpoint has.
@@ -91,7 +91,7 @@ impl Service {
     fn sealed(
         &self,
         name: &EndpointName,
-        certificate: Certificates,
+        certificate: &Certificates,
         key: &ClientKey,
         before: Option<&ClientIdentity>,
         now_ms: i64,
@@ -101,21 +101,21 @@ impl Service {
             && let Ok(known) = keyring.open_client_key(name.as_str(), &before.sealed_key)
             && known.is_same(key)
         {
-            if before.certificate != certificate {
-                check_identity(&certificate, key, now_ms)?;
+            if before.certificate != *certificate {
+                check_identity(certificate, key, now_ms)?;
             }
             let sealed_key = before.sealed_key.clone();
             let identity = ClientIdentity {
-                certificate,
+                certificate: certificate.clone(),
                 sealed_key,
             };
             return Ok((identity, None));
         }
-        check_identity(&certificate, key, now_ms)?;
+        check_identity(certificate, key, now_ms)?;
         let sealed = keyring.seal_client_key(name.as_str(), key);
         let sealed = sealed.map_err(sealing)?;
         let identity = ClientIdentity {
-            certificate,
+            certificate: certificate.clone(),
             sealed_key: sealed.sealed,
         };
         Ok((identity, Some(sealed.master_key)))

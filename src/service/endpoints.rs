@@ -90,7 +90,8 @@ impl TooLate for EndpointStoreError {
 }
 
 impl Service {
-    /// Makes an endpoint or replaces it.
+    /// Makes an endpoint or replaces it. Secrets that it keeps are those that the endpoint has in the moment of the write:
+    /// if another change comes between, such as one of the master key, all is done again with the result of that.
     ///
     /// # Errors
     /// [`ServiceError::NoJournal`] if there is no store for endpoints; if the keys cannot be encrypted; if the store
@@ -102,21 +103,39 @@ impl Service {
         actor: Actor,
     ) -> Result<EndpointReply, ServiceError> {
         let _change = self.change_of_endpoints().await?;
-        let before = match request.needs_what_is_there() {
-            true => match with_timeout(self.endpoint_store()?.find(name)).await {
-                // What cannot be read is replaced.
-                Err(
-                    EndpointStoreError::Journal(JournalError::Corrupt(_))
-                    | EndpointStoreError::Schedule(ScheduleError::Corrupt(_)),
-                ) => None,
-                found => found?,
-            },
-            false => None,
+        for _ in 0..MOST_TRIES {
+            let before = match request.needs_what_is_there() {
+                true => self.readable_endpoint(name).await?,
+                false => None,
+            };
+            let expected = match &before {
+                Some(before) => ExpectedVersion::Exactly(before.version),
+                // Nothing of the request was read from the store.
+                None => ExpectedVersion::Any,
+            };
+            let content = self.seal_request(name, &request, before)?;
+            let set = self.write_endpoint(name, content, expected, &actor);
+            if let Some(reply) = set.await? {
+                return Ok(reply);
+            }
+        }
+        Err(ServiceError::EndpointUnsettled)
+    }
+
+    /// One endpoint, as the store has it now; `None` if there is none, or if it cannot be read.
+    async fn readable_endpoint(
+        &self,
+        name: &EndpointName,
+    ) -> Result<Option<Endpoint>, ServiceError> {
+        let stored = match with_timeout(self.endpoint_store()?.find(name)).await {
+            Err(
+                EndpointStoreError::Journal(JournalError::Corrupt(_))
+                | EndpointStoreError::Schedule(ScheduleError::Corrupt(_)),
+            ) => None,
+            found => found?,
         };
-        let before = before.filter(|stored| !stored.is_removed);
-        let content = self.seal_request(name, request, before.map(|stored| stored.endpoint))?;
-        let set = self.write_endpoint(name, content, ExpectedVersion::Any, &actor);
-        set.await?.ok_or(ServiceError::EndpointUnsettled)
+        let live = stored.filter(|stored| !stored.is_removed);
+        Ok(live.map(|stored| stored.endpoint))
     }
 
     /// Encrypts what a request contains that must be.
@@ -124,19 +143,22 @@ impl Service {
         &self,
         name: &EndpointName,
         EndpointRequest {
-            mut settings,
+            settings,
             keys,
             tls,
-        }: EndpointRequest,
+        }: &EndpointRequest,
         before: Option<Endpoint>,
     ) -> Result<EndpointContent, ServiceError> {
         let (keys_before, tls_before) = match before {
             Some(before) => (before.keys, before.settings.tls),
             None => Default::default(),
         };
-        let keys = keys.map(|given| self.seal_all(name, &given, keys_before));
+        let keys = (keys.as_ref()).map(|given| self.seal_all(name, given, keys_before));
         let (tls, sealed_with) = self.seal_tls(name, tls, tls_before.as_ref())?;
-        settings.tls = tls;
+        let settings = EndpointSettings {
+            tls,
+            ..settings.clone()
+        };
         Ok((settings, keys.transpose()?, sealed_with))
     }
 
@@ -156,7 +178,7 @@ impl Service {
             let before = self.stored_endpoint(name).await?;
             let request = change(&before)?;
             let expected = ExpectedVersion::Exactly(before.version);
-            let content = self.seal_request(name, request, Some(before))?;
+            let content = self.seal_request(name, &request, Some(before))?;
             let written = self.write_endpoint(name, content, expected, &actor).await;
             if let Some(reply) = written.map_err(Bad::from)? {
                 return Ok(reply);

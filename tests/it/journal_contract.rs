@@ -20,15 +20,19 @@ mod postgres_reading;
 mod postgres_sharing;
 mod recording;
 mod registering;
+mod resealing;
 pub mod samples;
 mod setting_aside;
 mod sqlite_file;
 
-use crate::support::postgres::fresh_database;
+use crate::support::postgres::{connect, fresh_database};
 use async_trait::async_trait;
-use ringback::journal::Journal;
 use ringback::journal::postgres::PostgresJournal;
+use ringback::journal::resealing::{ResealResult, Resealing};
 use ringback::journal::sqlite::SqliteJournal;
+use ringback::journal::{Actor, Journal, JournalError, JournalMaintenance as _};
+use sqlx::ConnectOptions as _;
+use sqlx::sqlite::SqliteConnectOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
 use tempfile::TempDir;
@@ -42,6 +46,16 @@ trait Store: Send + Sync {
     /// Opens the journal that is kept there; the one opened before must have been dropped or
     /// closed.
     async fn open(&self) -> Arc<dyn Journal>;
+
+    /// Encrypts everything in it again; no journal is open.
+    async fn reseal(
+        &self,
+        resealing: &mut dyn Resealing,
+        at_ms: i64,
+    ) -> Result<ResealResult, JournalError>;
+
+    /// Makes a change that no journal would make; no journal is open.
+    async fn damage(&self, statement: &'static str);
 }
 
 /// A file in a directory of its own.
@@ -67,6 +81,25 @@ impl Store for SqliteStore {
         let journal = SqliteJournal::open(&self.path(), INSTANCE).await;
         Arc::new(journal.expect("it opens"))
     }
+
+    async fn reseal(
+        &self,
+        resealing: &mut dyn Resealing,
+        at_ms: i64,
+    ) -> Result<ResealResult, JournalError> {
+        let journal = SqliteJournal::open(&self.path(), INSTANCE).await;
+        let journal = journal.expect("it opens");
+        let result = journal.reseal(resealing, &changer(), at_ms).await;
+        journal.close().await;
+        result
+    }
+
+    async fn damage(&self, statement: &'static str) {
+        let options = SqliteConnectOptions::new().filename(self.path());
+        let mut connection = options.connect().await.expect("a connection");
+        let damaging = sqlx::query(statement).execute(&mut connection);
+        damaging.await.expect("written");
+    }
 }
 
 /// A database of its own on the server that all tests share.
@@ -88,6 +121,29 @@ impl Store for PostgresStore {
         let journal = PostgresJournal::open(&self.url, INSTANCE, true).await;
         Arc::new(journal.expect("it opens"))
     }
+
+    async fn reseal(
+        &self,
+        resealing: &mut dyn Resealing,
+        at_ms: i64,
+    ) -> Result<ResealResult, JournalError> {
+        let journal = PostgresJournal::open(&self.url, INSTANCE, false).await;
+        let journal = journal.expect("it opens");
+        let result = journal.reseal(resealing, &changer(), at_ms).await;
+        journal.close().await;
+        result
+    }
+
+    async fn damage(&self, statement: &'static str) {
+        let mut connection = connect(&self.url).await;
+        let damaging = sqlx::query(statement).execute(&mut connection);
+        damaging.await.expect("written");
+    }
+}
+
+/// Who changes the master key.
+fn changer() -> Actor {
+    Actor("master-key change".into())
 }
 
 macro_rules! contract {
@@ -137,6 +193,13 @@ macro_rules! contract {
             default_keys::the_first_default_key_is_given_once,
             default_keys::default_keys_rotate_and_survive,
             default_keys::default_keys_have_the_master_key_of_the_journal,
+            resealing::all_secrets_are_encrypted_again_in_one_transaction,
+            resealing::more_endpoints_than_a_page_are_encrypted_again,
+            resealing::what_neither_master_key_opens_stays_as_it_is,
+            resealing::nothing_is_changed_if_one_secret_cannot_be_encrypted,
+            resealing::nothing_is_changed_if_something_fails_half_way,
+            resealing::nothing_is_changed_if_the_process_dies_half_way,
+            resealing::a_journal_of_another_master_key_or_of_none_is_left_alone,
             listing::each_filter_picks_its_own,
             listing::times_include_their_start_and_not_their_end,
             listing::lists_are_sorted_newest_first,

@@ -9,6 +9,7 @@ mod journaled;
 mod lookups;
 mod registrations;
 mod request_memory;
+mod resealing;
 
 mod unread;
 
