@@ -307,7 +307,12 @@ impl Worker {
         let same = step(known) == step(recorded) && known.next_due_ms() >= recorded.next_due_ms();
         if snapshot.state != State::Scheduled || snapshot.set_aside.is_some() || !same {
             // The journal has a newer state that did not reach the schedule, or the notification is set aside.
-            // So the lease is settled to the state in the journal.
+            // So the lease is settled to the state in the journal. Of a notification that a higher number has ended, nobody
+            // else records the attempt whose lease has expired.
+            let is_unrecorded = snapshot.takes_late_delivery() && step(known) == step(recorded);
+            if let Some(started_ms) = lease.entry.interrupted_ms.filter(|_| is_unrecorded) {
+                lease = self.note_interruption(lease, started_ms).await?;
+            }
             let settlement = Settlement::to_journal(&snapshot, self.clock.now_ms());
             self.settle(lease, settlement).await;
             return None;

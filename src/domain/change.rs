@@ -14,9 +14,10 @@ use std::fmt;
 /// A change by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// Cancel a scheduled notification.
+    /// Cancel a scheduled notification. One that a higher number of its order has ended stays cancelled for good:
+    /// no acknowledgement of an attempt that was in flight meanwhile makes it delivered.
     Cancel,
-    /// Discard a dead letter. Its new state is cancelled.
+    /// Discard a dead letter. Its new state is cancelled. One that a higher number has ended: as a cancellation.
     Discard,
     /// Start the ladder (the retry schedule) of a dead letter again, as a new series.
     Replay,
@@ -57,6 +58,13 @@ impl Change {
             ended_ms: None,
         };
         Some(match self {
+            // It has ended before. From now on no acknowledgement makes it delivered.
+            Self::Cancel | Self::Discard if before.takes_late_delivery() => Changed {
+                state: before.state,
+                cause: before.cause,
+                progress: *progress,
+                ended_ms: before.ended_ms,
+            },
             Self::Cancel | Self::Discard => Changed {
                 state: State::Cancelled,
                 cause: None,
@@ -75,8 +83,10 @@ impl Change {
     #[must_use]
     pub fn is_allowed(self, before: &Snapshot) -> bool {
         match self {
-            Self::Cancel | Self::Retry => before.state == State::Scheduled,
-            Self::Discard | Self::Replay => before.state == State::Dead,
+            Self::Cancel => before.state == State::Scheduled || before.takes_late_delivery(),
+            Self::Discard => before.state == State::Dead || before.takes_late_delivery(),
+            Self::Retry => before.state == State::Scheduled,
+            Self::Replay => before.state == State::Dead,
             Self::Resend => before.state == State::Delivered,
             Self::Reschedule(_) => {
                 before.state == State::Scheduled && Obstacle::of(before).is_none()
@@ -113,7 +123,7 @@ impl Change {
             Some(Obstacle::SetAside) => format!(
                 "cannot {self} a notification that is set aside; a retry or a cancellation releases it"
             ),
-            None if before.in_flight && before.state != State::Scheduled => format!(
+            None if before.in_flight && before.takes_late_delivery() => format!(
                 "cannot {self} a notification of which an attempt is in flight; a higher number of its order has ended \
                  it, and it is delivered if that attempt is acknowledged"
             ),

@@ -52,6 +52,8 @@ pub struct Snapshot {
     pub in_flight: bool,
     /// Why the notification is dead, if it is.
     pub cause: Option<Cause>,
+    /// Whether it was cancelled by hand too, after a higher number of its order had ended it.
+    pub cancelled_by_hand: bool,
     /// The notification's position on its ladder.
     pub progress: Progress,
     /// When the notification was accepted, in milliseconds since 1970.
@@ -95,6 +97,7 @@ impl Snapshot {
             state: State::Scheduled,
             in_flight: false,
             cause: None,
+            cancelled_by_hand: false,
             progress,
             registered_ms: notification.registered_ms,
             ended_ms: None,
@@ -113,6 +116,13 @@ impl Snapshot {
                 self.state.as_str()
             }
         }
+    }
+
+    /// Whether it is cancelled, and becomes delivered if an attempt is acknowledged that was in flight when a higher
+    /// number of its order ended it.
+    #[must_use]
+    pub fn takes_late_delivery(&self) -> bool {
+        self.cause == Some(Cause::Superseded) && !self.cancelled_by_hand
     }
 
     /// How many attempts will be made if all of them fail, including the one in flight.

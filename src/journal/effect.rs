@@ -33,6 +33,8 @@ pub(super) enum Effect {
 pub(super) struct Status {
     pub(super) state: State,
     pub(super) cause: Option<Cause>,
+    /// [`Snapshot::cancelled_by_hand`].
+    pub(super) cancelled_by_hand: bool,
     pub(super) progress: Progress,
     pub(super) ended_ms: Option<i64>,
 }
@@ -42,6 +44,7 @@ impl Status {
         Self {
             state: snapshot.state,
             cause: snapshot.cause,
+            cancelled_by_hand: snapshot.cancelled_by_hand,
             progress: snapshot.progress,
             ended_ms: snapshot.ended_ms,
         }
@@ -52,6 +55,7 @@ impl Status {
         Self {
             state: State::Scheduled,
             cause: None,
+            cancelled_by_hand: false,
             progress,
             ended_ms: None,
         }
@@ -88,9 +92,12 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     let is_unchanged =
         (current.attempts, current.first_due_ms) == (before.attempts, before.first_due_ms);
     let is_in_place = is_unchanged || matches!(decision.state, State::Delivered);
-    // An attempt that was in flight when a higher number of its order was registered: the receiver did accept it.
-    let is_open = status.state == State::Scheduled
-        || (status.cause == Some(Cause::Superseded) && decision.state == State::Delivered);
+    // An attempt that was in flight when a higher number of its order was registered: the receiver did accept it. But a
+    // caller who was answered that it is cancelled relies on that.
+    let is_late_delivery = status.cause == Some(Cause::Superseded)
+        && !status.cancelled_by_hand
+        && decision.state == State::Delivered;
+    let is_open = status.state == State::Scheduled || is_late_delivery;
     if !is_open || current.series != before.series || !is_in_place {
         return Effect::Stale;
     }
@@ -114,6 +121,7 @@ pub(super) fn advance(status: &mut Status, recording: &Recording) -> Effect {
     *status = Status {
         state: decision.state,
         cause: decision.cause,
+        cancelled_by_hand: false,
         progress,
         ended_ms: match decision.state {
             State::Scheduled => None,
@@ -174,6 +182,7 @@ pub(super) fn change(
     let status = Status {
         state,
         cause,
+        cancelled_by_hand: cause == Some(Cause::Superseded),
         progress,
         ended_ms,
     };
@@ -190,6 +199,7 @@ pub(super) fn change(
 fn set_status(snapshot: &mut Snapshot, status: Status) {
     snapshot.state = status.state;
     snapshot.cause = status.cause;
+    snapshot.cancelled_by_hand = status.cancelled_by_hand;
     snapshot.progress = status.progress;
     snapshot.ended_ms = status.ended_ms;
 }

@@ -91,7 +91,8 @@ pub(super) fn place_to_check(registering: &Registering) -> Option<&OrderPlace> {
     order.filter(|place| place.mode() == OrderMode::Latest || !is_accepted(registering))
 }
 
-/// Cancels a pending notification because of a higher number. Returns a line for its history.
+/// Cancels a pending notification because of a higher number. Returns a line for its history. If an attempt of it is in
+/// flight and acknowledged, it becomes delivered, unless it is cancelled by hand before ([`Snapshot::takes_late_delivery`]).
 pub(super) fn supersede(snapshot: &mut Snapshot, by: i64, at_ms: i64) -> HistoryLine {
     snapshot.state = State::Cancelled;
     snapshot.cause = Some(Cause::Superseded);

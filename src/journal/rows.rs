@@ -139,6 +139,7 @@ where
                 Some(name) => Some(Cause::from_name(name).ok_or_else(|| corrupt("cause", &name))?),
                 None => None,
             },
+            cancelled_by_hand: false,
             progress: Progress {
                 series: self.number("count")?,
                 step: self.number("count")?,
@@ -164,8 +165,12 @@ where
             let order = mode.and_then(|mode| OrderPlace::new(key, number?, mode).ok());
             snapshot.order = Some(Box::new(order.ok_or_else(|| corrupt("order", &key))?));
         }
-        if self.take::<Option<bool>>()? == Some(true) && snapshot.state == State::Cancelled {
+        let superseded: Option<bool> = self.take()?;
+        if let Some(takes_late_delivery) = superseded
+            && snapshot.state == State::Cancelled
+        {
             snapshot.cause = Some(Cause::Superseded);
+            snapshot.cancelled_by_hand = !takes_late_delivery;
         }
         snapshot.waits_for_ms = self.take()?;
         Ok(StoredNotification { row_id, snapshot })

@@ -39,9 +39,10 @@ pub(super) fn stored_cause(snapshot: &Snapshot) -> Option<Cause> {
     snapshot.cause.filter(|cause| *cause != Cause::Superseded)
 }
 
-/// The column `superseded`: null if it is not.
+/// The column `superseded`: null if no higher number has ended the notification, else whether the acknowledgement of an
+/// attempt that was in flight makes it delivered. So it is false from a cancellation by hand on.
 pub(super) fn superseded(snapshot: &Snapshot) -> Option<bool> {
-    (snapshot.cause == Some(Cause::Superseded)).then_some(true)
+    (snapshot.cause == Some(Cause::Superseded)).then_some(snapshot.takes_late_delivery())
 }
 
 /// A number for an order key of a lane: the same on every server. Different keys may have the same number by chance,

@@ -16,7 +16,7 @@ use crate::domain::change::Change;
 use crate::domain::key::Key;
 use crate::domain::notification::Start;
 use crate::domain::snapshot::Snapshot;
-use crate::domain::state::{Cause, State};
+use crate::domain::state::State;
 use crate::journal::Actor;
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -46,7 +46,8 @@ impl ChangeStep {
 }
 
 impl Service {
-    /// Cancels a scheduled notification. After this has succeeded, no attempt begins. Four places ensure this:
+    /// Cancels a scheduled notification, or one that a higher number of its order has ended: it stays cancelled, whatever
+    /// is answered to an attempt that was in flight. After this has succeeded, no attempt begins. Four places ensure this:
     ///
     /// * While the notification is leased for the change, no claim returns it (`lease_one.lua`,
     ///   `memory/state/by_hand.rs`).
@@ -230,32 +231,11 @@ impl Service {
                 let shown = shown.unwrap_or(before);
                 match asked.change.is_allowed(&shown) {
                     true => ChangeStep::Again,
-                    false => ChangeStep::answered(self.refusal(asked.change, shown).await),
+                    false => ChangeStep::answered(repeated(asked.change, shown)),
                 }
             }
             Err(error) => ChangeStep::answered(Err(error)),
         }
-    }
-
-    /// The answer to a change that the recorded state does not allow. A higher number of its order may have ended a
-    /// notification while an attempt of it was in flight. That attempt can still be acknowledged, so the notification
-    /// counts as cancelled when the attempt has ended.
-    async fn refusal(&self, change: Change, recorded: Snapshot) -> Result<Snapshot, ServiceError> {
-        let would_be_done = matches!(change, Change::Cancel | Change::Discard);
-        if would_be_done && recorded.cause == Some(Cause::Superseded) {
-            let entry = [recorded.key_in_lane()];
-            let in_flight = with_timeout(self.schedule.in_flight(&entry)).await?;
-            if in_flight.contains(&true) {
-                return Err(ServiceError::Refused {
-                    change,
-                    snapshot: Box::new(Snapshot {
-                        in_flight: true,
-                        ..recorded
-                    }),
-                });
-            }
-        }
-        repeated(change, recorded)
     }
 
     /// The answer while an attempt is in flight. The attempt can no longer be stopped, and a retry needs no
@@ -272,8 +252,13 @@ impl Service {
         };
         match asked.change {
             Change::Retry => ChangeStep::answered(Ok(snapshot)),
-            // That attempt has ended the notification meanwhile, and its lease is being settled.
-            change if snapshot.state != State::Scheduled && change.is_allowed(&snapshot) => {
+            // That attempt has ended the notification meanwhile, and its lease is being settled. If a higher number of its
+            // order has ended it, the attempt may last.
+            change
+                if snapshot.state != State::Scheduled
+                    && !snapshot.takes_late_delivery()
+                    && change.is_allowed(&snapshot) =>
+            {
                 ChangeStep::Again
             }
             change @ (Change::Cancel

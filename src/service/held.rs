@@ -114,6 +114,10 @@ impl Service {
                 }
                 Ok(LeasedOne::Missing) => break Ok(Leasing::Missing),
                 Ok(LeasedOne::MayBeInFlight) => break Ok(Leasing::InFlight),
+                // Its attempt may last as long as any other.
+                Ok(LeasedOne::InFlight) if before.takes_late_delivery() => {
+                    break Ok(Leasing::InFlight);
+                }
                 // The notification has ended in the journal: the lease of its last attempt is about to be
                 // settled.
                 Ok(LeasedOne::InFlight) if before.state != State::Scheduled && may_wait => {}
@@ -262,12 +266,15 @@ fn known(recorded: &Snapshot) -> KnownToJournal {
     let arrived = recorded.progress.attempts > 0
         || recorded.state != State::Scheduled
         || recorded.set_aside.is_some();
+    let due_ms = match recorded.takes_late_delivery() {
+        // An attempt may be in flight since before it ended.
+        true => Some(recorded.progress.next_due_ms()),
+        false => recorded.next_due_ms(),
+    };
     KnownToJournal {
         registered_ms: if arrived { 0 } else { recorded.registered_ms },
         // If it is set aside, no attempt was made, or its attempt has ended. So none is in flight.
-        due_ms: recorded
-            .next_due_ms()
-            .filter(|_| recorded.set_aside.is_none()),
+        due_ms: due_ms.filter(|_| recorded.set_aside.is_none()),
     }
 }
 

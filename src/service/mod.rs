@@ -223,6 +223,17 @@ pub enum ServiceError {
     Schedule(#[from] ScheduleError),
 }
 
+impl ServiceError {
+    /// Whether the same request may succeed later, although nobody changes it.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Journal(error) => error.may_pass(),
+            Self::Schedule(error) => error.may_pass(),
+            error => matches!(error, Self::Unsettled),
+        }
+    }
+}
+
 impl Service {
     /// The operations over these stores. Without a recorder, the schedule is the record.
     #[must_use]

@@ -1,5 +1,6 @@
 //! Registering notifications.
 
+use super::held::HeldLease;
 use super::timeouts::with_timeout;
 use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::notification::{Fingerprint, Registration};
@@ -153,10 +154,16 @@ impl Service {
         }
     }
 
-    async fn remove_one_ended(&self, snapshot: &Snapshot) -> Result<(), ScheduleError> {
+    async fn remove_one_ended(&self, snapshot: &Snapshot) -> Result<(), ServiceError> {
         let request = LeaseRequest::for_repair(snapshot.key_in_lane());
         let leasing = with_timeout(self.schedule.lease_one(&request)).await?;
         if let LeasedOne::Leased(lease) = leasing {
+            if let Some(recorder) = &self.recorder
+                && let Err(error) = self.record_interruption(recorder, &lease, snapshot).await
+            {
+                self.release(HeldLease::Entry(lease)).await;
+                return Err(error);
+            }
             let settlement = Settlement::to_journal(snapshot, self.clock.now_ms());
             with_timeout(self.schedule.settle(*lease, settlement)).await?;
         }

@@ -229,6 +229,7 @@ macro_rules! contract {
             ordering::the_highest_number_ends_the_lower_ones_of_its_key,
             ordering::a_batch_is_judged_in_its_order,
             ordering::what_was_in_flight_when_it_was_ended_counts_if_it_was_accepted,
+            ordering::what_is_cancelled_by_hand_after_a_higher_number_ended_it_stays_so,
             ordering::what_a_higher_number_follows_is_not_sent_again,
             ordering::a_strict_number_waits_for_the_lowest_that_is_pending,
             ordering::a_strict_number_is_refused_when_a_higher_one_was_sent,

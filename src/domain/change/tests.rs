@@ -135,3 +135,32 @@ fn what_was_attempted_or_set_aside_cannot_be_moved() {
     let refusal = "cannot reschedule a notification that is in_flight";
     assert_eq!(MOVE.refusal(&in_flight), refusal);
 }
+
+#[test]
+fn what_a_higher_number_has_ended_is_cancelled_by_hand_once() {
+    let ended = Snapshot {
+        cause: Some(Cause::Superseded),
+        ended_ms: Some(3),
+        ..one_in(State::Cancelled)
+    };
+    let by_hand = Snapshot {
+        cancelled_by_hand: true,
+        ..ended.clone()
+    };
+    for change in [Change::Cancel, Change::Discard] {
+        let changed = change.apply(&ended, 5).expect("allowed");
+        assert_eq!((changed.state, changed.cause), (ended.state, ended.cause));
+        assert_eq!(changed.progress, ended.progress);
+        assert_eq!(changed.ended_ms, Some(3));
+        assert_eq!(change.apply(&by_hand, 5), None);
+    }
+    for change in [Change::Retry, Change::Replay, Change::Resend, MOVE] {
+        assert!(!change.is_allowed(&ended), "{change}");
+    }
+    let in_flight = Snapshot {
+        in_flight: true,
+        ..ended
+    };
+    let said = Change::Cancel.refusal(&in_flight);
+    assert!(said.contains("an attempt is in flight"), "{said}");
+}

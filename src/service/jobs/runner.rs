@@ -260,7 +260,7 @@ impl JobRun {
         let id = &self.current.job.id;
         self.is_place_known = false;
         let again = JobTurn::StepAt(Instant::now() + AGAIN);
-        if may_pass(error) {
+        if error.may_pass() {
             tracing::debug!(job = %id, %error, "a step of a job failed; it is tried again");
             return again;
         }
@@ -374,14 +374,6 @@ impl JobRun {
 }
 
 /// Whether the same step may succeed later although nobody repairs anything.
-fn may_pass(error: &ServiceError) -> bool {
-    match error {
-        ServiceError::Journal(error) => error.may_pass(),
-        ServiceError::Schedule(error) => error.may_pass(),
-        error => matches!(error, ServiceError::Unsettled),
-    }
-}
-
 fn journal_of(service: &Service) -> Result<&dyn Journal, ServiceError> {
     service.journal().ok_or(super::NO_JOBS)
 }

@@ -23,6 +23,23 @@ pub struct Held {
     pub name: &'static str,
     /// Lets it go.
     pub go: oneshot::Sender<Verdict>,
+    /// Ends when the store has executed it.
+    pub made: oneshot::Receiver<()>,
+}
+
+/// A call that is let go. Dropped when the store has executed it.
+pub struct Passed {
+    pub verdict: Verdict,
+    _made: Option<oneshot::Sender<()>>,
+}
+
+impl Passed {
+    fn unheld() -> Self {
+        Self {
+            verdict: Verdict::Made,
+            _made: None,
+        }
+    }
 }
 
 const CLOSED: u8 = 0;
@@ -58,26 +75,31 @@ impl Gate {
     }
 
     /// Waits until a call may be made.
-    pub async fn pass(&self, name: &'static str) -> Verdict {
+    pub async fn pass(&self, name: &'static str) -> Passed {
         match self.state.load(Ordering::Acquire) {
-            OPEN => return Verdict::Made,
+            OPEN => return Passed::unheld(),
             DEAD => std::future::pending::<()>().await,
             _ => {}
         }
         let (go, gone) = oneshot::channel();
+        let (executed, made) = oneshot::channel();
         let held = Held {
             server: self.server,
             name,
             go,
+            made,
         };
         if self.held.send(held).is_err() {
-            return Verdict::Made;
+            return Passed::unheld();
         }
         match gone.await {
-            Ok(verdict) => verdict,
+            Ok(verdict) => Passed {
+                verdict,
+                _made: Some(executed),
+            },
             // Nobody is left to let it go: the test opens the gate, or lets its server die.
             Err(_) if self.state.load(Ordering::Acquire) == DEAD => std::future::pending().await,
-            Err(_) => Verdict::Made,
+            Err(_) => Passed::unheld(),
         }
     }
 }

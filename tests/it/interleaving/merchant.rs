@@ -145,7 +145,7 @@ async fn answer(
         .get(&server)
         .cloned();
     if let Some(gate) = gate
-        && gate.pass("merchant").await == Verdict::Died
+        && gate.pass("merchant").await.verdict == Verdict::Died
     {
         std::future::pending::<()>().await;
     }

@@ -362,7 +362,8 @@ impl<'a> Play<'a> {
                 let before = self.chance.percent(50);
                 if !before {
                     let _ = held.go.send(Verdict::Died);
-                    tokio::time::sleep(Duration::from_millis(5)).await;
+                    // It is executed before the stores are compared.
+                    let _ = held.made.await;
                 }
                 self.die(server);
                 return;

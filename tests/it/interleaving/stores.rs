@@ -24,8 +24,10 @@ const LOST: &str = "the reply was lost";
 /// Makes a call once it is let go.
 macro_rules! gated {
     ($self:ident, $name:expr, $error:ident, $call:expr) => {{
-        let verdict = $self.gate.pass($name).await;
+        let passed = $self.gate.pass($name).await;
         let reply = $call.await;
+        let verdict = passed.verdict;
+        drop(passed);
         match verdict {
             Verdict::Made => reply,
             Verdict::ReplyLost => Err($error::Unavailable(LOST.to_string())),

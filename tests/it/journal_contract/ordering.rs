@@ -203,6 +203,71 @@ pub async fn what_was_in_flight_when_it_was_ended_counts_if_it_was_accepted(stor
     }
 }
 
+pub async fn what_is_cancelled_by_hand_after_a_higher_number_ended_it_stays_so(store: &dyn Store) {
+    let journal = store.open().await;
+    for (id, number, change, line) in [
+        ("1", 1, Change::Cancel, "cancelled"),
+        ("3", 3, Change::Discard, "discarded"),
+    ] {
+        let given = latest(id, number);
+        let (progress, notification) = (given.progress, given.notification.clone());
+        let key = notification.key.clone();
+        register(&*journal, given).await;
+        register(&*journal, latest(&format!("{id} next"), number + 1)).await;
+        let ended = find(&*journal, &key).await;
+        assert!(ended.takes_late_delivery(), "{ended:?}");
+        // Asked for before it was ended.
+        let asked = changing(&key, change, LATER_MS);
+        let reply = journal.change(asked.clone()).await.expect("answered");
+        assert!(matches!(reply, ChangeResult::Fenced(_)), "{reply:?}");
+        let cancelled = do_change(&*journal, &key, change, LATER_MS).await;
+        let expected = Snapshot {
+            fence: ended.fence + 1,
+            cancelled_by_hand: true,
+            ..ended.clone()
+        };
+        assert_eq!(cancelled, expected);
+        let lines = ["registered", "cancelled", line];
+        assert_eq!(history(&*journal, &key).await, lines);
+        // It is written once.
+        let fence = cancelled.fence;
+        let again = Changing { fence, ..asked };
+        let reply = journal.change(again).await.expect("answered");
+        assert_eq!(reply, ChangeResult::Refused(Box::new(expected.clone())));
+        // The acknowledgement comes too late, and comes again because its reply was lost.
+        let late = delivery(&notification, progress);
+        for _ in 0..2 {
+            let reply = record(&*journal, late.clone()).await;
+            assert_eq!(reply, Recorded::Stale(Box::new(expected.clone())));
+        }
+        assert_eq!(
+            find(&*journal, &key).await,
+            Snapshot {
+                attempts: vec![late.attempt],
+                ..expected
+            }
+        );
+        assert_eq!(history(&*journal, &key).await, lines);
+    }
+    // What was acknowledged before is delivered.
+    let given = latest("5", 5);
+    let late = delivery(&given.notification, given.progress);
+    register(&*journal, given).await;
+    register(&*journal, latest("6", 6)).await;
+    apply(&*journal, late.clone()).await;
+    let delivered = find(&*journal, &late.key).await;
+    assert_eq!((delivered.state, delivered.cause), (State::Delivered, None));
+    let asked = Changing {
+        fence: delivered.fence,
+        ..changing(&late.key, Change::Cancel, LATER_MS)
+    };
+    let reply = journal.change(asked).await.expect("answered");
+    assert!(matches!(reply, ChangeResult::Refused(_)), "{reply:?}");
+    assert_eq!(record(&*journal, late).await, Recorded::Applied, "a repeat");
+    assert_eq!(find(&*journal, &delivered.key).await, delivered);
+    check_counts(&*journal).await;
+}
+
 pub async fn what_a_higher_number_follows_is_not_sent_again(store: &dyn Store) {
     let journal = store.open().await;
     for (mode, change, ids) in [

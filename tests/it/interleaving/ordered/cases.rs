@@ -96,8 +96,19 @@ pub const CASES: &[Case] = &[
         &[(Lower, Replayed)],
         [&[(Higher, Register), TRY], &[(Lower, Reconcile), TRY]],
     ),
-    // Not here: [TRY] beside [(Higher, Register), (Lower, Cancel)]. A server that records an acknowledgement after its lease
-    // has expired makes the lower one delivered although its cancellation was answered: docs/order.md, known limits.
+    // The lower one is called off after the higher one has ended it, while an attempt of it is made.
+    latest(
+        &[(Lower, Due)],
+        [&[TRY], &[(Higher, Register), (Lower, Cancel)]],
+    ),
+    latest(
+        &[(Lower, Due)],
+        [&[TRY], &[(Higher, Register), (Lower, Discard)]],
+    ),
+    latest(
+        &[(Lower, Due)],
+        [&[TRY, TRY], &[(Higher, Register), TRY, (Lower, Cancel)]],
+    ),
     strict(&[(Lower, Due)], [&[(Higher, Register), TRY], &[TRY, TRY]]),
     strict(
         &[(Lower, Unscheduled)],

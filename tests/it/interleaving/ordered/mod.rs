@@ -4,6 +4,8 @@
 //! or all of what it has to do; then the first one goes on, or dies there, or does not hear the reply. Afterwards
 //! maintenance repairs what is left, and then: no two attempts of the key were made side by side, no lower number was
 //! sent after a higher one where the order forbids it, nothing waits for ever, and both stores agree.
+//!
+//! `RINGBACK_INTERLEAVING_CASE` tries one case alone: its place in [`CASES`], from 0.
 
 mod account;
 mod cases;
@@ -170,6 +172,17 @@ fn is_answered(deeds: &Deeds, place: (usize, usize)) -> bool {
     answered.is_some_and(|(answer, _)| !matches!(answer, Answer::Failed(_)))
 }
 
+/// The cases to try.
+fn cases() -> &'static [Case] {
+    match number("RINGBACK_INTERLEAVING_CASE") {
+        Some(place) => {
+            let place = usize::try_from(place).expect("small");
+            CASES.get(place..=place).expect("there is no such case")
+        }
+        None => CASES,
+    }
+}
+
 /// What all runs of a world have found.
 struct Found {
     runs: u64,
@@ -186,7 +199,7 @@ async fn stop_everywhere(kind: Kind) {
         runs: 0,
         wrong: Vec::new(),
     };
-    for case in CASES {
+    for case in cases() {
         for server in 0..2 {
             for after in 0..MOST_CALLS {
                 let mut has_stopped = false;
@@ -241,7 +254,7 @@ async fn set_redis_back(kind: Kind) {
         runs: 0,
         wrong: Vec::new(),
     };
-    for case in CASES {
+    for case in cases() {
         for trouble in OF_REDIS {
             for _ in 0..many {
                 found.runs += 1;
