@@ -134,7 +134,8 @@ impl Service {
             ) => None,
             found => found?,
         };
-        let live = stored.filter(|stored| !stored.is_removed);
+        // A record in Redis without a number is damaged, whatever else it says.
+        let live = stored.filter(|stored| !stored.is_removed && stored.number > 0);
         Ok(live.map(|stored| stored.endpoint))
     }
 

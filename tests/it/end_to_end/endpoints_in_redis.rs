@@ -96,6 +96,24 @@ async fn register(server: &Server, id: &str) -> u16 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_without_a_number_is_replaced_as_a_whole() {
+    let mut pair = Pair::start().await;
+    let whole = |url: &str| json!({ "url": url, "keys": [] });
+    assert_eq!(pair.put(&whole("https://shop.example/a")).await, 201);
+    let mut read = redis::cmd("HGET");
+    read.arg("{rb:0}:endpoints").arg("shop");
+    let record: String = read.query_async(&mut pair.redis).await.expect("read");
+    let (_, rest) = record.split_once(' ').expect("a number");
+    let record = format!("0 {rest}");
+    pair.command(&["HSET", "{rb:0}:endpoints", "shop", &record])
+        .await;
+    assert_eq!(pair.put(&whole("https://shop.example/b")).await, 201);
+    let (_, view) = pair.one.call(Method::GET, PATH, None).await;
+    assert_eq!(view["url"], "https://shop.example/b");
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_registration_beside_a_removal_has_settings_or_is_refused() {
     let pair = Pair::start().await;
     let merchant = Merchant::start().await;
