@@ -10,8 +10,8 @@ use ringback::domain::state::State;
 use std::fmt::Write as _;
 
 /// How often the one who looks afterwards lets time pass.
-const ROUNDS: usize = 60;
-/// For how long each time, in milliseconds.
+const ROUNDS: usize = 24;
+/// For how long at first, in milliseconds. Later for longer.
 const ROUND_MS: i64 = 2_000;
 
 /// What was done to one notification, and what was answered.
@@ -47,7 +47,7 @@ pub async fn until_ended(world: &World, ids: &[&str]) -> Result<(), String> {
                 judge.reconcile(&key(id)).await;
             }
         }
-        world.clock.advance(ROUND_MS);
+        world.clock.advance(ROUND_MS << (round / 4).min(3));
     }
     Err(left)
 }

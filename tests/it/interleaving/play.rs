@@ -9,7 +9,7 @@ use ringback::schedule::CHANGE_LEASE_MS;
 use std::fmt::Write as _;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -17,8 +17,14 @@ use tokio::task::JoinHandle;
 const LONGEST: Duration = Duration::from_secs(8);
 /// Calls that a server makes without any of the other's until it counts as waiting for it.
 const WAITS: usize = 12;
-/// Longest wait for a further call of a server that is held already.
-const MORE: Duration = Duration::from_millis(3);
+/// Longest wait for a further call of a server that is held already. Those that it makes together come at the same
+/// moment.
+const MORE: Duration = Duration::from_micros(300);
+/// Likewise after time has passed, which wakes tasks that wait for an instant.
+const MORE_LATER: Duration = Duration::from_millis(3);
+/// How long a server makes no call until it counts as waiting for a Redis that was set back to be looked at, in this run
+/// or the one before.
+const LOOKS_AFTER: Duration = Duration::from_millis(25);
 /// How often an operation is asked for while it fails, where Redis is set back.
 const TRIES: usize = 4;
 /// How both servers, and the one who looks afterwards, are shown.
@@ -136,6 +142,10 @@ pub struct Play<'a> {
     before_stop: Option<usize>,
     /// How often time has passed.
     turns: usize,
+    /// Whether time has passed since the last call.
+    has_passed: bool,
+    /// Whether a server that waits for a Redis that was set back looks at it. If it does not, it waits until it gives up.
+    looks_itself: bool,
 }
 
 impl<'a> Play<'a> {
@@ -150,7 +160,7 @@ impl<'a> Play<'a> {
     }
 
     /// Lets both servers begin; each is held at its first call.
-    pub fn begin(world: &'a Arc<World>, plot: Plot, chance: Chance) -> Self {
+    pub fn begin(world: &'a Arc<World>, plot: Plot, mut chance: Chance) -> Self {
         let (sender, calls) = mpsc::unbounded_channel();
         let (done, ended) = mpsc::unbounded_channel();
         let mut actors = Vec::new();
@@ -184,6 +194,7 @@ impl<'a> Play<'a> {
             trouble: plot.trouble,
             ids: plot.ids,
             policy: plot.policy,
+            looks_itself: sets_back && chance.percent(90),
             chance,
             actors,
             calls,
@@ -200,6 +211,7 @@ impl<'a> Play<'a> {
             claimed: [false, false],
             before_stop: None,
             turns: 0,
+            has_passed: false,
         }
     }
 
@@ -243,21 +255,35 @@ impl<'a> Play<'a> {
 
     /// Waits until everybody who can go on is held or has ended.
     async fn until_quiet(&mut self) -> Result<(), String> {
+        let mut may_look = self.looks_itself;
         loop {
-            let running = (0..2).any(|server| {
-                let ended = self.outcome.answers[server].is_some();
-                self.actors[server].alive && !ended && !self.is_held(server)
+            let running = (0..2).find(|server| {
+                let ended = self.outcome.answers[*server].is_some();
+                self.actors[*server].alive && !ended && !self.is_held(*server)
             });
-            let wait = if running { LONGEST } else { MORE };
+            let wait = match running {
+                Some(_) if may_look => sleep(LOOKS_AFTER),
+                Some(_) => sleep(LONGEST),
+                None if self.has_passed => sleep(MORE_LATER),
+                None => sleep_briefly(MORE),
+            };
             tokio::select! {
                 biased;
                 Some(end) = self.ended.recv() => {
                     self.outcome.answers[end.server] = Some(end.answered);
                 }
                 Some(held) = self.calls.recv() => self.actors[held.server].held.push(held),
-                () = tokio::time::sleep(wait) => {
-                    return if running { Err("stuck".to_string()) } else { Ok(()) };
-                }
+                () = wait => match running {
+                    Some(server) if may_look => {
+                        may_look = false;
+                        self.looks(server).await;
+                    }
+                    Some(_) => return Err("stuck".to_string()),
+                    None => {
+                        self.has_passed = false;
+                        return Ok(());
+                    }
+                },
             }
         }
     }
@@ -293,6 +319,7 @@ impl<'a> Play<'a> {
 
     fn advance(&mut self, by_ms: i64) {
         self.world.clock.advance(by_ms);
+        self.has_passed = true;
         let _ = write!(self.order, "+{by_ms} ");
     }
 
@@ -460,12 +487,30 @@ impl<'a> Play<'a> {
         if server != JUDGE && !self.actors[server].alive {
             return false;
         }
-        let _ = write!(self.order, "{} looks ", NAMES[server]);
-        look(
-            &self.world.schedules[server],
-            Some(&self.world.journals[server]),
-        )
-        .await;
+        self.looks(server).await;
         true
     }
+
+    /// A server looks at Redis, and does what is to be done.
+    async fn looks(&mut self, server: usize) {
+        let _ = write!(self.order, "{} looks ", NAMES[server]);
+        let (schedules, journals) = (&self.world.schedules, &self.world.journals);
+        look(&schedules[server], Some(&journals[server])).await;
+    }
+}
+
+type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+fn sleep(wait: Duration) -> Waiting {
+    Box::pin(tokio::time::sleep(wait))
+}
+
+/// Waits for less time than a timer can measure, while other tasks go on.
+fn sleep_briefly(wait: Duration) -> Waiting {
+    Box::pin(async move {
+        let begun = Instant::now();
+        while begun.elapsed() < wait {
+            tokio::task::yield_now().await;
+        }
+    })
 }

@@ -25,6 +25,8 @@ use std::time::Duration;
 
 /// More calls than any server makes here.
 const MOST_CALLS: usize = 60;
+/// How many calls are between two stops in the short form.
+const APART: usize = 3;
 /// How long a difference must last that counts. Nothing is written any more when the stores are compared.
 const MOMENT: Duration = Duration::from_millis(1);
 
@@ -189,8 +191,8 @@ struct Found {
     wrong: Vec<String>,
 }
 
-/// Stops each server before each of its calls. In the short form, one trouble is drawn for each stop; in the long form,
-/// each of them is tried.
+/// Stops each server before each of its calls. In the short form, before every third one, beginning with one that the
+/// seed draws for each case, and one trouble is drawn for each stop; in the long form, each of them is tried.
 async fn stop_everywhere(kind: Kind) {
     let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
     let many = number("RINGBACK_INTERLEAVINGS");
@@ -201,7 +203,10 @@ async fn stop_everywhere(kind: Kind) {
     };
     for case in cases() {
         for server in 0..2 {
-            for after in 0..MOST_CALLS {
+            let apart = if many.is_none() { APART } else { 1 };
+            let mut drawing = Chance::of_one(seed, found.runs + 1);
+            let first = drawing.below(apart as u64) as usize;
+            for after in (first..MOST_CALLS).step_by(apart) {
                 let mut has_stopped = false;
                 for run in 0..many.map_or(1, |many| many * OF_SERVERS.len() as u64) {
                     found.runs += 1;
