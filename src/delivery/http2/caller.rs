@@ -4,8 +4,9 @@
 //! (REFUSED_STREAM), or the receiver left and said that it came too late (GOAWAY). After everything else, the receiver
 //! may have acted on it, and the attempt has failed.
 
+use super::connection_end::ConnectionEnd;
 use super::exchange::{Http2Exchange, exchange};
-use super::pool::{CallPlace, Http2Pool, Opening, PlaceSearch};
+use super::pool::{CallPlace, Http2Pool, Opened, Opening, PlaceSearch};
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::connector::{ConnectError, Negotiated, ReceiverConnector};
 use crate::delivery::judging::Judging;
@@ -20,6 +21,9 @@ use url::Url;
 
 /// How often a request may be sent again that was not processed.
 const MOST_REPEATS: usize = 2;
+/// How many connections one call may open. With as many repeats, further ones are wanted only if the receiver allowed no
+/// calls on one of these.
+const MOST_OPENINGS: usize = 1 + MOST_REPEATS;
 
 /// Makes calls over HTTP/2.
 #[derive(Default)]
@@ -68,9 +72,10 @@ impl Http2Caller {
         recorder: &CallRecorder,
     ) -> Http2Result {
         let mut repeats = 0;
+        let mut openings = 0;
         let mut avoided = None;
         loop {
-            let place = match self.place(route, avoided, recorder).await {
+            let place = match self.place(route, avoided, &mut openings, recorder).await {
                 Ok(PlaceOrHttp1::Place(place)) => place,
                 Ok(PlaceOrHttp1::Http1(connection)) => return Http2Result::ChoseHttp1(connection),
                 Err(error) => return Http2Result::NotConnected(error),
@@ -91,17 +96,22 @@ impl Http2Caller {
         }
     }
 
-    /// Waits for a place on a connection, or opens one.
+    /// Waits for a place on a connection, or opens one. `openings`: how many the call has opened.
     async fn place(
         &self,
         route: &Http2Route<'_>,
         avoided: Option<u64>,
+        openings: &mut usize,
         recorder: &CallRecorder,
     ) -> Result<PlaceOrHttp1, ConnectError> {
         loop {
             match self.pool.look(route.origin, avoided, Instant::now()) {
                 PlaceSearch::Send(place) => return Ok(PlaceOrHttp1::Place(place)),
+                PlaceSearch::Open(_) if *openings >= MOST_OPENINGS => {
+                    return Err(ConnectionEnd::no_calls().into());
+                }
                 PlaceSearch::Open(opening) => {
+                    *openings += 1;
                     if let Some(opened) = open(route, opening, recorder).await? {
                         return Ok(opened);
                     }
@@ -121,7 +131,7 @@ enum PlaceOrHttp1 {
     Http1(ReceiverConnection),
 }
 
-/// Opens a connection. `None` if the receiver allows no calls on it at present.
+/// Opens a connection. `None` if it is in the pool, and the receiver allows no calls on it at present.
 async fn open(
     route: &Http2Route<'_>,
     opening: Opening,
@@ -138,9 +148,10 @@ async fn open(
             opening.chose_http1(Instant::now());
             Ok(Some(PlaceOrHttp1::Http1(connection)))
         }
-        Negotiated::Http2(connection) => {
-            let place = opening.opened(connection, Instant::now());
-            Ok(place.map(PlaceOrHttp1::Place))
-        }
+        Negotiated::Http2(connection) => match opening.opened(connection, Instant::now()) {
+            Opened::Place(place) => Ok(Some(PlaceOrHttp1::Place(place))),
+            Opened::Full => Ok(None),
+            Opened::NoCalls => Err(ConnectionEnd::no_calls().into()),
+        },
     }
 }

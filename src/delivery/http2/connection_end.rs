@@ -67,6 +67,14 @@ impl ConnectionEnd {
         )
     }
 
+    /// The receiver allows no calls.
+    pub fn no_calls() -> Self {
+        Self::protocol(
+            "the receiver allows no calls on its HTTP/2 connections (SETTINGS_MAX_CONCURRENT_STREAMS is 0), so nothing \
+             was sent",
+        )
+    }
+
     /// Too many frames came.
     pub fn too_many_frames() -> Self {
         Self::protocol(

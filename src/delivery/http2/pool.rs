@@ -70,6 +70,16 @@ pub struct Opening {
     is_shared: bool,
 }
 
+/// What the call that opened a connection gets.
+pub enum Opened {
+    /// A place on it.
+    Place(CallPlace),
+    /// The receiver allows no calls on it at present. It is in the pool, and calls wait for it.
+    Full,
+    /// The receiver allows no calls on it, and it was not to be shared. It is closed.
+    NoCalls,
+}
+
 impl Http2Pool {
     /// Looks for a place for a call to this origin, on another connection than `avoided`.
     pub fn look(&self, origin: &str, avoided: Option<u64>, now: Instant) -> PlaceSearch {
@@ -247,9 +257,8 @@ impl Opening {
         }
     }
 
-    /// Puts the opened connection into the pool, with a place for the call that opened it. `None` if the receiver
-    /// allows no calls on it at present.
-    pub fn opened(self, connection: Http2Connection, now: Instant) -> Option<CallPlace> {
+    /// Puts the opened connection into the pool, with a place for the call that opened it.
+    pub fn opened(self, connection: Http2Connection, now: Instant) -> Opened {
         let connection = Arc::new(connection);
         let has_room = connection.most_calls() > 0;
         let mut place = CallPlace {
@@ -259,11 +268,13 @@ impl Opening {
             number: None,
             is_finished: false,
         };
+        let mut is_pooled = false;
         let mut origins = self.pool.lock();
         if let Some(known) = origins.known(&self.origin, now) {
             // A receiver that chose HTTP/1.1 before has learned HTTP/2.
             let chose_http1 = known.chose_http1.take().is_some();
-            if self.is_shared || (chose_http1 && known.reuse.keeps()) {
+            is_pooled = self.is_shared || (chose_http1 && known.reuse.keeps());
+            if is_pooled {
                 known.connections.push(PooledHttp2 {
                     connection,
                     calls: usize::from(has_room),
@@ -276,7 +287,11 @@ impl Opening {
             }
         }
         drop(origins);
-        has_room.then_some(place)
+        match (has_room, is_pooled) {
+            (true, _) => Opened::Place(place),
+            (false, true) => Opened::Full,
+            (false, false) => Opened::NoCalls,
+        }
     }
 
     /// Notes that the receiver chose HTTP/1.1.
