@@ -84,8 +84,18 @@ impl Http2Origin {
             .is_some_and(|at| now.saturating_duration_since(at) < REMEMBERED)
     }
 
-    /// Drops the connections that get no calls any more. Those with calls in flight live on until these have ended.
+    /// Tells calls that wait to look again if there is nothing to wait for any more. Connections become too old or fall
+    /// silent by the passing of time, and nothing else tells.
+    pub fn tell_if_in_vain(&self, now: Instant) {
+        if self.changes.receiver_count() > 0 && self.awaited(now).is_none() {
+            self.changes.send_replace(());
+        }
+    }
+
+    /// Drops the connections that get no calls any more, and tells the calls that wait. Those with calls in flight live
+    /// on until these have ended.
     pub fn drop_over(&mut self, now: Instant) {
+        let before = self.connections.len();
         let reuse = &mut self.reuse;
         self.connections.retain(|pooled| {
             let connection = &pooled.connection;
@@ -98,6 +108,9 @@ impl Http2Origin {
             }
             !is_over
         });
+        if self.connections.len() < before {
+            self.changes.send_replace(());
+        }
     }
 
     /// Drops the connections that were without calls for too long.
