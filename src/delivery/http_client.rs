@@ -22,6 +22,7 @@ use super::tls_profiles::{TlsConfigs, TlsProfile, TlsProfiles};
 use crate::clock::Clock;
 use crate::domain::attempt::{Answer, Outcome};
 use crate::domain::duration;
+use crate::domain::endpoint::Endpoint;
 use crate::domain::http_version::HttpVersion;
 use crate::domain::notification::Notification;
 use crate::domain::proxy_url::ProxyUrl;
@@ -251,11 +252,13 @@ impl HttpClient {
                     }
                 }
                 (None, HttpVersion::Http2) => {
+                    let shared_as = shared_as(origin, signed.target.endpoint);
                     let route = Http2Route {
                         connector,
                         http1: &self.pool,
                         url: &url,
                         origin,
+                        shared_as: &shared_as,
                         profile,
                         share: signed.target.share,
                         call_ends: signed.until,
@@ -298,6 +301,15 @@ fn origin<'url>(url: &'url Url, profile: Option<&TlsProfile>, http: HttpVersion)
         (Some(profile), HttpVersion::Http2) => {
             Cow::Owned(format!("{origin} {} http/2", profile.id()))
         }
+    }
+}
+
+/// Names the calls that may be in flight on the same connection of HTTP/2: those of one endpoint to one origin. The window
+/// for bodies is that of the connection, so a path that does not read its bodies would stop the calls of the others.
+fn shared_as<'url>(origin: &'url str, endpoint: Option<&Endpoint>) -> Cow<'url, str> {
+    match endpoint {
+        Some(endpoint) => Cow::Owned(format!("{origin} {}", endpoint.name)),
+        None => Cow::Borrowed(origin),
     }
 }
 

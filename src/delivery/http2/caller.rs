@@ -6,7 +6,7 @@
 
 use super::connection_end::ConnectionEnd;
 use super::exchange::{Http2Exchange, exchange};
-use super::pool::{CallPlace, Http2Pool, Opened, Opening, PlaceSearch};
+use super::pool::{CallPlace, Http2Pool, OpenedPlace, Opening, PlaceSearch};
 use crate::delivery::call_recorder::CallRecorder;
 use crate::delivery::connector::{ConnectError, Negotiated, ReceiverConnector};
 use crate::delivery::judging::Judging;
@@ -39,8 +39,10 @@ pub struct Http2Route<'call> {
     pub http1: &'call Pool,
     /// The URL.
     pub url: &'call Url,
-    /// Names all that decides which connections may be used.
+    /// Names all that decides which connections of HTTP/1.1 may be used.
     pub origin: &'call str,
+    /// Likewise of HTTP/2.
+    pub shared_as: &'call str,
     /// The TLS configuration of the endpoint.
     pub profile: Option<&'call TlsProfile>,
     /// For the look-up of the name.
@@ -105,7 +107,7 @@ impl Http2Caller {
         recorder: &CallRecorder,
     ) -> Result<PlaceOrHttp1, ConnectError> {
         loop {
-            match self.pool.look(route.origin, avoided, Instant::now()) {
+            match self.pool.look(route.shared_as, avoided, Instant::now()) {
                 PlaceSearch::Send(place) => return Ok(PlaceOrHttp1::Place(place)),
                 PlaceSearch::Open(_) if *openings >= MOST_OPENINGS => {
                     return Err(ConnectionEnd::no_calls().into());
@@ -149,9 +151,9 @@ async fn open(
             Ok(Some(PlaceOrHttp1::Http1(connection)))
         }
         Negotiated::Http2(connection) => match opening.opened(connection, Instant::now()) {
-            Opened::Place(place) => Ok(Some(PlaceOrHttp1::Place(place))),
-            Opened::Full => Ok(None),
-            Opened::NoCalls => Err(ConnectionEnd::no_calls().into()),
+            OpenedPlace::Place(place) => Ok(Some(PlaceOrHttp1::Place(place))),
+            OpenedPlace::Full => Ok(None),
+            OpenedPlace::NoCalls => Err(ConnectionEnd::no_calls().into()),
         },
     }
 }

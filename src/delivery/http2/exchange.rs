@@ -99,7 +99,7 @@ async fn send_and_receive(
     };
     drop(sender);
     let id = response.stream_id().as_u32();
-    let mut sending = pin!(send(stream, body));
+    let mut sending = pin!(send(stream, body, &connection.state));
     let mut receiving = pin!(receive(response, &connection.state, judging, recorder));
     let mut is_sent = false;
     // The receiver may answer before it has the whole body.
@@ -117,15 +117,30 @@ async fn send_and_receive(
 }
 
 /// Sends the body as fast as the receiver takes it. If that fails, the answer tells why.
-async fn send(mut stream: SendStream<Bytes>, mut body: Bytes) {
-    while !body.is_empty() {
-        stream.reserve_capacity(body.len());
+async fn send(mut stream: SendStream<Bytes>, body: Bytes, state: &ConnectionState) {
+    let mut unsent = UnsentBody { body, state };
+    while !unsent.body.is_empty() {
+        stream.reserve_capacity(unsent.body.len());
         let Some(Ok(room)) = poll_fn(|context| stream.poll_capacity(context)).await else {
             return;
         };
-        let part = body.split_to(room.min(body.len()));
-        if stream.send_data(part, body.is_empty()).is_err() {
+        let part = unsent.body.split_to(room.min(unsent.body.len()));
+        if stream.send_data(part, unsent.body.is_empty()).is_err() {
             return;
+        }
+    }
+}
+
+/// What is not sent yet of the body of a call. If something is left when the call ends, the connection is told.
+struct UnsentBody<'call> {
+    body: Bytes,
+    state: &'call ConnectionState,
+}
+
+impl Drop for UnsentBody<'_> {
+    fn drop(&mut self) {
+        if !self.body.is_empty() {
+            self.state.ended_unsent();
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Finds the frames in the bytes of an HTTP/2 connection (RFC 9113, section 4.1). Of the payloads, only those of GOAWAY
-//! are read.
+//! and of WINDOW_UPDATE are read.
 
 /// The bytes that a client sends before its first frame.
 pub const PREFACE_BYTES: u32 = 24;
@@ -13,10 +13,14 @@ pub mod kind {
     pub const HEADERS: u8 = 1;
     /// SETTINGS.
     pub const SETTINGS: u8 = 4;
+    /// PING.
+    pub const PING: u8 = 6;
     /// GOAWAY.
     pub const GOAWAY: u8 = 7;
+    /// WINDOW_UPDATE.
+    pub const WINDOW_UPDATE: u8 = 8;
 }
-/// The flag of a SETTINGS frame that acknowledges one of the other side.
+/// The flag of a SETTINGS or PING frame that acknowledges one of the other side.
 const ACK: u8 = 1;
 
 /// What was found.
@@ -31,6 +35,8 @@ pub enum Found {
         /// The error; 0 if there is none.
         code: u32,
     },
+    /// What a WINDOW_UPDATE frame of the connection says: so many more bytes of bodies may be sent.
+    Widened(u32),
 }
 
 /// The header of a frame.
@@ -65,6 +71,24 @@ impl FrameHeader {
     pub fn is_settings(&self) -> bool {
         self.kind == kind::SETTINGS && self.flags & ACK == 0
     }
+
+    /// Whether its sender has read what it was sent: it answers a ping or a call.
+    pub fn answers(&self) -> bool {
+        match self.kind {
+            kind::HEADERS | kind::DATA => true,
+            kind::PING => self.flags & ACK != 0,
+            _ => false,
+        }
+    }
+
+    /// How many bytes of the payload are read.
+    fn read_bytes(&self) -> Option<usize> {
+        match (self.kind, self.stream) {
+            (kind::GOAWAY, _) => Some(8),
+            (kind::WINDOW_UPDATE, 0) => Some(4),
+            _ => None,
+        }
+    }
 }
 
 /// Finds the frames in a stream of bytes that comes in parts.
@@ -75,8 +99,18 @@ pub struct FrameFinder {
     filled: usize,
     /// How many bytes of the payload are still to come.
     rest: u32,
-    /// The first bytes of the payload of a GOAWAY frame, and how many of them have come.
-    go_away: Option<([u8; 8], usize)>,
+    /// The payload that is read, if it is.
+    payload: Option<ReadPayload>,
+}
+
+/// The first bytes of the payload of a frame.
+#[derive(Debug)]
+struct ReadPayload {
+    /// So many are read: eight of GOAWAY, four of WINDOW_UPDATE.
+    wanted: usize,
+    bytes: [u8; 8],
+    /// How many have come.
+    filled: usize,
 }
 
 impl FrameFinder {
@@ -86,7 +120,7 @@ impl FrameFinder {
             header: [0; HEADER_BYTES],
             filled: 0,
             rest: bytes,
-            go_away: None,
+            payload: None,
         }
     }
 
@@ -98,7 +132,7 @@ impl FrameFinder {
                 // At most `rest`, so it fits.
                 self.rest -= payload.len() as u32;
                 bytes = others;
-                self.read_go_away(payload, &mut report);
+                self.read_payload(payload, &mut report);
                 continue;
             }
             let taken = bytes.len().min(HEADER_BYTES - self.filled);
@@ -110,27 +144,38 @@ impl FrameFinder {
                 let header = FrameHeader::read(&self.header);
                 self.filled = 0;
                 self.rest = header.length;
-                self.go_away = (header.kind == kind::GOAWAY).then_some(([0; 8], 0));
+                self.payload = header.read_bytes().map(|wanted| ReadPayload {
+                    wanted,
+                    bytes: [0; 8],
+                    filled: 0,
+                });
                 report(Found::Frame(header));
             }
         }
     }
 
-    fn read_go_away(&mut self, payload: &[u8], report: &mut impl FnMut(Found)) {
-        let Some((first, filled)) = &mut self.go_away else {
+    fn read_payload(&mut self, payload: &[u8], report: &mut impl FnMut(Found)) {
+        let Some(read) = &mut self.payload else {
             return;
         };
-        let taken = payload.len().min(first.len() - *filled);
-        first[*filled..*filled + taken].copy_from_slice(&payload[..taken]);
-        *filled += taken;
-        if *filled == first.len() {
-            let [a, b, c, d, code @ ..] = *first;
-            report(Found::GoAway {
-                last_stream: stream_id([a, b, c, d]),
-                code: u32::from_be_bytes(code),
-            });
-            self.go_away = None;
+        let taken = payload.len().min(read.wanted - read.filled);
+        read.bytes[read.filled..read.filled + taken].copy_from_slice(&payload[..taken]);
+        read.filled += taken;
+        if read.filled < read.wanted {
+            return;
         }
+        let [a, b, c, d, code @ ..] = read.bytes;
+        // The first bit has no meaning in either.
+        let first = stream_id([a, b, c, d]);
+        report(if read.wanted == 4 {
+            Found::Widened(first)
+        } else {
+            Found::GoAway {
+                last_stream: first,
+                code: u32::from_be_bytes(code),
+            }
+        });
+        self.payload = None;
     }
 }
 
@@ -159,6 +204,8 @@ mod tests {
         bytes.extend(frame(kind::SETTINGS, ACK, 0, &[]));
         bytes.extend(frame(kind::HEADERS, 4, 0x8000_0003, &[7; 300]));
         bytes.extend(frame(kind::GOAWAY, 0, 0, &[0x80, 0, 1, 5, 0, 0, 0, 2, 9]));
+        bytes.extend(frame(kind::WINDOW_UPDATE, 0, 0, &[0x80, 0, 2, 1]));
+        bytes.extend(frame(kind::WINDOW_UPDATE, 0, 3, &[0, 0, 2, 1]));
         bytes.extend(frame(kind::DATA, 1, 3, &[]));
         let all = |cut: usize| {
             let mut finder = FrameFinder::after(PREFACE_BYTES);
@@ -186,6 +233,9 @@ mod tests {
                 last_stream: 0x105,
                 code: 2,
             },
+            header(4, kind::WINDOW_UPDATE, 0, 0),
+            Found::Widened(0x201),
+            header(4, kind::WINDOW_UPDATE, 0, 3),
             header(0, kind::DATA, 1, 3),
         ];
         assert_eq!(found, expected);

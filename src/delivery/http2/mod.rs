@@ -6,7 +6,8 @@
 //! * `connection` is one connection and the task that runs it; `exchange` is one call over it.
 //! * `frames` and `watched_stream` observe the frames of a connection on their way between TLS and the library. The
 //!   library does not tell which requests were written, nor up to which call a receiver that leaves has processed what
-//!   it was sent, and both decide whether a request may be sent again.
+//!   it was sent, and both decide whether a request may be sent again. Nor does it tell how much of bodies the receiver
+//!   takes on the whole connection (`send_window`), which decides whether it gets calls.
 
 pub mod caller;
 pub mod connection;
@@ -15,6 +16,7 @@ mod exchange;
 mod frames;
 mod origin;
 mod pool;
+mod send_window;
 mod state;
 mod task;
 mod watched_stream;

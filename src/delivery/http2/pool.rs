@@ -1,5 +1,7 @@
 //! The open HTTP/2 connections of every receiver, and how many calls each has in flight.
 //!
+//! An origin, here and in `origin`, is what one endpoint calls at one scheme, host and port: `Http2Route::shared_as`.
+//!
 //! A call gets a place on a connection that has room for it. If none has, it opens one, and calls that come meanwhile
 //! wait for that one. Everything is bounded: the calls of one connection, the connections of one origin, the
 //! connections that are kept without calls, the number of remembered origins, and the time that a connection is kept.
@@ -71,7 +73,7 @@ pub struct Opening {
 }
 
 /// What the call that opened a connection gets.
-pub enum Opened {
+pub enum OpenedPlace {
     /// A place on it.
     Place(CallPlace),
     /// The receiver allows no calls on it at present. It is in the pool, and calls wait for it.
@@ -260,7 +262,7 @@ impl Opening {
     }
 
     /// Puts the opened connection into the pool, with a place for the call that opened it.
-    pub fn opened(self, connection: Http2Connection, now: Instant) -> Opened {
+    pub fn opened(self, connection: Http2Connection, now: Instant) -> OpenedPlace {
         let connection = Arc::new(connection);
         let has_room = connection.most_calls() > 0;
         let mut place = CallPlace {
@@ -290,9 +292,9 @@ impl Opening {
         }
         drop(origins);
         match (has_room, is_pooled) {
-            (true, _) => Opened::Place(place),
-            (false, true) => Opened::Full,
-            (false, false) => Opened::NoCalls,
+            (true, _) => OpenedPlace::Place(place),
+            (false, true) => OpenedPlace::Full,
+            (false, false) => OpenedPlace::NoCalls,
         }
     }
 
@@ -418,7 +420,7 @@ mod tests {
                 tls: None,
             };
             let connection = Http2Connection::start(stream, opening.id, opening.on_change()).await;
-            let Opened::Place(place) = opening.opened(connection.expect("HTTP/2"), now) else {
+            let OpenedPlace::Place(place) = opening.opened(connection.expect("HTTP/2"), now) else {
                 panic!("it has room");
             };
             places.push(place);

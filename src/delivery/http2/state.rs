@@ -3,6 +3,7 @@
 
 use super::connection_end::ConnectionEnd;
 use super::frames::{Found, kind};
+use super::send_window::SendWindow;
 use crate::delivery::failure::broken_connection;
 use crate::delivery::socket::Meter;
 use std::io;
@@ -37,8 +38,10 @@ struct ObservedConnection {
     /// The last stream whose request was begun to be written.
     written: u32,
     last_read: Instant,
-    /// Whether a call ran out of time, and nothing has come from the receiver since.
+    /// Whether a call ran out of time, and the receiver has answered nothing since.
     is_doubtful: bool,
+    /// How much of bodies it takes.
+    window: SendWindow,
     other_frames_left: u32,
     /// The calls in flight, each with the instant at which its lease expires.
     calls: Vec<(u64, Instant)>,
@@ -65,6 +68,7 @@ impl ConnectionState {
                 written: 0,
                 last_read: now,
                 is_doubtful: false,
+                window: SendWindow::new(),
                 other_frames_left: MOST_OTHER_FRAMES,
                 calls: Vec::new(),
                 busy_since: now,
@@ -92,6 +96,16 @@ impl ConnectionState {
     pub fn wrote(&self, stream: u32) {
         let mut observed = self.lock();
         observed.written = observed.written.max(stream);
+    }
+
+    /// Notes that so many bytes of a body are being written.
+    pub fn wrote_body(&self, bytes: u32, now: Instant) {
+        self.lock().window.sent(bytes, now);
+    }
+
+    /// Notes that a call has ended whose body was not sent whole.
+    pub fn ended_unsent(&self) {
+        self.lock().window.ended_unsent();
     }
 
     /// Notes that reading or writing failed.
@@ -145,6 +159,7 @@ impl ConnectionState {
             && observed.has_settings
             && observed.last_stream.is_none()
             && !observed.is_doubtful
+            && !observed.window.is_stuck(now)
             && observed.silent_for(now) < SILENT_BEFORE_DOUBT
     }
 
@@ -169,8 +184,8 @@ impl ConnectionState {
         number
     }
 
-    /// Notes that a call has ended. If it ran out of time, the connection is in doubt until something comes from the
-    /// receiver.
+    /// Notes that a call has ended. If it ran out of time, the connection is in doubt until the receiver answers a call or
+    /// a ping. What it sends by itself does not show that it still reads.
     pub fn end_call(&self, number: u64, is_in_doubt: bool) {
         let mut observed = self.lock();
         observed.calls.retain(|(known, _)| *known != number);
@@ -202,10 +217,6 @@ impl ConnectionState {
 impl ObservedConnection {
     fn came(&mut self, found: Found, now: Instant) -> Result<(), ConnectionEnd> {
         self.last_read = now;
-        if self.is_doubtful {
-            self.is_doubtful = false;
-            self.is_changed = true;
-        }
         let frame = match found {
             Found::GoAway { last_stream, code } => {
                 // A receiver that leaves may say so twice. It must not take back what it said.
@@ -215,8 +226,16 @@ impl ObservedConnection {
                 self.is_changed = true;
                 return Ok(());
             }
+            Found::Widened(bytes) => {
+                self.is_changed |= self.window.widened(bytes);
+                return Ok(());
+            }
             Found::Frame(frame) => frame,
         };
+        if self.is_doubtful && frame.answers() {
+            self.is_doubtful = false;
+            self.is_changed = true;
+        }
         if !self.has_settings {
             if !frame.is_settings() {
                 return Err(if frame.is_http1() {
@@ -271,6 +290,7 @@ mod tests {
 
     const SETTINGS: [u8; 9] = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     const PING: [u8; 17] = [0, 0, 8, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    const PONG: [u8; 17] = [0, 0, 8, 6, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     const GOAWAY: [u8; 17] = [0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0];
 
     fn came(state: &ConnectionState, bytes: &[u8], now: Instant) -> Result<(), ConnectionEnd> {
@@ -297,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_ran_out_of_time_puts_its_connection_in_doubt_until_something_comes() {
+    async fn a_call_that_ran_out_of_time_puts_its_connection_in_doubt_until_an_answer_comes() {
         let now = Instant::now();
         let state = begun(now).await;
         let until = now + Duration::from_secs(60);
@@ -305,6 +325,8 @@ mod tests {
         state.end_call(first, true);
         assert!(!state.takes_calls(now));
         came(&state, &PING, now).expect("one ping");
+        assert!(!state.takes_calls(now), "a ping of its own says nothing");
+        came(&state, &PONG, now).expect("an answer");
         assert!(state.take_change());
         assert!(state.takes_calls(now));
         state.end_call(second, false);
@@ -327,6 +349,22 @@ mod tests {
         came(&state, &PING, silent).expect("one ping");
         assert!(state.takes_calls(silent));
         state.end_call(call, false);
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_takes_no_bodies_gets_no_calls_although_it_answers_pings() {
+        let now = Instant::now();
+        let state = begun(now).await;
+        state.wrote_body(65_535, now);
+        assert!(state.takes_calls(now));
+        state.ended_unsent();
+        came(&state, &PONG, now).expect("an answer");
+        assert!(!state.takes_calls(now));
+        assert!(!state.take_change());
+        let window_update = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        came(&state, &window_update, now).expect("an update");
+        assert!(state.take_change());
+        assert!(state.takes_calls(now));
     }
 
     #[tokio::test]

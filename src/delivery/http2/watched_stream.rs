@@ -48,10 +48,13 @@ impl<Stream> WatchedStream<Stream> {
     fn wrote(&mut self, bytes: &[u8]) {
         let state = &self.state;
         self.outgoing.read(bytes, |found| {
-            if let Found::Frame(frame) = found
-                && frame.kind == kind::HEADERS
-            {
-                state.wrote(frame.stream);
+            let Found::Frame(frame) = found else {
+                return;
+            };
+            match frame.kind {
+                kind::HEADERS => state.wrote(frame.stream),
+                kind::DATA => state.wrote_body(frame.length, Instant::now()),
+                _ => {}
             }
         });
     }

@@ -198,17 +198,20 @@ async fn a_call_waits_for_its_place_within_its_time() {
     set(&server, "shop", over_http2(&receiver.url())).await;
     let mut hasty = over_http2(&receiver.url());
     hasty["timeout"] = json!("300ms");
-    set(&server, "hasty", hasty).await;
-    // Eight connections are the most that one origin gets.
-    let (attempts, attempt) = tokio::join!(tested_often(&server, "shop", 9), async {
+    // Eight connections are the most that the calls of one endpoint get.
+    let (attempts, attempt) = tokio::join!(tested_often(&server, "shop", 8), async {
         let mut calls = receiver.calls(8).await;
         assert_eq!(connections(&calls).len(), 8);
+        set(&server, "shop", hasty).await;
+        let attempt = tested(&server, "shop").await;
         assert!(receiver.arrived().is_none());
-        let attempt = tested(&server, "hasty").await;
-        calls.pop().expect("eight").acknowledge();
-        let last = receiver.call().await;
+        set(&server, "shop", over_http2(&receiver.url())).await;
+        let (last, ()) = tokio::join!(tested(&server, "shop"), async {
+            calls.pop().expect("eight").acknowledge();
+            receiver.call().await.acknowledge();
+        });
+        check(&last, "acknowledged", "2");
         assert_eq!(receiver.opened(), 8);
-        last.acknowledge();
         calls.into_iter().for_each(Http2Call::acknowledge);
         attempt
     });
@@ -339,10 +342,10 @@ async fn a_call_whose_time_runs_out_disturbs_no_other_on_its_connection() {
     set(&server, "shop", over_http2(&receiver.url())).await;
     let mut hasty = over_http2(&receiver.url());
     hasty["timeout"] = json!("500ms");
-    set(&server, "hasty", hasty).await;
     let (patient, attempt) = tokio::join!(tested(&server, "shop"), async {
         let first = receiver.call().await;
-        let (attempt, reset) = tokio::join!(tested(&server, "hasty"), async {
+        set(&server, "shop", hasty).await;
+        let (attempt, reset) = tokio::join!(tested(&server, "shop"), async {
             let second = receiver.call().await;
             assert_eq!(second.connection, first.connection);
             second.was_reset().await
@@ -356,6 +359,7 @@ async fn a_call_whose_time_runs_out_disturbs_no_other_on_its_connection() {
     let reason = "no complete answer within 500ms; the time ran out while the answer was awaited";
     assert_eq!(attempt["reason"], reason);
     // The receiver has answered since, so the connection is used again.
+    set(&server, "shop", over_http2(&receiver.url())).await;
     let (attempt, ()) = tokio::join!(tested(&server, "shop"), async {
         receiver.call().await.acknowledge();
     });

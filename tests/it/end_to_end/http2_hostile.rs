@@ -323,10 +323,10 @@ async fn a_connection_that_has_died_is_not_used_for_further_calls() {
     let receiver = FrameReceiver::start(vec![dead, success()]).await;
     let mut hasty = over_http2(&receiver.url());
     hasty["timeout"] = json!("500ms");
-    set(&server, "hasty", hasty).await;
-    set(&server, "shop", over_http2(&receiver.url())).await;
-    let attempt = tested(&server, "hasty").await;
+    set(&server, "shop", hasty).await;
+    let attempt = tested(&server, "shop").await;
     check(&attempt, "timeout", "2");
+    set(&server, "shop", over_http2(&receiver.url())).await;
     let attempt = tested(&server, "shop").await;
     check(&attempt, "acknowledged", "2");
     assert_eq!(attempt["connection"], "new", "{attempt}");

@@ -66,6 +66,12 @@ pub fn body(bytes: &[u8]) -> Vec<u8> {
     frame(DATA, END_STREAM, 1, bytes)
 }
 
+/// The first words of a receiver that allows so many calls at a time on a connection.
+pub fn settings_allowing(calls: u32) -> Vec<u8> {
+    let payload = [&[0, 3][..], &calls.to_be_bytes()].concat();
+    frame(SETTINGS, 0, 0, &payload)
+}
+
 /// A farewell: calls after this one were not processed.
 pub fn go_away(last: u32, code: u32) -> Vec<u8> {
     let payload = [last.to_be_bytes(), code.to_be_bytes()].concat();
@@ -94,14 +100,20 @@ fn text_into(block: &mut Vec<u8>, text: &str) {
 pub struct FrameScript {
     /// It sends this at once.
     pub first: Vec<u8>,
-    /// It sends this after the head of the first call.
+    /// So many calls get no answer before the one that gets `answer`.
+    pub ignored: usize,
+    /// It sends this after the head of the first call that is not ignored.
     pub answer: Vec<u8>,
     /// Then this again and again, if there is any.
     pub flood: Vec<u8>,
     /// It closes the connection. Else it reads on and says nothing.
     pub closes: bool,
+    /// It closes the connection as soon as its settings are acknowledged.
+    pub closes_early: bool,
     /// It answers pings.
     pub answers_pings: bool,
+    /// It answers each call whose body has come whole with `success`.
+    pub answers_whole_calls: bool,
 }
 
 /// A receiver that follows a script for each connection; the last one is for all that follow.
@@ -156,27 +168,41 @@ async fn follow(
     stream.set_nodelay(true)?;
     stream.write_all(&script.first).await?;
     if script.closes && script.answer.is_empty() {
-        return stream.shutdown().await;
+        return leave(stream).await;
     }
     let mut preface = [0; PREFACE];
     stream.read_exact(&mut preface).await?;
+    let (mut ignored, mut is_answered) = (0, false);
     loop {
-        let (kind, flags, payload) = read_frame(&mut stream).await?;
+        let (kind, flags, id, payload) = read_frame(&mut stream).await?;
         match kind {
+            SETTINGS if flags & ACK != 0 && script.closes_early => return leave(stream).await,
             SETTINGS if flags & ACK == 0 && !script.first.is_empty() => {
                 stream.write_all(&frame(SETTINGS, ACK, 0, &[])).await?;
             }
             PING if flags & ACK == 0 && script.answers_pings => {
                 stream.write_all(&frame(PING, ACK, 0, &payload)).await?;
             }
+            DATA if flags & END_STREAM != 0 && script.answers_whole_calls => {
+                let head = frame(HEADERS, END_HEADERS, id, &block(&[]));
+                let body = frame(DATA, END_STREAM, id, b"success");
+                stream.write_all(&[head, body].concat()).await?;
+            }
             HEADERS => {
                 calls.fetch_add(1, Ordering::SeqCst);
+                if ignored < script.ignored {
+                    ignored += 1;
+                    continue;
+                }
+                if std::mem::replace(&mut is_answered, true) {
+                    continue;
+                }
                 stream.write_all(&script.answer).await?;
                 while !script.flood.is_empty() {
                     stream.write_all(&script.flood).await?;
                 }
                 if script.closes {
-                    return stream.shutdown().await;
+                    return leave(stream).await;
                 }
             }
             _ => {}
@@ -184,11 +210,18 @@ async fn follow(
     }
 }
 
-async fn read_frame(stream: &mut TcpStream) -> std::io::Result<(u8, u8, Vec<u8>)> {
+/// Closes a connection. What the caller has sent is read, so that it sees an end and no reset.
+async fn leave(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.shutdown().await?;
+    tokio::io::copy(&mut stream, &mut tokio::io::sink()).await?;
+    Ok(())
+}
+
+async fn read_frame(stream: &mut TcpStream) -> std::io::Result<(u8, u8, u32, Vec<u8>)> {
     let mut header = [0; 9];
     stream.read_exact(&mut header).await?;
-    let [a, b, c, kind, flags, ..] = header;
+    let [a, b, c, kind, flags, id @ ..] = header;
     let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
     stream.read_exact(&mut payload).await?;
-    Ok((kind, flags, payload))
+    Ok((kind, flags, u32::from_be_bytes(id), payload))
 }
