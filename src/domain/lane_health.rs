@@ -23,8 +23,11 @@ pub const SLOW_MS: i64 = 2_000;
 /// An answer that takes less than this counts as taking no time, in milliseconds. So the state of a lane whose
 /// destination answers quickly does not change.
 pub const QUICK_MS: i64 = 500;
-/// For how long the state of a lane is kept without a call to it, in milliseconds.
+/// For how long the state of a lane without entries is kept without a call to it, in milliseconds.
 pub const KEPT_MS: i64 = 3_600_000;
+/// The same for the lane of an endpoint whose last call was not answered. What failed may wait in the journal alone for
+/// its next step, and the end of the outage must be noticed then ([`crate::domain::outage`]).
+pub const KEPT_FAILING_MS: i64 = 7 * 86_400_000;
 
 /// What is reported about a lane when a lease on one of its entries is settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,6 +211,16 @@ impl LaneHealth {
         Pause {
             from_ms: self.failing_since_ms,
             until_ms: now_ms,
+        }
+    }
+
+    /// For how long it is kept from its last use on, once the lane has no entries, in milliseconds.
+    #[must_use]
+    pub fn kept_ms(&self, is_of_endpoint: bool) -> i64 {
+        if is_of_endpoint && self.failures > 0 {
+            KEPT_FAILING_MS
+        } else {
+            KEPT_MS
         }
     }
 

@@ -244,6 +244,8 @@ macro_rules! each_entry {
             outages {
                 an_outage_that_has_ended_is_known_until_it_was_dealt_with,
                 two_outages_that_nobody_dealt_with_are_one,
+                an_outage_is_remembered_while_something_waits,
+                an_outage_of_an_endpoint_without_entries_is_remembered,
             }
         );
     };

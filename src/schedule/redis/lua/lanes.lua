@@ -2,7 +2,7 @@
 -- script.
 --
 -- The state of a lane is one field of `health`, and follows the rules of domain/lane_health.rs. A lane
--- without a state has never been called, or not for an hour. The state is only an optimization: if it is
+-- without a state has never been called, or not for long and has no entries. The state is only an optimization: if it is
 -- lost, the lane begins as an unknown one.
 --
 -- The score of a lane in `lanes` is its turn (in microseconds), moved by its class: the lanes of one class
@@ -21,7 +21,7 @@ local NEVER_US = CLASS_US - 1
 
 -- Must equal the constants of domain/lane_health.rs.
 local PROBE_AFTER, FIRST_PROBE, LONGEST_PROBE = 3, 1000, 60000
-local SLOW, KEPT = 2000, 3600000
+local SLOW, KEPT, KEPT_FAILING = 2000, 3600000, 604800000
 local QUICK = 500
 -- Must equal BURST_US of domain/lane_settings.rs.
 local BURST_US = 100000
@@ -212,12 +212,15 @@ local function note_outage(lane, from)
   call('HSET', outages, lane, text_of(from) .. ' ' .. NOW_TEXT)
 end
 
--- Forgets the states of some lanes that were not called for long.
+-- Forgets the states of some lanes that were not called for long and have no entries.
 local function forget_unused()
   local some = redis.pcall('HRANDFIELD', HEALTH, 4, 'WITHVALUES')
   if some.err then return end
   for i = 1, #some, 2 do
-    if health_from(some[i + 1])[USED] < NOW - KEPT then call('HDEL', HEALTH, some[i]) end
+    local lane, health = some[i], health_from(some[i + 1])
+    local kept = KEPT
+    if health[FAILURES] > 0 and string.sub(lane, 1, 9) == 'endpoint:' then kept = KEPT_FAILING end
+    if health[USED] < NOW - kept and call('EXISTS', LANE .. lane, LEASED .. lane) == 0 then call('HDEL', HEALTH, lane) end
   end
 end
 
