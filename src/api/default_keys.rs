@@ -7,7 +7,8 @@ use crate::api::key_document::{self, AddedKeyView, KeyView};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::NoQuery;
 use crate::api::view::json;
-use crate::domain::default_keys::BadDefaultKeyChange;
+use crate::domain::default_keys::{BadDefaultKeyChange, DefaultKeys};
+use crate::domain::timestamp::display_ms;
 use crate::service::ServiceError;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse as _, Response};
@@ -40,8 +41,47 @@ impl<S: Send + Sync> FromRequestParts<S> for DefaultKeyPath {
 /// The default keys in an answer, the newest first. None if every server signs with its own `--signing-secret`.
 #[derive(Debug, Serialize)]
 struct DefaultKeysView<'a> {
-    items: Vec<KeyView<'a>>,
+    items: Vec<ListedKeyView<'a>>,
     warning: &'static str,
+}
+
+/// One of them.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum ListedKeyView<'a> {
+    Known(KeyView<'a>),
+    /// A key that this server cannot read, and why.
+    Unreadable {
+        id: &'a str,
+        kind: &'static str,
+        signs_until: Option<String>,
+        unreadable: &'a str,
+    },
+}
+
+/// What an answer gives as the kind of a key that cannot be read.
+const UNREADABLE: &str = "unreadable";
+
+/// The keys that have not ended, and before them those that cannot be read.
+fn listed(keys: &DefaultKeys) -> impl Iterator<Item = ListedKeyView<'_>> {
+    let unreadable = keys.unreadable().iter().filter(|key| !key.is_former);
+    let unreadable = unreadable.map(|key| ListedKeyView::Unreadable {
+        id: &key.id,
+        kind: UNREADABLE,
+        signs_until: key.signs_until_ms.map(display_ms),
+        unreadable: &key.why,
+    });
+    let known = keys.kept().map(|known| KeyView::of(&known.key));
+    unreadable.chain(known.map(ListedKeyView::Known))
+}
+
+impl ListedKeyView<'_> {
+    fn is(&self, asked: &str) -> bool {
+        match self {
+            Self::Known(key) => key.id() == asked,
+            Self::Unreadable { id, .. } => *id == asked,
+        }
+    }
 }
 
 /// A default key in the answer to the request that made it.
@@ -57,7 +97,7 @@ pub async fn list(State(api): State<Arc<Api>>, _: NoQuery) -> Result<Response, P
     let keys = api.service.default_keys().await;
     let keys = keys.map_err(Problem::of_service)?;
     let view = DefaultKeysView {
-        items: keys.kept().map(|known| KeyView::of(&known.key)).collect(),
+        items: listed(&keys).collect(),
         warning: SHARED,
     };
     Ok(json(StatusCode::OK, &view))
@@ -109,10 +149,10 @@ pub async fn show(
 ) -> Result<Response, Problem> {
     let keys = api.service.default_keys().await;
     let keys = keys.map_err(Problem::of_service)?;
-    let found = keys.kept().find(|known| known.key.id == id);
+    let found = listed(&keys).find(|known| known.is(&id));
     let missing = || ServiceError::DefaultKeyChange(BadDefaultKeyChange::Unknown);
     let known = found.ok_or_else(|| Problem::of_service(missing()))?;
-    Ok(json(StatusCode::OK, &KeyView::of(&known.key)))
+    Ok(json(StatusCode::OK, &known))
 }
 
 /// `DELETE /v1/default-keys/{id}`: removes a default key at once.

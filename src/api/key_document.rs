@@ -50,6 +50,14 @@ impl<'a> KeyView<'a> {
     }
 }
 
+impl KeyView<'_> {
+    /// The id of the key.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.id
+    }
+}
+
 impl<'a> AddedKeyView<'a> {
     /// The view of a key, with its secret if it was made just now.
     #[must_use]

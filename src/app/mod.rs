@@ -114,7 +114,7 @@ impl App {
         let endpoints = Arc::new(endpoints.with_default_keys(default_keys));
         let client = Arc::new(http_client(&config));
         let testing = TestCalls::new(client.clone(), endpoints.clone(), clock.clone());
-        let parts = (client, endpoints.clone(), clock, metrics.clone());
+        let parts = (client, endpoints.clone(), clock.clone(), metrics.clone());
         let dispatcher = dispatcher(&config, &stores, recorder.clone(), parts);
         let service = Service::new(recorder, stores.schedule.clone())
             .with_endpoints(endpoints.clone(), Arc::new(testing))
@@ -135,7 +135,8 @@ impl App {
         tasks.run("jobs", service.clone().run_jobs(tasks.stop_token()));
         let after_outages = service.clone().run_after_outages(tasks.stop_token());
         tasks.run("jobs after outages", after_outages);
-        tasks.run("reading of endpoints", endpoints.run(tasks.stop_token()));
+        let reading = endpoints.run(move || clock.now_ms(), tasks.stop_token());
+        tasks.run("reading of endpoints", reading);
         let router = api::router(service.clone(), api_settings(&config, address));
         let serving = server::serve(listener, router, tasks.stop_token());
         tasks.run_required("API", serving);

@@ -89,6 +89,7 @@ pub struct KeyDetails {
     pub created_at: String,
     pub signs_until: Option<String>,
     pub public_key: Option<String>,
+    pub unreadable: Option<String>,
     pub secret: Option<String>,
     pub warning: Option<String>,
 }

@@ -25,7 +25,26 @@ pub struct DefaultKey {
 /// The default keys of a journal, the newest first, and after them those that have ended. None: the journal has not got
 /// its first one yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct DefaultKeys(Vec<DefaultKey>);
+pub struct DefaultKeys {
+    keys: Vec<DefaultKey>,
+    unreadable: Vec<UnreadableDefaultKey>,
+}
+
+/// A default key that this server cannot read: another version wrote it, or it is damaged. Changes of other keys leave it
+/// as it is; it can be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadableDefaultKey {
+    /// Its id.
+    pub id: String,
+    /// Its fingerprint, if that can be read.
+    pub fingerprint: Option<String>,
+    /// Why it cannot be read.
+    pub why: String,
+    /// Whether the key has ended, and its secret was deleted.
+    pub is_former: bool,
+    /// Until when it signs, in milliseconds since 1970. `None`: for good, as far as that can be read.
+    pub signs_until_ms: Option<i64>,
+}
 
 /// A change of the default keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,35 +110,69 @@ impl DefaultKey {
     }
 }
 
+impl UnreadableDefaultKey {
+    /// Whether it may sign at this instant, so that this server cannot sign as others do.
+    #[must_use]
+    pub fn signs_at(&self, now_ms: i64) -> bool {
+        !self.is_former && self.signs_until_ms.is_none_or(|until_ms| now_ms < until_ms)
+    }
+}
+
 impl DefaultKeys {
     /// These keys, in the order in which they were stored.
     #[must_use]
     pub fn of(keys: Vec<DefaultKey>) -> Self {
-        Self(keys)
+        Self {
+            keys,
+            unreadable: Vec::new(),
+        }
     }
 
-    /// All of them, in the order in which they are stored.
+    /// These keys, and those that cannot be read.
+    #[must_use]
+    pub fn with_unreadable(self, unreadable: Vec<UnreadableDefaultKey>) -> Self {
+        Self { unreadable, ..self }
+    }
+
+    /// Those that cannot be read, also ended ones.
+    #[must_use]
+    pub fn unreadable(&self) -> &[UnreadableDefaultKey] {
+        &self.unreadable
+    }
+
+    /// Whether a key may have this fingerprint: one has it, or the fingerprint of one cannot be read.
+    #[must_use]
+    pub fn may_have(&self, fingerprint: &str) -> bool {
+        let may_be = |key: &UnreadableDefaultKey| {
+            (key.fingerprint.as_deref()).is_none_or(|other| other == fingerprint)
+        };
+        self.with_fingerprint(fingerprint).is_some() || self.unreadable.iter().any(may_be)
+    }
+
+    /// All that can be read, in the order in which they are stored.
     #[must_use]
     pub fn all(&self) -> &[DefaultKey] {
-        &self.0
+        &self.keys
     }
 
     /// Whether the journal has not got its first key yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.keys.is_empty() && self.unreadable.is_empty()
     }
 
     /// The keys that have not ended, the newest first. The time of some may have passed.
     pub fn kept(&self) -> impl Iterator<Item = &DefaultKey> {
-        self.0.iter().filter(|key| !key.is_former())
+        self.keys.iter().filter(|key| !key.is_former())
     }
 
     /// The key with this fingerprint: one that has not ended, if there is one.
     #[must_use]
     pub fn with_fingerprint(&self, fingerprint: &str) -> Option<&DefaultKey> {
         let same = |key: &&DefaultKey| key.fingerprint == fingerprint;
-        self.kept().find(same).or_else(|| self.0.iter().find(same))
+        self.kept()
+            .find(same)
+            .or_else(|| self.keys.iter().find(same))
     }
 
     /// What a change does at this instant.
@@ -127,7 +180,7 @@ impl DefaultKeys {
     pub fn effect(&self, change: &DefaultKeyChange, now_ms: i64) -> DefaultKeysEffect {
         let changed = match change {
             DefaultKeyChange::First(key) => match self.is_empty() {
-                true => Ok(Self(vec![key.clone()])),
+                true => Ok(Self::of(vec![key.clone()])),
                 false => return DefaultKeysEffect::Begun,
             },
             DefaultKeyChange::Add(added, overlap_ms) => {
@@ -149,6 +202,7 @@ impl DefaultKeys {
                     .and_then(|keys| keys.with_added(added.key.clone(), now_ms, *overlap_ms))
                     .map(|keys| self.turned_into(&keys, Some(added), now_ms))
             }
+            DefaultKeyChange::Remove(id) if self.is_unreadable(id) => self.without_unreadable(id),
             DefaultKeyChange::Remove(id) => self
                 .rules()
                 .and_then(|keys| keys.without(id))
@@ -160,6 +214,18 @@ impl DefaultKeys {
         }
     }
 
+    fn is_unreadable(&self, id: &str) -> bool {
+        self.unreadable.iter().any(|key| key.id == id)
+    }
+
+    /// These keys without one that cannot be read. Nothing of it is remembered.
+    fn without_unreadable(&self, id: &str) -> Result<Self, BadKeyChange> {
+        let mut next = self.clone();
+        next.unreadable.retain(|key| key.id != id);
+        let signs = next.kept().any(|known| known.key.signs_until_ms.is_none());
+        signs.then_some(next).ok_or(BadKeyChange::Last)
+    }
+
     /// The keys that have not ended, as those of an endpoint.
     fn rules(&self) -> Result<EndpointKeys, BadKeyChange> {
         EndpointKeys::of(self.kept().map(|known| known.key.clone()).collect())
@@ -167,7 +233,12 @@ impl DefaultKeys {
 
     /// These keys, and of those before the ones that are not among them any more, without their secrets.
     fn turned_into(&self, keys: &EndpointKeys, added: Option<&DefaultKey>, now_ms: i64) -> Self {
-        let known = |id: &str| self.0.iter().chain(added).find(|known| known.key.id == id);
+        let known = |id: &str| {
+            self.keys
+                .iter()
+                .chain(added)
+                .find(|known| known.key.id == id)
+        };
         let mut next: Vec<DefaultKey> = (keys.list().iter())
             .filter_map(|key| {
                 let fingerprint = known(&key.id)?.fingerprint.clone();
@@ -176,7 +247,7 @@ impl DefaultKeys {
             })
             .collect();
         let is_left = |known: &&DefaultKey| keys.list().iter().all(|key| key.id != known.key.id);
-        let former = self.0.iter().filter(is_left).take(MOST_FORMER_KEYS);
+        let former = self.keys.iter().filter(is_left).take(MOST_FORMER_KEYS);
         next.extend(former.map(|known| {
             DefaultKey {
                 key: EndpointKey {
@@ -192,7 +263,7 @@ impl DefaultKeys {
                 fingerprint: known.fingerprint.clone(),
             }
         }));
-        Self(next)
+        Self::of(next).with_unreadable(self.unreadable.clone())
     }
 }
 
@@ -302,5 +373,29 @@ mod tests {
         }
         let one_more = DefaultKeyChange::Add(key("x"), 1_000);
         assert_eq!(refused(&keys, one_more, 109), BadDefaultKeyChange::TooMany);
+    }
+
+    #[test]
+    fn what_cannot_be_read_stays_until_it_is_removed() {
+        let unreadable = |id: &str| UnreadableDefaultKey {
+            id: id.to_string(),
+            fingerprint: Some(format!("print {id}")),
+            why: "its kind".to_string(),
+            is_former: false,
+            signs_until_ms: None,
+        };
+        let remove = |id: &str| DefaultKeyChange::Remove(id.to_string());
+        let only = DefaultKeys::default().with_unreadable(vec![unreadable("x")]);
+        assert!(!only.is_empty() && only.may_have("print x") && !only.may_have("print y"));
+        assert_eq!(refused(&only, remove("x"), 0), BadDefaultKeyChange::Last);
+        let added = changed(&only, DefaultKeyChange::Add(key("a"), 50), 0);
+        assert_eq!(added.unreadable(), only.unreadable());
+        assert_eq!(
+            refused(&added, remove("a"), 1),
+            BadDefaultKeyChange::Last,
+            "nothing that this server can read would sign"
+        );
+        let removed = changed(&added, remove("x"), 1);
+        assert_eq!(removed, DefaultKeys::of(vec![key("a")]));
     }
 }

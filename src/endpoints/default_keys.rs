@@ -19,7 +19,7 @@ use crate::journal::{
     Actor, ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, Journal, JournalError,
 };
 use crate::keyring::{Keyring, SealFailure, UnusableKey, no_key_signs};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thiserror::Error;
 use tokio::sync::Mutex;
 
@@ -58,6 +58,10 @@ enum DefaultKeyTrouble {
     OtherSecret(String),
     /// One of them cannot be opened.
     Unusable(UnusableKey),
+    /// One of them cannot be read.
+    Unreadable(UnusableKey),
+    /// The journal has them, and none can be read.
+    AllUnreadable(String),
 }
 
 /// Why a server cannot start with the default keys of its journal.
@@ -83,7 +87,7 @@ pub enum DefaultKeysError {
 impl ServerSecret {
     /// Checks that a server with this secret may use these default keys.
     fn check(&self, keys: &DefaultKeys) -> Result<(), DefaultKeysError> {
-        let is_known = keys.with_fingerprint(&self.secret.fingerprint()).is_some();
+        let is_known = keys.may_have(&self.secret.fingerprint());
         match self.origin {
             SecretOrigin::Given if !keys.is_empty() && !is_known => {
                 Err(DefaultKeysError::UnknownSecret(ids(keys)))
@@ -155,7 +159,7 @@ impl DefaultKeyring {
         if is_sure {
             opened.begin(journal, keyring, now_ms).await?;
         } else {
-            opened.refresh_keys(journal, keyring).await?;
+            opened.refresh_keys(journal, keyring, now_ms).await?;
         }
         own.check(&opened.keys())?;
         Ok(opened)
@@ -224,6 +228,13 @@ impl DefaultKeyring {
                 "the other servers of the journal sign with another default secret (fingerprint {fingerprint}), so this \
                  server sends nothing that it would sign with its own; start it with their --signing-secret"
             ),
+            DefaultKeyTrouble::Unreadable(UnusableKey { key_id, why }) => format!(
+                "this server cannot read the default key {key_id} ({why}), so it sends nothing that the default keys would \
+                 sign; update this server if another version wrote the key; else add another default key and remove this one"
+            ),
+            DefaultKeyTrouble::AllUnreadable(why) => format!(
+                "this server cannot read the default keys of the journal ({why}), so it sends nothing that they would sign"
+            ),
             DefaultKeyTrouble::Unusable(UnusableKey { key_id, why }) => format!(
                 "this server cannot open the default key {key_id} ({why}), so it sends nothing that the default keys would \
                  sign; start it with the master key of the other servers"
@@ -250,7 +261,7 @@ impl DefaultKeyring {
             keys = give_first(own, journal, keyring, now_ms).await?;
         }
         if !keys.is_empty() {
-            self.take(keys, keyring);
+            self.take(keys, keyring, now_ms);
         }
         Ok(())
     }
@@ -268,7 +279,7 @@ impl DefaultKeyring {
         let _turn = self.turn.lock().await;
         let changed = journal.change_default_keys(changing).await?;
         if let DefaultKeysChanged::Done { keys, .. } = &changed {
-            self.take(keys.clone(), keyring);
+            self.take(keys.clone(), keyring, changing.at_ms);
         }
         Ok(changed)
     }
@@ -277,32 +288,47 @@ impl DefaultKeyring {
         &self,
         journal: &dyn Journal,
         keyring: &Keyring,
+        now_ms: i64,
     ) -> Result<(), JournalError> {
         let keys = journal.default_keys().await?;
         if !keys.is_empty() {
-            self.take(keys, keyring);
+            self.take(keys, keyring, now_ms);
         }
         Ok(())
     }
 
-    /// Reads what has changed.
+    /// Reads what has changed. If that fails and will fail again, nothing is signed with what was read before: it may be
+    /// a key that was removed.
     pub(super) async fn refresh(
         &self,
         journal: &dyn Journal,
         keyring: &Keyring,
+        now_ms: i64,
     ) -> Result<(), JournalError> {
         let Ok(_turn) = self.turn.try_lock() else {
             return Ok(());
         };
-        let keys = journal.default_keys().await?;
+        let keys = match journal.default_keys().await {
+            Ok(keys) => keys,
+            Err(error) => {
+                if !error.may_pass() {
+                    self.write().trouble =
+                        Some(DefaultKeyTrouble::AllUnreadable(error.to_string()));
+                }
+                return Err(error);
+            }
+        };
         if !keys.is_empty() {
-            self.take(keys, keyring);
+            self.take(keys, keyring, now_ms);
             return Ok(());
         }
         if self.read().keys.is_empty() {
             return self.compare(journal).await;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
+        if matches!(known.trouble, Some(DefaultKeyTrouble::AllUnreadable(_))) {
+            known.trouble = None;
+        }
         if !std::mem::replace(&mut known.is_loss_logged, true) {
             tracing::error!(
                 "the journal has lost its default keys, as if it was restored from an old backup; those that were read last \
@@ -312,15 +338,15 @@ impl DefaultKeyring {
         Ok(())
     }
 
-    /// Takes over the default keys of the journal.
-    fn take(&self, keys: DefaultKeys, keyring: &Keyring) {
+    /// Takes over the default keys of the journal. Those that sign no more need not be usable.
+    fn take(&self, keys: DefaultKeys, keyring: &Keyring, now_ms: i64) {
         let known = self.read();
         if known.keys == keys && known.trouble.is_none() {
             return;
         }
         drop(known);
-        let opened: Result<Vec<DefaultSigner>, UnusableKey> = keys
-            .kept()
+        let signing = keys.kept().filter(|kept| kept.key.signs_at(now_ms));
+        let opened: Result<Vec<DefaultSigner>, UnusableKey> = signing
             .map(|kept| {
                 Ok(DefaultSigner {
                     id: kept.key.id.as_str().into(),
@@ -329,14 +355,22 @@ impl DefaultKeyring {
                 })
             })
             .collect();
-        let (signers, trouble) = match opened {
-            Ok(opened) => (Some(Arc::new(DefaultSigners::of(opened))), None),
-            Err(unusable) => match self.own_alone(&keys) {
+        let unreadable = (keys.unreadable().iter()).find(|unreadable| unreadable.signs_at(now_ms));
+        let (signers, trouble) = match (unreadable, opened) {
+            (Some(unreadable), _) => {
+                let unusable = UnusableKey {
+                    key_id: unreadable.id.clone(),
+                    why: unreadable.why.clone(),
+                };
+                (None, Some(DefaultKeyTrouble::Unreadable(unusable)))
+            }
+            (None, Ok(opened)) => (Some(Arc::new(DefaultSigners::of(opened))), None),
+            (None, Err(unusable)) => match self.own_alone(&keys) {
                 Some(own) => (Some(own), None),
                 None => (None, Some(DefaultKeyTrouble::Unusable(unusable))),
             },
         };
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         log_change(&known, &keys, trouble.as_ref());
         *known = KnownDefaultKeys {
             keys,
@@ -366,7 +400,7 @@ impl DefaultKeyring {
             return journal.remember(DEFAULT_SECRET, &own).await;
         };
         let trouble = (remembered != own).then_some(DefaultKeyTrouble::OtherSecret(remembered));
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.write();
         if known.trouble == trouble {
             return Ok(());
         }
@@ -387,8 +421,12 @@ impl DefaultKeyring {
         Ok(())
     }
 
-    fn read(&self) -> std::sync::RwLockReadGuard<'_, KnownDefaultKeys> {
+    fn read(&self) -> RwLockReadGuard<'_, KnownDefaultKeys> {
         self.known.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, KnownDefaultKeys> {
+        self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -401,7 +439,11 @@ impl DefaultKeyTrouble {
                     "the servers of this journal sign with another default secret (fingerprint {fingerprint})"
                 ),
             },
-            Self::Unusable(unusable) => unusable.clone(),
+            Self::Unusable(unusable) | Self::Unreadable(unusable) => unusable.clone(),
+            Self::AllUnreadable(why) => UnusableKey {
+                key_id: endpoint_keys::DEFAULT_SECRET.to_string(),
+                why: format!("the default keys of the journal cannot be read: {why}"),
+            },
         }
     }
 }
@@ -471,8 +513,9 @@ fn log_change(before: &KnownDefaultKeys, keys: &DefaultKeys, trouble: Option<&De
             tracing::error!(
                 key = key_id,
                 why,
-                "a default key of the journal cannot be opened, so this server sends nothing that the default keys would \
-                 sign; give this server the master key of the others and start it again"
+                "a default key of the journal cannot be used, so this server sends nothing that the default keys would sign; \
+                 if it cannot be opened, give this server the master key of the others and start it again; if it cannot be \
+                 read, update this server, or add another default key and remove this one"
             );
         }
         (Some(_), _) => {}

@@ -355,22 +355,30 @@ impl Endpoints {
         Ok(())
     }
 
-    /// Keeps the endpoints up to date until stopped.
-    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+    /// Keeps the endpoints and the default keys up to date until stopped. Neither waits for the other: what of one cannot
+    /// be read delays no change of the other. `now_ms` is the clock.
+    pub async fn run(
+        self: Arc<Self>,
+        now_ms: impl Fn() -> i64 + Send + Sync,
+        stop: CancellationToken,
+    ) {
         let Some(store) = &self.store else {
             return;
         };
-        let (mut read_all, mut logged) = (Instant::now(), false);
+        let (mut read_all, mut logged, mut keys_logged) = (Instant::now(), false, false);
         while stop
             .run_until_cancelled(tokio::time::sleep(ASK_EVERY))
             .await
             .is_some()
         {
-            let reading = async {
+            let default_keys = async {
                 if let EndpointStore::Journal(journal) = store {
                     let (journal, keyring) = (journal.as_ref(), &self.keyring);
-                    self.default_keys.refresh(journal, keyring).await?;
+                    (self.default_keys.refresh(journal, keyring, now_ms())).await?;
                 }
+                Ok(())
+            };
+            let endpoints = async {
                 if read_all.elapsed() < READ_ALL_EVERY {
                     return self.refresh().await;
                 }
@@ -378,23 +386,12 @@ impl Endpoints {
                 read_all = Instant::now();
                 Ok(())
             };
-            match stop.run_until_cancelled(reading).await {
-                None | Some(Ok(())) => logged = false,
-                // `health` logs that the store is unavailable.
-                Some(Err(error)) if logged || error.may_pass() => {
-                    tracing::debug!(
-                        %error,
-                        "the changes of the endpoints cannot be read now; the last settings stay in use"
-                    );
-                }
-                Some(Err(error)) => {
-                    logged = true;
-                    tracing::error!(
-                        %error,
-                        "the changes of the endpoints cannot be read; the last settings stay in use; trying again"
-                    );
-                }
-            }
+            let reading = async { tokio::join!(default_keys, endpoints) };
+            let Some((default_keys, endpoints)) = stop.run_until_cancelled(reading).await else {
+                return;
+            };
+            report(default_keys, "default keys", &mut keys_logged);
+            report(endpoints, "endpoints", &mut logged);
         }
     }
 
@@ -404,6 +401,30 @@ impl Endpoints {
 
     fn write(&self) -> RwLockWriteGuard<'_, KnownEndpoints> {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Logs a failed reading: once until one succeeds, because the next one follows at once.
+fn report(read: Result<(), EndpointStoreError>, what: &str, logged: &mut bool) {
+    match read {
+        Ok(()) => *logged = false,
+        // `health` logs that the store is unavailable.
+        Err(error) if *logged || error.may_pass() => {
+            tracing::debug!(
+                what,
+                %error,
+                "changes cannot be read now; what was read last stays in use"
+            );
+        }
+        Err(error) => {
+            *logged = true;
+            tracing::error!(
+                what,
+                %error,
+                "changes cannot be read; endpoints stay in use as they were read last, but nothing is signed with default \
+                 keys that cannot be read; trying again"
+            );
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::rows::{Fields, StoredRow, corrupt};
 use super::{Actor, JournalError};
 use crate::domain::default_keys::{
     BadDefaultKeyChange, DefaultKey, DefaultKeyChange, DefaultKeys, DefaultKeysEffect,
+    UnreadableDefaultKey,
 };
 use crate::domain::endpoint_keys::EndpointKey;
 use crate::domain::signing_key::KeyKind;
@@ -13,7 +14,7 @@ use sqlx::{ColumnIndex, Decode, Type};
 /// The part of a [`super::Journal`] that keeps the default signing keys.
 #[async_trait]
 pub trait JournalDefaultKeys: Send + Sync + 'static {
-    /// All of them, also those that have ended.
+    /// All of them, also those that have ended. A row that cannot be read is told apart and hides no other.
     async fn default_keys(&self) -> Result<DefaultKeys, JournalError>;
 
     /// Changes them. Changes wait for each other, and each is decided by what is there then. So however many servers
@@ -98,10 +99,33 @@ where
     &'row [u8]: Decode<'row, R::Database> + Type<R::Database>,
     R::Count: Decode<'row, R::Database> + Type<R::Database>,
 {
-    /// Reads rows of `id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms`.
+    /// Reads each row of `id, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms`.
     pub(super) fn default_keys(rows: &'row [R]) -> Result<DefaultKeys, JournalError> {
-        let keys = rows.iter().map(|row| Self::of(row).default_key());
-        Ok(DefaultKeys::of(keys.collect::<Result<_, _>>()?))
+        let (mut keys, mut unreadable) = (Vec::new(), Vec::new());
+        for row in rows {
+            match Self::of(row).default_key() {
+                Ok(key) => keys.push(key),
+                Err(error) => unreadable.push(Self::unreadable(row, error)?),
+            }
+        }
+        Ok(DefaultKeys::of(keys).with_unreadable(unreadable))
+    }
+
+    /// What is known of a row that cannot be read. What of it cannot be read either counts as that of a key that signs.
+    ///
+    /// # Errors
+    /// `error`, if not even the id can be read.
+    fn unreadable(row: &'row R, error: JournalError) -> Result<UnreadableDefaultKey, JournalError> {
+        let Some(id) = Self::at::<&str>(row, 0) else {
+            return Err(error);
+        };
+        Ok(UnreadableDefaultKey {
+            id: id.to_string(),
+            fingerprint: Self::at::<&str>(row, 4).map(str::to_string),
+            why: error.to_string(),
+            is_former: Self::at::<&str>(row, 2).is_some_and(str::is_empty),
+            signs_until_ms: Self::at::<Option<i64>>(row, 6).flatten(),
+        })
     }
 
     fn default_key(&mut self) -> Result<DefaultKey, JournalError> {

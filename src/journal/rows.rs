@@ -90,6 +90,14 @@ where
         Self { row, next: 0 }
     }
 
+    /// The field at this place; `None` if it cannot be read.
+    pub(super) fn at<Value>(row: &'row R, place: usize) -> Option<Value>
+    where
+        Value: Decode<'row, R::Database> + Type<R::Database>,
+    {
+        row.try_get(place).ok()
+    }
+
     pub(super) fn take<Value>(&mut self) -> Result<Value, JournalError>
     where
         Value: Decode<'row, R::Database> + Type<R::Database>,

@@ -132,7 +132,11 @@ impl Resealer {
             }
             again.push(known);
         }
-        changed.then(|| DefaultKeys::of(again))
+        for key in keys.unreadable().iter().filter(|key| !key.is_former) {
+            self.unreadable(&key.id);
+        }
+        let unreadable = keys.unreadable().to_vec();
+        changed.then(|| DefaultKeys::of(again).with_unreadable(unreadable))
     }
 
     fn key(&mut self, owner: &str, key: &EndpointKey) -> Resealed<EndpointKey> {

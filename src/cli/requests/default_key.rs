@@ -121,13 +121,15 @@ mod tests {
     fn keys_are_listed_with_the_warning() {
         let page: DefaultKeyPage = serde_json::from_value(json!({
             "items": [
+                {"id": "default_3", "kind": "unreadable", "signs_until": null, "unreadable": "bad kind"},
                 {"id": "default_2", "kind": "symmetric", "signs_until": null},
                 {"id": "default_1", "kind": "symmetric", "signs_until": "2026-11-20T08:31:00.000Z"},
             ],
             "warning": "they are shared",
         }))
         .expect("a list");
-        let expected = "default_2, symmetric\n\
+        let expected = "default_3, unreadable by this server: bad kind\n\
+            default_2, symmetric\n\
             default_1, symmetric, until 2026-11-20T08:31:00.000Z (in 1m)\n\
             note: they are shared\n";
         assert_eq!(list_text(&page, 1_795_163_400_000), expected);

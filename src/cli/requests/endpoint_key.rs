@@ -139,6 +139,9 @@ pub fn key_text(key: &KeyDetails, now_ms: i64) -> String {
     if let Some(public) = &key.public_key {
         text.push_str(&format!(", {}", clean(public)));
     }
+    if let Some(why) = &key.unreadable {
+        text.push_str(&format!(" by this server: {}", clean(why)));
+    }
     text
 }
 

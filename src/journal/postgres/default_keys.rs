@@ -97,16 +97,27 @@ pub(super) async fn find(connection: &mut PgConnection) -> Result<DefaultKeys, P
     Ok(Fields::default_keys(&found)?)
 }
 
-/// Replaces all rows. There are few. `actor` and `instance` made the change.
+/// Replaces all rows that can be read. Those that cannot be get places below 0, so the others have places from 0 on. `actor` and `instance` made the change.
 pub(super) async fn write(
     connection: &mut PgConnection,
     keys: &DefaultKeys,
     (actor, instance): (&str, &str),
     at_ms: i64,
 ) -> Result<(), PostgresFailure> {
-    sqlx::query("DELETE FROM default_keys")
+    let unreadable: Vec<&str> = keys.unreadable().iter().map(|key| &*key.id).collect();
+    sqlx::query("DELETE FROM default_keys WHERE id <> ALL ($1)")
+        .bind(&unreadable)
         .execute(&mut *connection)
         .await?;
+    for id in unreadable {
+        sqlx::query(
+            "UPDATE default_keys SET place = least(0, (SELECT min(place) FROM default_keys)) - 1
+             WHERE id = $1 AND place >= 0",
+        )
+        .bind(id)
+        .execute(&mut *connection)
+        .await?;
+    }
     for (place, known) in (0_i64..).zip(keys.all()) {
         sqlx::query(
             "INSERT INTO default_keys (id, place, kind, sealed, public_key, fingerprint, created_ms, signs_until_ms,

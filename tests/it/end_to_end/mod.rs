@@ -50,6 +50,7 @@ mod rights;
 mod set_aside;
 mod sharing;
 mod tls;
+mod unreadable_default_keys;
 mod unreadable_endpoints;
 
 /// Makes one test of each function for each of the stores.
