@@ -21,8 +21,12 @@ use thiserror::Error;
 pub const DEFAULT_JOB_RATE: f64 = 100.0;
 /// The highest rate of a job, in calls per second.
 pub const HIGHEST_JOB_RATE: f64 = 1_000.0;
-/// Maximum number of jobs that have not ended.
+/// Maximum number of jobs that have not ended, without those after outages.
 pub const MOST_JOBS: usize = 100;
+/// Maximum number of jobs after outages that have not ended.
+pub const MOST_JOBS_AFTER_OUTAGES: usize = 100;
+/// Maximum number of all jobs that have not ended.
+pub const MOST_OPEN_JOBS: usize = MOST_JOBS + MOST_JOBS_AFTER_OUTAGES;
 /// Maximum number of jobs that are kept. The oldest that have ended are forgotten first.
 pub const MOST_JOBS_KEPT: usize = 10_000;
 
@@ -113,6 +117,18 @@ named!(JobState {
     Stopped = "stopped",
     Failed = "failed",
 });
+
+impl JobKind {
+    /// How many jobs may not have ended of those that share a limit with this kind: people's jobs have another one than
+    /// those that servers make.
+    #[must_use]
+    pub fn most_open(self) -> usize {
+        match self {
+            Self::LaneRetry | Self::LaneRelease => MOST_JOBS,
+            Self::AfterOutage => MOST_JOBS_AFTER_OUTAGES,
+        }
+    }
+}
 
 impl JobState {
     /// Whether it never changes again.

@@ -49,6 +49,7 @@ pub enum JournalCall {
     DefaultKeys,
     ChangeDefaultKeys,
     AddJob,
+    JobObstacle,
     Job,
     Jobs,
     OrderJob,
@@ -218,6 +219,11 @@ impl<Decorator: JournalDecorator> JournalJobs for Decorator {
     async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError> {
         let calling = self.inner().add_job(job);
         self.around(JournalCall::AddJob, calling).await
+    }
+
+    async fn job_obstacle(&self, job: &BulkJob) -> Result<Option<JobAdded>, JournalError> {
+        let calling = self.inner().job_obstacle(job);
+        self.around(JournalCall::JobObstacle, calling).await
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError> {

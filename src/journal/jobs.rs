@@ -25,6 +25,10 @@ pub trait JournalJobs: Send + Sync + 'static {
     /// ended first.
     async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError>;
 
+    /// What [`JournalJobs::add_job`] would answer instead of adding this job: that it is kept already, or why it is
+    /// refused. `None` if it would be added. It reads few rows, by index.
+    async fn job_obstacle(&self, job: &BulkJob) -> Result<Option<JobAdded>, JournalError>;
+
     /// One job.
     async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError>;
 
@@ -88,7 +92,7 @@ pub enum JobAdded {
     Added,
     /// Another job of its lane has not ended. Nothing was added.
     LaneTaken(Box<BulkJob>),
-    /// [`crate::domain::job::MOST_JOBS`] have not ended. Nothing was added.
+    /// As many as there may be have not ended ([`JobKind::most_open`]). Nothing was added.
     Full,
 }
 

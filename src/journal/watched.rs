@@ -68,6 +68,7 @@ fn work_of(call: JournalCall) -> Option<Work> {
         | JournalCall::DefaultKeys
         | JournalCall::ChangeDefaultKeys
         | JournalCall::AddJob
+        | JournalCall::JobObstacle
         | JournalCall::Job
         | JournalCall::Jobs
         | JournalCall::OrderJob

@@ -1,7 +1,7 @@
 //! Reading the metrics: the counters of this process, and what the stores hold now.
 
 use super::Service;
-use crate::domain::job::{JobState, MOST_JOBS};
+use crate::domain::job::{JobState, MOST_OPEN_JOBS};
 use crate::health::StoreState;
 use crate::telemetry::store_readings::{
     HealthReading, JobsReading, JournalReading, MemoryReading, ScheduleReading, StoreReadings,
@@ -51,7 +51,8 @@ impl Service {
         let jobs = async {
             let journal = self.journal()?;
             let many = async |state| {
-                let found = within_read_limit(journal.jobs(Some(state), None, MOST_JOBS)).await?;
+                let found =
+                    within_read_limit(journal.jobs(Some(state), None, MOST_OPEN_JOBS)).await?;
                 u64::try_from(found.len()).ok()
             };
             Some(JobsReading {

@@ -7,7 +7,7 @@ use super::error::PostgresFailure;
 use super::job_pages::{CountMatches, FindJobPage};
 use super::statements::storable;
 use crate::domain::job::{
-    BulkJob, JobId, JobOrder, JobSelection, JobState, MOST_JOBS, MOST_JOBS_KEPT,
+    BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
 use crate::journal::jobs::{
     JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, TakenJob, advance,
@@ -33,6 +33,10 @@ impl JournalJobs for PostgresJournal {
     async fn add_job(&self, job: &BulkJob) -> Result<JobAdded, JournalError> {
         let instance = &self.instance;
         self.connections.write(&AddJob { job, instance }).await
+    }
+
+    async fn job_obstacle(&self, job: &BulkJob) -> Result<Option<JobAdded>, JournalError> {
+        self.connections.read(&FindObstacle(job)).await
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError> {
@@ -132,14 +136,8 @@ impl PostgresCall for AddJob<'_> {
 
     async fn run(&self, connection: &mut PgConnection) -> Result<JobAdded, PostgresFailure> {
         let Self { job, instance } = self;
-        if let Some(before) = self.find(connection).await? {
-            return Ok(before);
-        }
-        let open: i64 = sqlx::query_scalar("SELECT count(*) FROM jobs WHERE ended_ms IS NULL")
-            .fetch_one(&mut *connection)
-            .await?;
-        if job.ended_ms.is_none() && open >= limit_of(MOST_JOBS) {
-            return Ok(JobAdded::Full);
+        if let Some(obstacle) = obstacle(connection, job).await? {
+            return Ok(obstacle);
         }
         // If servers add a job of a lane at the same time, the unique index lets one of them pass.
         sqlx::query(
@@ -166,7 +164,7 @@ impl PostgresCall for AddJob<'_> {
         .bind(&***instance)
         .execute(&mut *connection)
         .await?;
-        match self.find(connection).await? {
+        match find_in_lane(connection, job).await? {
             Some(JobAdded::Added) => {}
             Some(other) => return Ok(other),
             None => {
@@ -187,29 +185,60 @@ impl PostgresCall for AddJob<'_> {
     }
 }
 
-impl AddJob<'_> {
-    /// Whether it is kept already, or another job of its lane has not ended; `None` if neither.
-    async fn find(
+/// See [`JournalJobs::job_obstacle`].
+struct FindObstacle<'call>(&'call BulkJob);
+
+#[async_trait]
+impl PostgresCall for FindObstacle<'_> {
+    type Reply = Option<JobAdded>;
+
+    async fn run(
         &self,
         connection: &mut PgConnection,
     ) -> Result<Option<JobAdded>, PostgresFailure> {
-        let job = self.job;
-        let found = sqlx::query(concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL) ORDER BY (id = $1) DESC LIMIT 1"
-        ))
-        .bind(job.id.as_str())
-        .bind(job.lane.as_ref().map(|lane| lane.as_str()))
-        .fetch_optional(connection)
-        .await?;
-        let found = found.map(|row| Fields::of(&row).job()).transpose()?;
-        Ok(match found {
-            Some(kept) if kept.id == job.id => Some(JobAdded::Added),
-            Some(other) if job.ended_ms.is_none() => Some(JobAdded::LaneTaken(Box::new(other))),
-            Some(_) | None => None,
-        })
+        obstacle(connection, self.0).await
     }
+}
+
+async fn obstacle(
+    connection: &mut PgConnection,
+    job: &BulkJob,
+) -> Result<Option<JobAdded>, PostgresFailure> {
+    let found = find_in_lane(connection, job).await?;
+    if found.is_some() || job.ended_ms.is_some() {
+        return Ok(found);
+    }
+    let open: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM jobs WHERE ended_ms IS NULL AND (kind = $1) = ($2 = $1)",
+    )
+    .bind(JobKind::AfterOutage.as_str())
+    .bind(job.kind.as_str())
+    .fetch_one(connection)
+    .await?;
+    let is_full = open >= limit_of(job.kind.most_open());
+    Ok(is_full.then_some(JobAdded::Full))
+}
+
+/// Whether the job is kept already, or another job of its lane has not ended; `None` if neither.
+async fn find_in_lane(
+    connection: &mut PgConnection,
+    job: &BulkJob,
+) -> Result<Option<JobAdded>, PostgresFailure> {
+    let found = sqlx::query(concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs WHERE id = $1 OR (lane = $2 AND ended_ms IS NULL) ORDER BY (id = $1) DESC LIMIT 1"
+    ))
+    .bind(job.id.as_str())
+    .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+    .fetch_optional(connection)
+    .await?;
+    let found = found.map(|row| Fields::of(&row).job()).transpose()?;
+    Ok(match found {
+        Some(kept) if kept.id == job.id => Some(JobAdded::Added),
+        Some(other) if job.ended_ms.is_none() => Some(JobAdded::LaneTaken(Box::new(other))),
+        Some(_) | None => None,
+    })
 }
 
 struct FindJob<'call>(&'call JobId);

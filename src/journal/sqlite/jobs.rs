@@ -4,7 +4,7 @@ use super::SqliteJournal;
 use super::error::SqliteFailure;
 use super::writes::change;
 use crate::domain::job::{
-    BulkJob, JobId, JobOrder, JobSelection, JobState, MOST_JOBS, MOST_JOBS_KEPT,
+    BulkJob, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS_KEPT,
 };
 use crate::journal::jobs::{
     JobAdded, JobOrdered, JobPage, JobStep, JobStepped, JournalJobs, MOST_SCANNED, TakenJob,
@@ -60,6 +60,11 @@ impl JournalJobs for SqliteJournal {
         let added = add(transaction.connection(), &self.instance, job).await?;
         transaction.commit().await?;
         Ok(added)
+    }
+
+    async fn job_obstacle(&self, job: &BulkJob) -> Result<Option<JobAdded>, JournalError> {
+        let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
+        Ok(obstacle(&mut reading, job).await?)
     }
 
     async fn job(&self, id: &JobId) -> Result<Option<BulkJob>, JournalError> {
@@ -176,34 +181,47 @@ impl JournalJobs for SqliteJournal {
     }
 }
 
+/// See [`JournalJobs::job_obstacle`].
+async fn obstacle(
+    connection: &mut SqliteConnection,
+    job: &BulkJob,
+) -> Result<Option<JobAdded>, SqliteFailure> {
+    if find(connection, &job.id).await?.is_some() {
+        return Ok(Some(JobAdded::Added));
+    }
+    if job.ended_ms.is_some() {
+        return Ok(None);
+    }
+    let other = sqlx::query(concat!(
+        "SELECT ",
+        job_columns!(),
+        " FROM jobs INDEXED BY jobs_of_lane WHERE lane = ? AND ended_ms IS NULL"
+    ))
+    .bind(job.lane.as_ref().map(|lane| lane.as_str()))
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some(row) = other {
+        let other = Fields::of(&row).job()?;
+        return Ok(Some(JobAdded::LaneTaken(Box::new(other))));
+    }
+    let open: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM jobs INDEXED BY jobs_open WHERE ended_ms IS NULL AND (kind = ?1) = (?2 = ?1)",
+    )
+    .bind(JobKind::AfterOutage.as_str())
+    .bind(job.kind.as_str())
+    .fetch_one(&mut *connection)
+    .await?;
+    let is_full = open >= limit_of(job.kind.most_open());
+    Ok(is_full.then_some(JobAdded::Full))
+}
+
 async fn add(
     connection: &mut SqliteConnection,
     instance: &Arc<str>,
     job: &BulkJob,
 ) -> Result<JobAdded, SqliteFailure> {
-    if find(connection, &job.id).await?.is_some() {
-        return Ok(JobAdded::Added);
-    }
-    if job.ended_ms.is_none() {
-        let other = sqlx::query(concat!(
-            "SELECT ",
-            job_columns!(),
-            " FROM jobs INDEXED BY jobs_of_lane WHERE lane = ? AND ended_ms IS NULL"
-        ))
-        .bind(job.lane.as_ref().map(|lane| lane.as_str()))
-        .fetch_optional(&mut *connection)
-        .await?;
-        if let Some(row) = other {
-            return Ok(JobAdded::LaneTaken(Box::new(Fields::of(&row).job()?)));
-        }
-        let open: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM jobs INDEXED BY jobs_open WHERE ended_ms IS NULL",
-        )
-        .fetch_one(&mut *connection)
-        .await?;
-        if open >= limit_of(MOST_JOBS) {
-            return Ok(JobAdded::Full);
-        }
+    if let Some(obstacle) = obstacle(connection, job).await? {
+        return Ok(obstacle);
     }
     sqlx::query(
         "INSERT INTO jobs (id, kind, state, lane, failed_since_ms, matched, done, skipped, failed, rate, actor, reason,

@@ -7,7 +7,7 @@
 //! then they find the job.
 
 use super::counting::{Counted, count};
-use super::{NO_JOBS, SharedService, lane_retry};
+use super::{NO_JOBS, SharedService, lane_retry, refusal};
 use crate::domain::job::{BulkJob, JobCounts, JobId, JobKind, JobState};
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::CallRate;
@@ -16,21 +16,52 @@ use crate::domain::timestamp::display_ms;
 use crate::journal::Actor;
 use crate::service::timeouts::with_timeout;
 use crate::service::{Service, ServiceError};
+use futures_util::StreamExt as _;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 /// How often a server asks for outages that have ended.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// After how long it is tried again to make a job that could not be made, because another job of the lane runs or a
-/// store failed.
+/// After how long it is tried again to make a job that could not be made, because another job of the lane runs, there
+/// are too many, or a store failed. It doubles with each refusal.
 const AGAIN: Duration = Duration::from_secs(5);
+/// The longest such wait.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How many outages are dealt with at a time, so that one for which much has to be counted does not stop the others.
+const AT_ONCE: usize = 4;
+
+/// When the jobs of outages that could not be made are tried again.
+#[derive(Debug, Default)]
+struct RefusedOutages(HashMap<Lane, (Instant, Duration)>);
+
+impl RefusedOutages {
+    fn is_over(&self, lane: &Lane, now: Instant) -> bool {
+        self.0.get(lane).is_none_or(|(until, _)| *until <= now)
+    }
+
+    /// Waits after a refusal: twice as long as after the one before, up to [`LONGEST_WAIT`].
+    fn refuse(&mut self, lane: Lane, now: Instant) {
+        let before = self.0.get(&lane).map(|(_, wait)| *wait);
+        let wait = before.map_or(AGAIN, |wait| (2 * wait).min(LONGEST_WAIT));
+        self.0.insert(lane, (now + wait, wait));
+    }
+
+    fn forget(&mut self, lane: &Lane) {
+        self.0.remove(lane);
+    }
+
+    /// Forgets lanes that were not asked for any more long after their wait: another server has dealt with them.
+    fn forget_old(&mut self, now: Instant) {
+        (self.0).retain(|_, (until, _)| *until + 2 * LONGEST_WAIT > now);
+    }
+}
 
 impl Service {
     /// Makes jobs after outages until the stop.
     pub async fn run_after_outages(self: SharedService, stop: CancellationToken) {
         let mut handled = Vec::new();
-        let mut again: HashMap<Lane, Instant> = HashMap::new();
+        let mut refused = RefusedOutages::default();
         loop {
             let mut found = Vec::new();
             match with_timeout(self.schedule.ended_outages(&handled)).await {
@@ -41,16 +72,24 @@ impl Service {
                 }
             }
             handled.clear();
-            again.retain(|_, at| *at > Instant::now());
-            for outage in found {
-                if again.contains_key(&outage.lane) {
-                    continue;
-                }
-                match self.after_outage(&outage).await {
-                    Ok(()) => handled.push(outage),
+            let now = Instant::now();
+            refused.forget_old(now);
+            found.retain(|outage| refused.is_over(&outage.lane, now));
+            let mut done = futures_util::stream::iter(found)
+                .map(|outage| async {
+                    let done = self.after_outage(&outage).await;
+                    (outage, done)
+                })
+                .buffer_unordered(AT_ONCE);
+            while let Some((outage, done)) = done.next().await {
+                match done {
+                    Ok(()) => {
+                        refused.forget(&outage.lane);
+                        handled.push(outage);
+                    }
                     Err(error) => {
                         tracing::debug!(lane = %outage.lane, %error, "no job could be made after an outage yet");
-                        again.insert(outage.lane, Instant::now() + AGAIN);
+                        refused.refuse(outage.lane, Instant::now());
                     }
                 }
             }
@@ -67,11 +106,15 @@ impl Service {
 
     /// Makes the job of an outage, if there is something for it to do.
     async fn after_outage(&self, outage: &EndedOutage) -> Result<(), ServiceError> {
-        let Some(rate) = self.rate_after_outage(&outage.lane) else {
+        let Some(rate) = self.rate_after_outage(&outage.lane).await? else {
             return Ok(());
         };
         let journal = self.journal().ok_or(NO_JOBS)?;
         let mut job = self.job_after(outage, rate);
+        // To count may take seconds, and another job may stand in the way for days.
+        if let Some(obstacle) = with_timeout(journal.job_obstacle(&job)).await? {
+            return refusal(obstacle, job.kind);
+        }
         let Some(selection) = lane_retry::selection(&job) else {
             return Ok(());
         };
@@ -83,11 +126,14 @@ impl Service {
         self.add_job(journal, &job).await
     }
 
-    /// At which rate it is sent; `None` if each notification waits for its ladder.
-    fn rate_after_outage(&self, lane: &Lane) -> Option<CallRate> {
-        self.journal()?;
-        let endpoint = self.endpoints.known(&lane.endpoint()?)?;
-        endpoint.settings.after_outage_rate
+    /// At which rate it is sent; `None` if each notification waits for its ladder. An error if the endpoint cannot be read:
+    /// that may be put right.
+    async fn rate_after_outage(&self, lane: &Lane) -> Result<Option<CallRate>, ServiceError> {
+        let (Some(_), Some(name)) = (self.journal(), lane.endpoint()) else {
+            return Ok(None);
+        };
+        let endpoint = with_timeout(self.endpoints.find(&name)).await?;
+        Ok(endpoint.and_then(|endpoint| endpoint.settings.after_outage_rate))
     }
 
     fn job_after(&self, outage: &EndedOutage, rate: CallRate) -> BulkJob {
@@ -117,3 +163,6 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

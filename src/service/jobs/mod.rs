@@ -14,7 +14,6 @@ use super::timeouts::{with_long_timeout, with_timeout};
 use super::{Service, ServiceError};
 use crate::domain::job::{
     BulkJob, DEFAULT_JOB_RATE, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState,
-    MOST_JOBS,
 };
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
@@ -234,8 +233,7 @@ impl Service {
     async fn add_job(&self, journal: &dyn Journal, job: &BulkJob) -> Result<(), ServiceError> {
         match with_timeout(journal.add_job(job)).await? {
             JobAdded::Added => {}
-            JobAdded::LaneTaken(other) => return Err(ServiceError::JobRuns(other)),
-            JobAdded::Full => return Err(ServiceError::TooManyJobs(MOST_JOBS)),
+            refused => return refusal(refused, job.kind),
         }
         tracing::info!(
             job = %job.id,
@@ -249,6 +247,15 @@ impl Service {
         // Dying here leaves it in the journal: any server takes it.
         self.job_wake.notify_one();
         Ok(())
+    }
+}
+
+/// The error of a job that was refused.
+fn refusal(answer: JobAdded, kind: JobKind) -> Result<(), ServiceError> {
+    match answer {
+        JobAdded::Added => Ok(()),
+        JobAdded::LaneTaken(other) => Err(ServiceError::JobRuns(other)),
+        JobAdded::Full => Err(ServiceError::TooManyJobs(kind.most_open())),
     }
 }
 

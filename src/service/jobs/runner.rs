@@ -5,7 +5,7 @@
 
 use super::step::{CurrentJob, StepDone};
 use super::{SharedService, selection_of};
-use crate::domain::job::{BulkJob, JobSelection, MOST_JOBS};
+use crate::domain::job::{BulkJob, JobSelection, MOST_OPEN_JOBS};
 use crate::domain::key::Key;
 use crate::journal::{Cursor, JobEnd, JobStep, Journal, JournalError, TakenJob};
 use crate::service::timeouts::{with_long_timeout, with_timeout};
@@ -50,7 +50,7 @@ impl Service {
         let mut here = JoinSet::new();
         let steps = Arc::new(Semaphore::new(MOST_STEPS));
         loop {
-            while here.len() < MOST_JOBS {
+            while here.len() < MOST_OPEN_JOBS {
                 match with_timeout(journal.take_job(LEASE_MS)).await {
                     Ok(Some(taken)) => {
                         let steps = steps.clone();

@@ -104,6 +104,7 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::DefaultKeys
         | JournalCall::ChangeDefaultKeys
         | JournalCall::AddJob
+        | JournalCall::JobObstacle
         | JournalCall::Job
         | JournalCall::Jobs
         | JournalCall::OrderJob

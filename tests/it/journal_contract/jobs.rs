@@ -8,6 +8,7 @@ use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::job::{
     BulkJob, JobCounts, JobId, JobKind, JobOrder, JobSelection, JobState, MOST_JOBS,
+    MOST_JOBS_AFTER_OUTAGES,
 };
 use ringback::domain::lane::Lane;
 use ringback::domain::lane_settings::CallRate;
@@ -138,6 +139,23 @@ pub async fn a_lane_has_one_job_at_a_time_and_all_have_a_bound(store: &dyn Store
     let one_more = job(900, "https://more.example");
     let full = journal.add_job(&one_more).await.expect("answered");
     assert_eq!(full, JobAdded::Full);
+    let obstacle = async |job: &BulkJob| journal.job_obstacle(job).await.expect("answered");
+    assert_eq!(obstacle(&one_more).await, Some(JobAdded::Full));
+    // Those after outages have a limit of their own.
+    let after_outage = |number| BulkJob {
+        kind: JobKind::AfterOutage,
+        ..job(number, &format!("https://{number}.example"))
+    };
+    for number in 1_000..1_000 + MOST_JOBS_AFTER_OUTAGES {
+        let one = after_outage(number);
+        assert_eq!(obstacle(&one).await, None);
+        let added = journal.add_job(&one).await;
+        assert_eq!(added.expect("kept"), JobAdded::Added, "{number}");
+        assert_eq!(obstacle(&one).await, Some(JobAdded::Added));
+    }
+    let full = journal.add_job(&after_outage(2_000)).await;
+    assert_eq!(full.expect("answered"), JobAdded::Full);
+    assert_eq!(obstacle(&second).await, Some(other));
     let stopped = journal.order_job(&id(1), JobOrder::Stop, NOW_MS).await;
     assert!(matches!(stopped, Ok(JobOrdered::Done(_))), "{stopped:?}");
     let added = journal.add_job(&second).await;
