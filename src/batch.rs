@@ -12,6 +12,7 @@
 use std::future::Future;
 use std::time::Duration;
 use thiserror::Error;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -125,10 +126,15 @@ where
             reply,
             since,
         };
-        tokio::time::timeout(LONGEST_WAIT, self.queue.send(queued))
-            .await
-            .map_err(|_| BatchLost)?
-            .map_err(|_| BatchLost)?;
+        match self.queue.try_send(queued) {
+            Ok(()) => {}
+            Err(TrySendError::Full(queued)) => {
+                let sending = self.queue.send(queued);
+                let sent = Box::pin(tokio::time::timeout(LONGEST_WAIT, sending)).await;
+                sent.map_err(|_| BatchLost)?.map_err(|_| BatchLost)?;
+            }
+            Err(TrySendError::Closed(_)) => return Err(BatchLost),
+        }
         replied.await.map_err(|_| BatchLost)
     }
 }

@@ -90,16 +90,18 @@ impl Default for BodyMemory {
 impl BodyReader {
     /// Gets the body of a leased notification. The attempt must begin by `latest_start_ms`.
     pub(super) async fn find(&self, lease: &Lease, latest_start_ms: i64) -> FoundBody {
-        let notification = &lease.entry.notification;
-        let len = match &notification.body {
-            Body::Here(bytes) => {
-                return FoundBody::AtHand(BodyAtHand {
-                    bytes: bytes.clone(),
-                    _permit: None,
-                });
-            }
-            Body::InJournal(len) => *len,
-        };
+        match &lease.entry.notification.body {
+            Body::Here(bytes) => FoundBody::AtHand(BodyAtHand {
+                bytes: bytes.clone(),
+                _permit: None,
+            }),
+            // In a box, so that the future of an attempt whose body is at hand has no room for it.
+            Body::InJournal(len) => Box::pin(self.read(lease, *len, latest_start_ms)).await,
+        }
+    }
+
+    /// Reads a body of this many bytes from the journal.
+    async fn read(&self, lease: &Lease, len: usize, latest_start_ms: i64) -> FoundBody {
         let Some(recorder) = &self.recorder else {
             return FoundBody::Unreadable(
                 "the schedule has no body for this notification, and this server has no journal"
@@ -112,7 +114,7 @@ impl BodyReader {
             () = self.clock.sleep_until(latest_start_ms) => return FoundBody::NoMemory,
             () = self.interrupt.cancelled() => return FoundBody::NoMemory,
         };
-        let key = &notification.key;
+        let key = &lease.entry.notification.key;
         let mut backoff = Backoff::new(&self.health, Store::Journal);
         loop {
             match recorder.body(key.clone(), len).await {

@@ -16,6 +16,7 @@ pub struct CallRecorder(Mutex<Measured>);
 #[derive(Debug, Default)]
 struct Measured {
     trace: CallTrace,
+    address: Option<SocketAddr>,
     /// The phase that the call is in, and since when.
     phase: Option<(Phase, Instant)>,
     /// What the call waits for, if that is not the phase.
@@ -41,7 +42,7 @@ impl CallRecorder {
     /// Notes which connection the call uses.
     pub fn uses(&self, address: Option<SocketAddr>, tls: Option<TlsVersion>, is_kept: bool) {
         let mut measured = self.lock();
-        measured.trace.address = address.map(|address| address.to_string().into());
+        measured.address = address;
         measured.trace.tls = tls;
         measured.trace.is_kept = is_kept;
         measured.trace.is_http2 = false;
@@ -84,6 +85,8 @@ impl CallRecorder {
     pub fn into_trace(self) -> CallTrace {
         let mut measured = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         measured.end();
+        let address = measured.address.map(|address| address.to_string().into());
+        measured.trace.address = address;
         measured.trace
     }
 

@@ -26,16 +26,15 @@ use crate::domain::endpoint::Endpoint;
 use crate::domain::http_version::HttpVersion;
 use crate::domain::notification::Notification;
 use crate::domain::proxy_url::ProxyUrl;
+use crate::domain::url_parts::UrlParts;
 use crate::tls_roots;
 use bytes::Bytes;
 use http::HeaderValue;
 use std::borrow::Cow;
 use std::error::Error;
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
-use url::{Position, Url};
 
 /// The settings of the HTTP client.
 #[derive(Debug, Clone)]
@@ -208,22 +207,27 @@ impl HttpClient {
         accepted: &OnceLock<Answer>,
         recorder: &CallRecorder,
     ) -> SendResult {
-        let Some(url) = signed.target.url.url() else {
-            let reason = "the URL cannot be read".to_string();
-            return SendResult::Answered(without_answer(Outcome::Blocked, reason));
+        let destination = signed.target.url;
+        let plain = destination.plain_parts();
+        let parsed = match plain {
+            Some(_) => None,
+            None => destination.url(),
         };
-        let (scheme, connector) = match url.scheme() {
-            "https" => (Scheme::Https, &self.https),
-            _ => (Scheme::Http, &self.http),
+        let Some(parts) = plain.or_else(|| parsed.as_ref().map(UrlParts::of)) else {
+            return without_url();
+        };
+        let (scheme, connector) = match parts.is_https {
+            true => (Scheme::Https, &self.https),
+            false => (Scheme::Http, &self.http),
         };
         // An address in the URL is not resolved, so the filter of the resolver does not see it.
-        if let Some(address) = literal(&url)
+        if let Some(address) = parts.address
             && let Err(error) = self.filter.check(address, scheme)
         {
             return SendResult::Answered(blocked(&error));
         }
         let (profile, http) = (signed.target.tls, signed.target.http());
-        let origin = origin(&url, profile, http);
+        let origin = origin(parts.origin, profile, http);
         let origin = &*origin;
         let judging = Judging {
             ack: signed.target.ack,
@@ -231,7 +235,7 @@ impl HttpClient {
             accepted,
         };
         let sent = async |connection| -> Result<ExchangeResult, Answer> {
-            let request = (self.requests).http1(&url, notification, body, signed);
+            let request = (self.requests).http1(parts, notification, body, signed);
             let request = request.map_err(|error| unwritable(&error))?;
             let pool = &self.pool;
             Ok(exchange(connection, request, &judging, origin, pool, until, recorder).await)
@@ -245,14 +249,21 @@ impl HttpClient {
             let connection = match (kept.take(), http) {
                 (Some(kept), _) => kept,
                 (None, HttpVersion::Http1) => {
+                    let Some(url) = destination.url() else {
+                        return without_url();
+                    };
                     let to = (origin, profile, signed.target.share, signed.until);
-                    match connector.open(&url, to, &self.pool, recorder).await {
+                    // Opening is rare and its future is large.
+                    match Box::pin(connector.open(&url, to, &self.pool, recorder)).await {
                         Ok(fresh) => fresh,
                         Err(error) => return without_connection(error.as_ref()),
                     }
                 }
                 (None, HttpVersion::Http2) => {
                     let shared_as = shared_as(origin, signed.target.endpoint);
+                    let Some(url) = destination.url() else {
+                        return without_url();
+                    };
                     let route = Http2Route {
                         connector,
                         http1: &self.pool,
@@ -264,7 +275,7 @@ impl HttpClient {
                         call_ends: signed.until,
                     };
                     let request = || {
-                        let request = (self.requests).http2(&url, notification, body, signed);
+                        let request = (self.requests).http2(parts, notification, body, signed);
                         request.map_err(|error| unwritable(&error))
                     };
                     let request = (request, body);
@@ -292,8 +303,11 @@ impl HttpClient {
 
 /// Names all that decides which connections a call may use: the origin of the URL, the TLS configuration, and the
 /// version of HTTP that is asked for. A connection with the certificate of one endpoint is never used for another.
-fn origin<'url>(url: &'url Url, profile: Option<&TlsProfile>, http: HttpVersion) -> Cow<'url, str> {
-    let origin = &url[..Position::BeforePath];
+fn origin<'url>(
+    origin: &'url str,
+    profile: Option<&TlsProfile>,
+    http: HttpVersion,
+) -> Cow<'url, str> {
     match (profile, http) {
         (None, HttpVersion::Http1) => Cow::Borrowed(origin),
         (Some(profile), HttpVersion::Http1) => Cow::Owned(format!("{origin} {}", profile.id())),
@@ -313,6 +327,12 @@ fn shared_as<'url>(origin: &'url str, endpoint: Option<&Endpoint>) -> Cow<'url, 
     }
 }
 
+/// The result of a call to a text from a store that is not a URL.
+fn without_url() -> SendResult {
+    let reason = "the URL cannot be read".to_string();
+    SendResult::Answered(without_answer(Outcome::Blocked, reason))
+}
+
 /// The recorded answer of a call whose request cannot be written.
 fn unwritable(error: &http::Error) -> Answer {
     let reason = format!("the request cannot be built: {error}");
@@ -326,15 +346,5 @@ fn without_connection(error: &(dyn Error + 'static)) -> SendResult {
         Some(ProxyError::Refused(_) | ProxyError::Closed | ProxyError::TooEarly(_)) | None => {
             SendResult::Answered(not_connected(error))
         }
-    }
-}
-
-/// The IP address in a URL, if the URL has an address in the place of a host name. The URL parser has
-/// already normalised unusual notations of addresses.
-fn literal(url: &Url) -> Option<IpAddr> {
-    match url.host()? {
-        url::Host::Domain(_) => None,
-        url::Host::Ipv4(address) => Some(address.into()),
-        url::Host::Ipv6(address) => Some(address.into()),
     }
 }

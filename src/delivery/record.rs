@@ -56,8 +56,8 @@ impl Worker {
             at_ms: self.clock.now_ms(),
         };
         let notification = lease.entry.notification.clone();
-        let keeping = pin!(self.keep(recorder, notification, recording, applied));
-        self.hold(lease, keeping).await
+        let mut keeping = Box::pin(self.keep(recorder, notification, recording, applied));
+        self.hold(lease, keeping.as_mut()).await
     }
 
     /// Registers a leased notification in the journal again, because the journal does not know it. Returns

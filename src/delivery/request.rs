@@ -4,6 +4,7 @@ use super::call_target::CallTarget;
 use crate::clock::Clock;
 use crate::domain::headers::Headers;
 use crate::domain::notification::Notification;
+use crate::domain::url_parts::UrlParts;
 use bytes::Bytes;
 use http::header::{
     ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue, USER_AGENT,
@@ -11,7 +12,6 @@ use http::header::{
 use http::{Request, Uri};
 use http_body_util::Full;
 use std::time::Instant;
-use url::{Position, Url};
 
 const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -46,16 +46,14 @@ impl RequestMaker {
     /// A header cannot be written.
     pub fn http1(
         &self,
-        url: &Url,
+        url: UrlParts<'_>,
         notification: &Notification,
         body: &Bytes,
         signed: Signed<'_>,
     ) -> Result<Request<Full<Bytes>>, http::Error> {
-        let path = &url[Position::BeforePath..Position::AfterQuery];
-        let host = &url[Position::BeforeHost..Position::BeforePath];
-        let mut request = Request::post(path);
+        let mut request = Request::post(url.path);
         if let Some(headers) = request.headers_mut() {
-            headers.insert(HOST, HeaderValue::from_str(host)?);
+            headers.insert(HOST, HeaderValue::from_str(url.authority)?);
             self.put_headers(headers, notification, body, signed)?;
         }
         request.body(Full::new(body.clone()))
@@ -68,16 +66,15 @@ impl RequestMaker {
     /// A header cannot be written.
     pub fn http2(
         &self,
-        url: &Url,
+        url: UrlParts<'_>,
         notification: &Notification,
         body: &Bytes,
         signed: Signed<'_>,
     ) -> Result<Request<()>, http::Error> {
-        // Without user and password.
         let to = Uri::builder()
-            .scheme(url.scheme())
-            .authority(&url[Position::BeforeHost..Position::BeforePath])
-            .path_and_query(&url[Position::BeforePath..Position::AfterQuery]);
+            .scheme(if url.is_https { "https" } else { "http" })
+            .authority(url.authority)
+            .path_and_query(url.path);
         let mut request = Request::post(to.build()?);
         if let Some(headers) = request.headers_mut() {
             self.put_headers(headers, notification, body, signed)?;

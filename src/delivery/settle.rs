@@ -46,7 +46,7 @@ impl Worker {
                         "the lease of a notification cannot be settled now; trying again"
                     );
                     let waiting = self.abandon.run_until_cancelled(backoff.wait());
-                    if waiting.await.is_none() {
+                    if Box::pin(waiting).await.is_none() {
                         return;
                     }
                 }

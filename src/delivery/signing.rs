@@ -26,6 +26,14 @@ const DEFERRAL_MS: i64 = 1_000;
 const PROXY_DEFERRAL_MS: i64 = 3_000;
 
 impl Worker {
+    /// What signs an attempt that names no endpoint, if that can be opened: [`Worker::find_signers`] without its waits.
+    pub(super) fn default_signers(&self, endpoint: Option<&Endpoint>) -> Option<Signers> {
+        match endpoint {
+            None => self.endpoints.signers(None, self.clock.now_ms()).ok(),
+            Some(_) => None,
+        }
+    }
+
     /// What signs an attempt under this lease, and the TLS configuration of its endpoint. Returns `None` if a key
     /// cannot be opened: then nothing is sent, and the lease is settled.
     pub(super) async fn find_signers(

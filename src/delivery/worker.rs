@@ -129,7 +129,10 @@ impl Worker {
         let Some((lease, endpoint)) = found else {
             return;
         };
-        let found = Box::pin(self.find_signers(lease, endpoint.as_deref())).await;
+        let found = match self.default_signers(endpoint.as_deref()) {
+            Some(signers) => Some((lease, signers, None)),
+            None => Box::pin(self.find_signers(lease, endpoint.as_deref())).await,
+        };
         let Some((lease, signers, tls)) = found else {
             return;
         };

@@ -3,6 +3,7 @@
 //! Whether the dispatcher may call the addresses of its host is decided later, when an attempt connects
 //! and the addresses are known (`delivery::address_filter`).
 
+use crate::domain::url_parts::UrlParts;
 use std::fmt;
 use thiserror::Error;
 use url::Url;
@@ -39,6 +40,9 @@ impl Destination {
     pub fn parse(text: &str) -> Result<Self, BadDestination> {
         if text.len() > LONGEST_URL {
             return Err(BadDestination::Length);
+        }
+        if UrlParts::of_plain(text).is_some() {
+            return Ok(Self(text.into()));
         }
         // The parser would silently remove tabs and newlines and repair other mistakes. A caller who sends
         // such a text gets an error instead.
@@ -84,6 +88,12 @@ impl Destination {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// The parts of the URL, if they are found without parsing it.
+    #[must_use]
+    pub fn plain_parts(&self) -> Option<UrlParts<'_>> {
+        UrlParts::of_plain(&self.0)
     }
 
     /// The parsed URL; `None` if a store returned a text that is not a URL.

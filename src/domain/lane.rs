@@ -68,6 +68,9 @@ impl Lane {
     /// # Errors
     /// [`BadDestination::Form`] if the destination's text is not a URL.
     pub fn of(destination: &Destination) -> Result<Self, BadDestination> {
+        if let Some(parts) = destination.plain_parts() {
+            return Ok(Self(parts.origin.into()));
+        }
         let url = destination.url().ok_or(BadDestination::Form)?;
         Ok(Self(url.origin().ascii_serialization().into_boxed_str()))
     }

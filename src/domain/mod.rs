@@ -63,5 +63,6 @@ pub mod snapshot;
 pub mod state;
 pub mod timestamp;
 pub mod timetable;
+pub mod url_parts;
 pub mod verifying_key;
 pub mod webhook_id;

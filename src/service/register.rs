@@ -48,8 +48,9 @@ impl Service {
                 // The same registration may have been accepted before the endpoint was removed.
                 None => {
                     let unknown = ServiceError::UnknownEndpoint(name.clone());
-                    let known = self.recorded(&registration.key).await?.ok_or(unknown)?;
-                    return self.answer_known(known, registration.fingerprint()).await;
+                    let known = Box::pin(self.recorded(&registration.key)).await?;
+                    let known = known.ok_or(unknown)?;
+                    return Box::pin(self.answer_known(known, registration.fingerprint())).await;
                 }
             },
         };
@@ -66,14 +67,16 @@ impl Service {
         let reserved = self.schedule.reserve_memory(&notification);
         let known = match (&self.recorder, reserved) {
             // A notification that is registered already takes no more memory.
-            (_, Err(full)) => self.recorded(&notification.key).await?.ok_or(full)?,
+            (_, Err(full)) => Box::pin(self.recorded(&notification.key))
+                .await?
+                .ok_or(full)?,
             (Some(recorder), Ok(_reserved)) => {
                 let registering = Registering {
                     notification,
                     progress,
                     actor,
                 };
-                match with_timeout(recorder.register(registering)).await? {
+                match Box::pin(with_timeout(recorder.register(registering))).await? {
                     RegisterResult::Created => {
                         // Dying here leaves it in the journal alone. The caller got no answer, and a repeated
                         // registration or the reconciler puts it into the schedule.
@@ -82,7 +85,7 @@ impl Service {
                     }
                     RegisterResult::CreatedOver(ended) => {
                         self.schedule_new(entry).await?;
-                        self.remove_ended(&ended).await;
+                        Box::pin(self.remove_ended(&ended)).await;
                         return Ok(RegisterReply::Created(fresh));
                     }
                     RegisterResult::Superseded(snapshot) => {
@@ -113,7 +116,7 @@ impl Service {
                 Registered::Existing(found) => snapshot_of(*found),
             },
         };
-        self.answer_known(known, fresh.fingerprint).await
+        Box::pin(self.answer_known(known, fresh.fingerprint)).await
     }
 
     /// The answer to a registration whose key is registered already.
