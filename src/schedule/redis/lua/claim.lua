@@ -395,7 +395,7 @@ local function visit_lanes(claim_number)
         if allowed == 0 or bytes_left <= 0 then break end
         visits = visits + 1
         tail = tail + 1
-        if visit_lane(lane, class, allowed, tail, state_of(lane, fields[n])) then is_all = false end
+        if visit_lane(lane, class, allowed, tail, state_to_read(lane, fields[n])) then is_all = false end
         allowed = for_visit(class)
       end
       write_turns()

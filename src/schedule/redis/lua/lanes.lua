@@ -86,9 +86,9 @@ end
 -- Whether any lane has settings; nil if this script has not looked yet.
 local any_settings
 
--- The settings of a lane as text, or false. If another client has overwritten `settings` with another type, it is
--- removed; then it counts as lost.
-local function settings_of(lane)
+-- Whether any lane has settings. If another client has overwritten `settings` with another type, it is removed; then it
+-- counts as lost.
+local function has_settings()
   if any_settings == nil then
     local fields = redis.pcall('HLEN', SETTINGS)
     if type(fields) == 'table' then
@@ -97,7 +97,7 @@ local function settings_of(lane)
     end
     any_settings = fields > 1
   end
-  return any_settings and call('HGET', SETTINGS, lane)
+  return any_settings
 end
 
 -- Up to which change the settings are here, and whether these are all that the journal had. nil if they are lost.
@@ -109,6 +109,11 @@ local function settings_number()
   end
   if not text then return nil, false end
   return tonumber(string.match(text, '^%d+')), not string.find(text, 'loading', 1, true)
+end
+
+-- The settings of a lane as text, or false.
+local function settings_of(lane)
+  return has_settings() and call('HGET', SETTINGS, lane)
 end
 
 -- The state of a lane from its field in `health`, with its settings. Settings that cannot be read hold it.
@@ -126,6 +131,21 @@ local function state_of(lane, field)
     end
   end
   return health
+end
+
+-- The start of the field of a lane that answers well and may have as many leases as any, as most do: up to AT. To compare
+-- that costs a tenth of reading the field.
+local STEADY = struct.pack('>I4I4I4I4I4i8', CAP, 0, 1, 0, 0, 0)
+-- The state of every such lane, as far as its turn depends on it. Not to be changed.
+local STEADY_STATE = { CAP, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+local function is_steady(field)
+  return field and #field == HEALTH_BYTES and string.sub(field, 1, #STEADY) == STEADY and not has_settings()
+end
+
+-- As `state_of`, for a caller that changes nothing of it unless the lane has a rate.
+local function state_to_read(lane, field)
+  return is_steady(field) and STEADY_STATE or state_of(lane, field)
 end
 
 -- How many calls the rate of a lane allows now.

@@ -15,7 +15,7 @@ local lost = check_in()
 if lost then return lost end
 
 local prompt, arrival = tonumber(ARGV[7]), tonumber(ARGV[8])
-local reply, touched, keys = { NOW, WRITES }, {}, {}
+local reply, touched, keys, added_to = { NOW, WRITES }, {}, {}, {}
 for i = 9, #ARGV, 5 do keys[#keys + 1] = ARGV[i] end
 local leases = call('ZMSCORE', LEASES, unpack(keys))
 local changing = call('HMGET', CHANGING, unpack(keys))
@@ -42,6 +42,7 @@ for n, key in ipairs(keys) do
     call_on_lane('ZADD', LANE .. lane, score, key)
     local due = due_of(tonumber(score))
     if not (touched[lane] and touched[lane] <= due) then touched[lane] = due end
+    added_to[lane] = (added_to[lane] or 0) + 1
     reply[#reply + 1] = 0
   elseif readable(here) then
     reply[#reply + 1] = here
@@ -65,7 +66,9 @@ for n, lane in ipairs(lanes) do
 end
 local fields = misplaced[1] and health_fields(misplaced)
 for n, lane in ipairs(misplaced) do
-  plan_turn(lane, 0, nil, scores_of_misplaced[n], state_of(lane, fields[n]))
+  -- If nothing else waits there, its first entry is one of these.
+  local due = call_on_lane('ZCARD', LANE .. lane) == added_to[lane] and touched[lane] or nil
+  plan_turn(lane, 0, nil, scores_of_misplaced[n], state_to_read(lane, fields[n]), nil, nil, due)
 end
 write_turns()
 if placed_us then publish_if_first(earliest(), ARGV[6]) end
