@@ -221,10 +221,13 @@ impl HttpClient {
             false => (Scheme::Http, &self.http),
         };
         // An address in the URL is not resolved, so the filter of the resolver does not see it.
-        if let Some(address) = parts.address
-            && let Err(error) = self.filter.check(address, scheme)
-        {
-            return SendResult::Answered(blocked(&error));
+        if parts.is_address {
+            let Ok(address) = parts.host.trim_matches(['[', ']']).parse() else {
+                return without_url();
+            };
+            if let Err(error) = self.filter.check(address, scheme) {
+                return SendResult::Answered(blocked(&error));
+            }
         }
         let (profile, http) = (signed.target.tls, signed.target.http());
         let origin = origin(parts.origin, profile, http);

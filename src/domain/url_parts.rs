@@ -4,7 +4,6 @@
 //! those without the parser, which took 5 % of the work of a server: every registration and every attempt needs the
 //! parts. What it does not recognise goes through the parser, so a URL is read the same in both ways.
 
-use std::net::{IpAddr, Ipv4Addr};
 use url::{Position, Url};
 
 /// The parts of an `http` or `https` URL without user and password.
@@ -18,8 +17,10 @@ pub struct UrlParts<'url> {
     pub authority: &'url str,
     /// Path and query. It begins with a slash.
     pub path: &'url str,
-    /// The host, if it is an IP address.
-    pub address: Option<IpAddr>,
+    /// The host alone; an IPv6 address is in brackets.
+    pub host: &'url str,
+    /// Whether the host is an IP address.
+    pub is_address: bool,
 }
 
 impl<'url> UrlParts<'url> {
@@ -32,11 +33,8 @@ impl<'url> UrlParts<'url> {
             authority: &url[Position::BeforeHost..Position::BeforePath],
             path: &url[Position::BeforePath..Position::AfterQuery],
             // The parser has normalised unusual notations of addresses.
-            address: match url.host() {
-                None | Some(url::Host::Domain(_)) => None,
-                Some(url::Host::Ipv4(address)) => Some(address.into()),
-                Some(url::Host::Ipv6(address)) => Some(address.into()),
-            },
+            host: url.host_str().unwrap_or_default(),
+            is_address: matches!(url.host(), Some(url::Host::Ipv4(_) | url::Host::Ipv6(_))),
         }
     }
 
@@ -52,7 +50,10 @@ impl<'url> UrlParts<'url> {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
         };
-        let address = plain_host(host)?;
+        let is_address = is_plain_address(host);
+        if !is_address && !is_plain_name(host) {
+            return None;
+        }
         if port.is_some_and(|port| !is_plain_port(port, is_https)) || !is_plain_path(path) {
             return None;
         }
@@ -61,16 +62,23 @@ impl<'url> UrlParts<'url> {
             origin: &text[..text.len() - path.len()],
             authority,
             path,
-            address,
+            host,
+            is_address,
         })
     }
 }
 
-/// Whether a host is in the form of the parser, and the address that it is, if it is one.
-fn plain_host(host: &str) -> Option<Option<IpAddr>> {
-    if let Ok(address) = host.parse::<Ipv4Addr>() {
-        return Some(Some(address.into()));
-    }
+/// Whether a host is an IPv4 address in the form of the parser: four decimal numbers.
+fn is_plain_address(host: &str) -> bool {
+    let is_number = |text: &str| {
+        let is_canonical = text == "0" || !text.starts_with('0');
+        is_canonical && text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u8>().is_ok()
+    };
+    host.split('.').count() == 4 && host.split('.').all(is_number)
+}
+
+/// Whether a host is a name in the form of the parser.
+fn is_plain_name(host: &str) -> bool {
     let is_label = |label: &str| {
         let mut bytes = label.bytes();
         // `xn--` begins a label that has to be decoded.
@@ -78,10 +86,9 @@ fn plain_host(host: &str) -> Option<Option<IpAddr>> {
             && !label.is_empty()
             && !label.starts_with("xn--")
     };
-    let last = host.rsplit('.').next()?;
     // A host whose last label is a number in any notation is an address, and is written otherwise.
-    let is_name = last.starts_with(|first: char| first.is_ascii_lowercase());
-    (is_name && host.split('.').all(is_label)).then_some(None)
+    let last = host.rsplit('.').next().unwrap_or_default();
+    last.starts_with(|first: char| first.is_ascii_lowercase()) && host.split('.').all(is_label)
 }
 
 /// Whether a port is in the form of the parser, which leaves out the default one of the scheme.
