@@ -52,11 +52,13 @@ impl RequiredApiKey {
 /// another site made a browser send it.
 pub async fn admit(State(key): State<RequiredApiKey>, request: Request, next: Next) -> Response {
     if !key.admits(request.headers()) {
-        return Problem::new(
-            ProblemKind::Unauthorized,
-            "send the server's API key in the header `Authorization: Bearer KEY`",
-        )
-        .into_response();
+        let detail = match request.headers().contains_key(header::AUTHORIZATION) {
+            true => {
+                "the key in the header `Authorization: Bearer KEY` is not the API key of this server"
+            }
+            false => "send the server's API key in the header `Authorization: Bearer KEY`",
+        };
+        return Problem::new(ProblemKind::Unauthorized, detail).into_response();
     }
     if !request.method().is_safe() && from_another_site(request.headers()) {
         return Problem::new(

@@ -75,7 +75,10 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
             job.done, job.skipped, job.failed, job.matched
         ),
     );
-    line("rate", format!("{} per second", job.rate));
+    // A release is done at once, and what waited goes as fast as the destination answers.
+    if job.kind != "lane_release" {
+        line("rate", format!("{} per second", job.rate));
+    }
     line("asked by", clean(&job.actor));
     line("reason", given(&job.reason));
     line("problem", given(&job.problem));

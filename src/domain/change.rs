@@ -128,9 +128,22 @@ impl Change {
                  it, and it is delivered if that attempt is acknowledged"
             ),
             None => format!(
-                "cannot {self} a notification that is {}",
-                before.state_name()
+                "cannot {self} a notification that is {}{}",
+                before.state_name(),
+                self.instead(before.state)
             ),
+        }
+    }
+
+    /// Which change does for a notification in this state what was probably meant.
+    fn instead(self, state: State) -> &'static str {
+        match (self, state) {
+            (Self::Replay | Self::Retry, State::Delivered) => "; resend sends it again",
+            (Self::Resend | Self::Retry, State::Dead) => "; replay sends it again",
+            (Self::Cancel, State::Dead) => "; discard gives it up for good",
+            (Self::Discard, State::Scheduled) => "; cancel ends it",
+            (Self::Replay | Self::Resend, State::Scheduled) => "; retry makes an attempt now",
+            _ => "",
         }
     }
 

@@ -5,7 +5,9 @@ use thiserror::Error;
 
 /// The error for a text that is not an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("`{given}` is not an RFC 3339 time like 2026-11-20T08:30:00.000Z")]
+#[error(
+    "`{given}` is not a time like 2026-11-20T08:30:00Z or 2026-11-20T16:30:00+08:00 (RFC 3339: with a T, and the zone at its end)"
+)]
 pub struct BadTimestamp {
     given: String,
 }

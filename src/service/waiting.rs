@@ -39,7 +39,20 @@ impl Service {
         let endpoint = name.and_then(|name| self.endpoints.known(&name));
         let lacks_keys = endpoint
             .is_some_and(|endpoint| self.endpoints.signers(Some(&endpoint), now_ms).is_err());
-        of_lane(&status, lacks_keys, now_ms)
+        let by_lane = of_lane(&status, lacks_keys, now_ms);
+        let is_paused = by_lane.as_ref().is_some_and(|waiting| {
+            matches!(
+                waiting.reason,
+                DeferralReason::Held | DeferralReason::Probing
+            )
+        });
+        if snapshot.waits_for_ms.is_some() && !is_paused {
+            return Some(WaitingFor {
+                reason: DeferralReason::Order,
+                in_words: "a lower number of its order has not ended, and goes first".to_string(),
+            });
+        }
+        by_lane
     }
 }
 

@@ -48,7 +48,7 @@ enum LaneCommand {
 
 #[derive(Args)]
 struct OneLaneArguments {
-    /// An origin such as `https://shop.example`, or any URL with that origin
+    /// `endpoint:` and the name of an endpoint, an origin such as `https://shop.example`, or any URL with that origin
     lane: String,
     #[command(flatten)]
     server: ServerArguments,

@@ -207,8 +207,12 @@ fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
     let registration = arguments.registration()?;
     let client = Client::new(&arguments.server)?;
     let url = client.url(&["notifications"]);
-    let answer = block_on(client.call(Method::POST, url, Some(&registration)))?;
-    print_one(answer, &arguments.server, false)
+    let answer = block_on(client.call(Method::POST, url, Some(&registration)));
+    if answer.is_err() && !arguments.has_id() {
+        let id = registration["id"].as_str().unwrap_or_default();
+        eprintln!("ringback: to send the same notification again, give its id: --id {id}");
+    }
+    print_one(answer?, &arguments.server, false)
 }
 
 fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), CommandFailure> {
@@ -278,6 +282,9 @@ fn print_list(
             url.query_pairs_mut().append_pair(name, value);
         }
     }
+    // A blank as `+`, as forms have it, would be read as a plus sign.
+    let query = url.query().map(|query| query.replace('+', "%20"));
+    url.set_query(query.as_deref());
     let answer = block_on(client.call(Method::GET, url, None))?;
     print_text(answer, &filter.server, |answer| {
         let page = serde_json::from_slice(answer)?;

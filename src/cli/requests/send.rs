@@ -12,6 +12,7 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::{self, Read as _};
+use uuid::Uuid;
 
 /// Maximum length of a body that is read from a file. The limit of a server is never higher.
 const LARGEST_BODY: u64 = 8 * 1024 * 1024;
@@ -33,7 +34,7 @@ pub struct SendArguments {
     /// A file that contains the body; - is standard input
     #[arg(long, value_name = "FILE", conflicts_with = "body")]
     body_file: Option<String>,
-    /// The notification's id, unique within the topic [default: the server makes one]
+    /// The notification's id, unique within the topic [default: one is made and printed]
     #[arg(long)]
     id: Option<String>,
     /// The content type of the body [default for a JSON object or array: application/json]
@@ -86,8 +87,14 @@ impl SendArguments {
         }
         if let Some(id) = &self.id {
             check_id(id).map_err(|error| CommandFailure::Usage(format!("--id: {error}")))?;
-            put("id", json!(id));
         }
+        // The server would make one too. But then nobody knows it if no answer comes, and a repetition would be another
+        // notification.
+        let id = self
+            .id
+            .clone()
+            .unwrap_or_else(|| Uuid::now_v7().to_string());
+        put("id", json!(id));
         // The body is sent as a string or as base64, so that its bytes do not change.
         let mut content_type = self.content_type.clone();
         match String::from_utf8(self.body()?) {
@@ -135,6 +142,11 @@ impl SendArguments {
             );
         }
         Ok(Value::Object(members))
+    }
+
+    /// Whether the caller gave an id.
+    pub fn has_id(&self) -> bool {
+        self.id.is_some()
     }
 
     fn body(&self) -> Result<Vec<u8>, CommandFailure> {
