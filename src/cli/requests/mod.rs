@@ -208,7 +208,15 @@ fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
     let client = Client::new(&arguments.server)?;
     let url = client.url(&["notifications"]);
     let answer = block_on(client.call(Method::POST, url, Some(&registration)));
-    if answer.is_err() && !arguments.has_id() {
+    // It may have been registered although no answer came, or one that says that it is not known.
+    let is_uncertain = match &answer {
+        Err(CommandFailure::Refused(lines)) => {
+            lines.first().is_some_and(|line| line.starts_with('5'))
+        }
+        Err(CommandFailure::Failed(_)) => true,
+        Ok(_) | Err(_) => false,
+    };
+    if is_uncertain && !arguments.has_id() {
         let id = registration["id"].as_str().unwrap_or_default();
         eprintln!("ringback: to send the same notification again, give its id: --id {id}");
     }

@@ -303,6 +303,12 @@ async fn a_registration_holds_what_was_given() {
         let mut body = asked.body;
         assert_eq!(body["topic"].take(), "t");
         assert_eq!(body["url"].take(), "https://a.example/");
+        if !arguments.contains(&"--id") {
+            // The command makes an id, so that a repetition can name it.
+            let made = body.as_object_mut().and_then(|body| body.remove("id"));
+            let made = made.as_ref().and_then(Value::as_str).expect("an id");
+            assert_eq!(made.len(), 36, "{made}");
+        }
         body
     };
     let plain = |rest: Value| {
@@ -433,6 +439,25 @@ async fn a_refusal_is_told_in_a_few_lines() {
         finished.stderr,
         "ringback: 503 Service Unavailable\n  try again in 2 s\n"
     );
+}
+
+#[tokio::test]
+async fn what_may_have_been_registered_can_be_sent_again_under_its_id() {
+    let headers = [("content-type", "text/plain")];
+    let status = StatusCode::SERVICE_UNAVAILABLE;
+    let mut server = StandIn::open((status, headers, String::new())).await;
+    let finished = server
+        .run(&["send", "t", "https://a.example/", "b"], &[])
+        .await;
+    let sent = server.asked().body;
+    let id = sent["id"].as_str().expect("an id");
+    assert_eq!(finished.status, 1);
+    let hint = format!("to send the same notification again, give its id: --id {id}\n");
+    assert!(finished.stderr.contains(&hint), "{}", finished.stderr);
+    let finished = server
+        .run(&["send", "t", "https://a.example/", "b", "--id", "1"], &[])
+        .await;
+    assert!(!finished.stderr.contains("--id"), "{}", finished.stderr);
 }
 
 #[tokio::test]

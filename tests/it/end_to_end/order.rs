@@ -195,6 +195,10 @@ async fn a_strict_number_waits_until_the_lower_ones_have_ended(stores: Stores) {
         0,
         "waiting is no attempt"
     );
+    let waits = |view: &Value| view["waiting_for"] == "order";
+    let view = server.until("2", waits).await;
+    let because = view["waiting_because"].as_str().expect("a sentence");
+    assert!(because.contains("a lower number"), "{because}");
     let path = "/v1/notifications/t/1";
     let (status, view) = server.call(Method::DELETE, path, None).await;
     assert_eq!(status, 200, "{view}");
