@@ -19,7 +19,9 @@ pub struct Progress {
     pub deadline_ms: i64,
     /// When the next ladder attempt is due.
     pub due_ms: i64,
-    /// When an attempt that was requested by hand is due. It uses no step of the ladder.
+    /// When an attempt was requested by hand, if it has not been made yet. If that is before `due_ms`, it is an attempt
+    /// of its own, which uses no step of the ladder; else it is the attempt of the ladder that is due. Either goes
+    /// before what else is due in the lane.
     pub retry_at_ms: Option<i64>,
     /// Whether the next ladder attempt was moved to the deadline, because it would have been due later.
     pub clamped: bool,
@@ -80,14 +82,11 @@ impl Progress {
         }
     }
 
-    /// Adds an attempt by hand at `now_ms`. If the next attempt is due by then, nothing changes.
+    /// Requests an attempt by hand at `now_ms`. If one was requested before and is not made yet, nothing changes.
     #[must_use]
     pub fn retry(&self, now_ms: i64) -> Self {
-        if self.next_due_ms() <= now_ms {
-            return *self;
-        }
         Self {
-            retry_at_ms: Some(now_ms),
+            retry_at_ms: self.retry_at_ms.or(Some(now_ms)),
             ..*self
         }
     }

@@ -131,7 +131,7 @@ impl Snapshot {
         match self.state {
             State::Scheduled => {
                 let ahead = Timetable::ahead(&self.ladder, &self.progress);
-                ahead.attempts.len() + usize::from(self.progress.retry_at_ms.is_some())
+                ahead.attempts.len() + usize::from(self.progress.next_is_by_hand())
             }
             State::Delivered | State::Dead | State::Cancelled => 0,
         }

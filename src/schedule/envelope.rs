@@ -50,6 +50,8 @@ pub const HEADER_BYTES: usize = 56;
 
 /// By how much priorities move the scores in the set of a lane. Must equal PRIORITY_MS in common.lua.
 const PRIORITY_MS: i64 = 1 << 50;
+/// By how much a requested attempt moves them within the range of a priority. Must equal BY_HAND_MS in common.lua.
+const BY_HAND_MS: i64 = 1 << 48;
 /// In the place of the cause of an entry that is pending: it was put off because a proxy failed.
 pub const AWAITED_PROXY: u8 = 64;
 const VERSION: u8 = 1;
@@ -322,14 +324,16 @@ fn decode_order(flags: u8, bytes: &[u8]) -> Result<(Option<Box<OrderPlace>>, &[u
     Ok((Some(Box::new(order.map_err(|_| "its order")?)), rest))
 }
 
-/// The place of an entry in the set of its lane: when it is due, in milliseconds since 1970, moved by its priority as
-/// `common.lua` says.
+/// The place of an entry in the set of its lane: when it is due, in milliseconds since 1970, moved by its priority, and
+/// if an attempt was requested by hand, as `common.lua` says.
 #[must_use]
-pub fn lane_score(notification: &Notification, due_ms: i64) -> i64 {
+pub fn lane_score(notification: &Notification, progress: &Progress) -> i64 {
+    let by_hand = progress.retry_at_ms.map_or(0, |_| BY_HAND_MS);
+    let score = progress.next_due_ms() - by_hand;
     match notification.priority {
-        Priority::High => due_ms - PRIORITY_MS,
-        Priority::Normal => due_ms,
-        Priority::Low => due_ms + PRIORITY_MS,
+        Priority::High => score - PRIORITY_MS,
+        Priority::Normal => score,
+        Priority::Low => score + PRIORITY_MS,
     }
 }
 

@@ -81,6 +81,26 @@ fn what_is_sent_again_gets_a_new_series_and_attempts_count_on() {
 }
 
 #[test]
+fn a_retry_is_an_attempt_of_its_own_only_before_the_next_one_is_due() {
+    let at = |now_ms| {
+        let mut before = one_in(State::Scheduled);
+        before.progress = Progress::start(&before.ladder, 100);
+        let after = Change::Retry.apply(&before, now_ms).expect("allowed");
+        let again = Snapshot {
+            progress: after.progress,
+            ..before
+        };
+        let twice = Change::Retry.apply(&again, now_ms + 1).expect("allowed");
+        assert_eq!(twice.progress, after.progress, "it was asked for before");
+        let (progress, left) = (after.progress, again.attempts_left());
+        (progress.next_due_ms(), progress.next_is_by_hand(), left)
+    };
+    assert_eq!(at(99), (99, true, 9));
+    assert_eq!(at(100), (100, false, 8));
+    assert_eq!(at(101), (100, false, 8));
+}
+
+#[test]
 fn a_move_takes_the_deadline_along_and_drops_an_attempt_by_hand() {
     let check = |before: &Snapshot, start, expected_ms, detail: &str| {
         let change = Change::Reschedule(start);

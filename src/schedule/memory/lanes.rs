@@ -11,12 +11,11 @@ mod status;
 
 use super::resting::RestingLanes;
 use super::timed::Timed;
-use super::waiting::WaitingEntries;
+use super::waiting::{Precedence, WaitingEntries};
 use crate::domain::deferral::LaneMoment;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
-use crate::domain::priority::Priority;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -146,7 +145,7 @@ impl Lanes {
     pub(super) fn add_waiting(
         &mut self,
         lane: &Lane,
-        priority: Priority,
+        precedence: Precedence,
         entry: Timed,
         now_ms: i64,
     ) {
@@ -169,7 +168,7 @@ impl Lanes {
             self.names.insert(lane.clone());
             self.lanes.insert(lane, queue);
         }
-        self.queue(lane).waiting.insert(priority, entry);
+        self.queue(lane).waiting.insert(precedence, entry);
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
@@ -177,11 +176,11 @@ impl Lanes {
     pub(super) fn remove_waiting(
         &mut self,
         lane: &Lane,
-        priority: Priority,
+        precedence: Precedence,
         entry: &Timed,
         now_ms: i64,
     ) {
-        self.queue(lane).waiting.remove(priority, entry);
+        self.queue(lane).waiting.remove(precedence, entry);
         self.reorder(lane, now_ms, LaneEvent::Changed);
     }
 
@@ -189,12 +188,12 @@ impl Lanes {
     pub(super) fn start_lease(
         &mut self,
         lane: &Lane,
-        priority: Priority,
+        precedence: Precedence,
         entry: &Timed,
         now_ms: i64,
     ) {
         self.queue(lane).leases += 1;
-        self.remove_waiting(lane, priority, entry, now_ms);
+        self.remove_waiting(lane, precedence, entry, now_ms);
     }
 
     /// Ends a lease of this lane.
@@ -384,10 +383,10 @@ mod tests {
     fn nothing_is_left_of_a_lane_that_is_done_with() {
         let shop = Lane::from_name("https://shop.example");
         let mut lanes = Lanes::new(1, 1);
-        let priority = Priority::Normal;
-        lanes.add_waiting(&shop, priority, entry("1", 5), 0);
-        lanes.add_waiting(&shop, priority, entry("2", 9), 0);
-        lanes.remove_waiting(&shop, priority, &entry("2", 9), 0);
+        let precedence = Precedence::default();
+        lanes.add_waiting(&shop, precedence, entry("1", 5), 0);
+        lanes.add_waiting(&shop, precedence, entry("2", 9), 0);
+        lanes.remove_waiting(&shop, precedence, &entry("2", 9), 0);
         let class = LaneClass::Doubtful;
         assert_eq!(lanes.visit(class, 9, 4), None);
         assert_eq!(

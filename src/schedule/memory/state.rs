@@ -15,6 +15,7 @@ use super::order_turns::OrderTurns;
 use super::outages::Outages;
 use super::timed::Timed;
 use super::unknown_changes::UnknownChanges;
+use super::waiting::Precedence;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::LaneClass;
@@ -178,7 +179,7 @@ impl MemoryState {
                         && job.entry.state == State::Scheduled
                         && job.entry.progress != entry.progress =>
                 {
-                    let waiting = waiting(job);
+                    let (precedence, waiting) = waiting(job);
                     job.deferred_ms = None;
                     let mut entry = entry.clone();
                     self.bodies.leave_to_journal(&mut entry.notification);
@@ -188,8 +189,9 @@ impl MemoryState {
                     job.entry.verify |= before.verify;
                     job.entry.raise_fence |= before.raise_fence;
                     job.entry.interrupted_ms = before.interrupted_ms;
-                    let Notification { lane, priority, .. } = &*entry.notification;
-                    self.lanes.remove_waiting(lane, *priority, &waiting, now_ms);
+                    let lane = &entry.notification.lane;
+                    self.lanes
+                        .remove_waiting(lane, precedence, &waiting, now_ms);
                     self.add_to_lane(&entry, now_ms);
                     restored.moved += 1;
                 }
@@ -303,9 +305,9 @@ impl MemoryState {
                 job.entry.was_put_off = true;
                 job.entry.awaited_proxy = matches!(settled, Settlement::DeferForProxy(_));
                 job.deferred_ms = Some(at_ms);
-                let entry = waiting(job);
-                let Notification { lane, priority, .. } = &*notification;
-                self.lanes.add_waiting(lane, *priority, entry, now_ms);
+                let (precedence, entry) = waiting(job);
+                let lane = &notification.lane;
+                self.lanes.add_waiting(lane, precedence, entry, now_ms);
             }
             Settlement::Defer(_) | Settlement::DeferForProxy(_) => {
                 let entry = job.entry.clone();
@@ -388,12 +390,12 @@ impl MemoryState {
     }
 
     fn add_to_lane(&mut self, entry: &Entry, now_ms: i64) {
-        let Notification { lane, priority, .. } = &*entry.notification;
         let waiting = Timed {
             at_ms: entry.progress.next_due_ms(),
             key: entry.notification.key.clone(),
         };
-        self.lanes.add_waiting(lane, *priority, waiting, now_ms);
+        let lane = &entry.notification.lane;
+        (self.lanes).add_waiting(lane, Precedence::of(entry), waiting, now_ms);
     }
 
     /// A new expiry. It differs from the others of the same millisecond, unless there are a thousand.
@@ -517,11 +519,16 @@ impl MemoryState {
 }
 
 /// How an entry that is not leased waits in its lane.
-fn waiting(job: &Job) -> Timed {
-    Timed {
-        at_ms: (job.deferred_ms).unwrap_or_else(|| job.entry.progress.next_due_ms()),
-        key: job.entry.notification.key.clone(),
-    }
+fn waiting(job: &Job) -> (Precedence, Timed) {
+    let (precedence, at_ms) = match job.deferred_ms {
+        Some(at_ms) => (Precedence::of_deferred(&job.entry), at_ms),
+        None => {
+            let due_ms = job.entry.progress.next_due_ms();
+            (Precedence::of(&job.entry), due_ms)
+        }
+    };
+    let key = job.entry.notification.key.clone();
+    (precedence, Timed { at_ms, key })
 }
 
 fn without_body(notification: &Notification) -> Arc<Notification> {

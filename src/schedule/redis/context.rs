@@ -220,7 +220,7 @@ pub fn add_entries<'entry>(
         command
             .arg(entry.notification.key.as_str())
             .arg(entry.notification.lane.as_str())
-            .arg(envelope::lane_score(&entry.notification, due_ms))
+            .arg(envelope::lane_score(&entry.notification, &entry.progress))
             .arg(entry.notification.registered_ms)
             .arg(envelope::encode(entry, true));
     }

@@ -278,7 +278,7 @@ fn push_verb(command: &mut Cmd, remembers: bool, before: &Entry, settlement: &Se
         }
         Settlement::Again(progress) => {
             let again = Entry::scheduled(before.notification.clone(), *progress);
-            let score = envelope::lane_score(&before.notification, progress.next_due_ms());
+            let score = envelope::lane_score(&before.notification, progress);
             command.arg("again").arg(score);
             command.arg(&envelope::encode_header(&again)[..]);
         }

@@ -344,18 +344,22 @@ pub async fn a_retry_makes_a_waiting_entry_due_at_once(open: impl AsyncFn(Limits
     assert_eq!(fixture.claim_ids(9).await, ["1"]);
 }
 
-pub async fn a_retry_leaves_a_due_entry_where_it_is(open: impl AsyncFn(Limits) -> Fixture) {
+pub async fn a_retry_of_a_due_entry_is_the_attempt_of_its_ladder(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
     let fixture = open(LIMITS).await;
     let due = fixture.put("shop", "due", 5).await;
-    fixture.put("shop", "after it", 6).await;
-    let found = Some(FoundEntry {
-        entry: due,
-        in_flight: false,
-    });
     for after_ms in [5, 6] {
         fixture.turn_to(after_ms);
         fixture.retry("due").await;
+        let mut expected = due.clone();
+        expected.progress.retry_at_ms = Some(START_MS + 5);
+        let found = Some(FoundEntry {
+            entry: expected,
+            in_flight: false,
+        });
         assert_eq!(fixture.find("due").await, found, "due since {after_ms}");
     }
-    assert_eq!(fixture.claim_ids(9).await, ["due", "after it"]);
+    let lease = fixture.claim_one().await;
+    assert!(!lease.entry.progress.next_is_by_hand(), "it uses a step");
 }

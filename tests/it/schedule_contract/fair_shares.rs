@@ -143,6 +143,7 @@ pub async fn a_call_that_is_asked_for_does_not_wait_for_the_next_probe(
 ) {
     let fixture = open(GROWING).await;
     fixture.fail("shop").await;
+    fixture.put("shop", "due for long", 1).await;
     fixture.put("shop", "1", 50_000).await;
     fixture.turn_to(10);
     let lease = fixture.lease_by_hand("1").await;

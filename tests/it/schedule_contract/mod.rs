@@ -116,7 +116,7 @@ macro_rules! each_entry {
                 of_concurrent_requests_one_gets_the_lease,
                 another_instance_can_settle_a_change,
                 a_retry_makes_a_waiting_entry_due_at_once,
-                a_retry_leaves_a_due_entry_where_it_is,
+                a_retry_of_a_due_entry_is_the_attempt_of_its_ladder,
             }
             reserving {
                 what_is_not_here_is_reserved_if_the_journal_knows_it,
@@ -222,6 +222,8 @@ macro_rules! each_entry {
                 each_priority_is_claimed_when_it_is_due,
                 a_priority_stays_whatever_is_done,
                 what_is_put_back_keeps_its_priority,
+                what_was_requested_by_hand_goes_before_others_of_its_priority,
+                what_was_requested_by_hand_stays_first_until_it_is_put_off,
             }
             deferring {
                 a_claim_knows_when_a_lane_was_held,

@@ -137,3 +137,75 @@ pub async fn what_is_put_back_keeps_its_priority(open: impl AsyncFn(Limits) -> F
     assert_eq!(fixture.restore(&entries).await, (3, 0));
     assert_eq!(fixture.claim_ids(9).await, ["high", "normal", "low"]);
 }
+
+pub async fn what_was_requested_by_hand_goes_before_others_of_its_priority(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    for (priority, ids) in [
+        (Priority::Low, ["low-1", "low-2", "low-3"]),
+        (Priority::Normal, ["normal-1", "normal-2", "normal-3"]),
+        (Priority::High, ["high-1", "high-2", "high-3"]),
+    ] {
+        for (due_ms, id) in (1..).zip(ids) {
+            put(&fixture, "shop", id, priority, due_ms).await;
+        }
+        // In a partition without priorities, and in one with them.
+        fixture.turn_to(9);
+        fixture.retry(ids[2]).await;
+        fixture.retry(ids[1]).await;
+        let in_order = [ids[1], ids[2], ids[0]];
+        let shown = fixture.schedule.lane(&lane_of("shop")).await.expect("read");
+        assert_eq!((shown.waiting, shown.due), (3, 3));
+        assert_eq!(fixture.claim_ids(2).await, in_order[..2]);
+        assert_eq!(fixture.claim_ids(9).await, in_order[2..]);
+    }
+}
+
+pub async fn what_was_requested_by_hand_stays_first_until_it_is_put_off(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(LIMITS).await;
+    fixture.put("shop", "1", 1).await;
+    let requested = fixture.put("shop", "2", 2).await;
+    fixture.turn_to(9);
+    fixture.retry("2").await;
+    for _ in 0..2 {
+        let leases = fixture.claim_all(2).await;
+        assert_eq!(ids(&leases), ["2", "1"]);
+        for lease in &leases {
+            fixture.done(lease, Settlement::Release).await;
+        }
+    }
+    assert_eq!(fixture.claim_ids(9).await, ["2", "1"]);
+    fixture.turn_to(9 + LEASE_MS);
+    let leases = fixture.claim_all(2).await;
+    assert_eq!(ids(&leases), ["2", "1"], "its lease has expired");
+    for lease in leases.iter().rev() {
+        let put_off_ms = START_MS + LEASE_MS + 20;
+        fixture.done(lease, Settlement::Defer(put_off_ms)).await;
+    }
+    fixture.turn_to(LEASE_MS + 19);
+    assert_eq!(fixture.claim(9).await.leases.len(), 0, "both are put off");
+    fixture.turn_to(LEASE_MS + 20);
+    let leases = fixture.claim_all(2).await;
+    assert_eq!(ids(&leases), ["1", "2"]);
+    for lease in &leases {
+        fixture.done(lease, again(lease, LEASE_MS + 30)).await;
+    }
+    fixture.turn_to(LEASE_MS + 30);
+    let leases = fixture.claim_all(2).await;
+    assert_eq!(ids(&leases), ["1", "2"], "the attempt was made");
+    for lease in &leases {
+        fixture.done(lease, Settlement::Release).await;
+    }
+    let restored = Entry {
+        progress: requested.progress.retry(START_MS + 3),
+        ..requested
+    };
+    assert_eq!(
+        fixture.restore(std::slice::from_ref(&restored)).await,
+        (0, 1)
+    );
+    assert_eq!(fixture.claim_ids(9).await, ["2", "1"]);
+}

@@ -17,6 +17,8 @@ pub const SHORT_MEMORY_MS: i64 = 3_000;
 #[derive(Debug, Clone, Copy)]
 pub enum How {
     Again(i64),
+    /// An attempt is requested by hand.
+    Requested,
     Release,
     Recheck,
     End(State),
@@ -130,6 +132,7 @@ pub fn step() -> impl Strategy<Value = Step> {
     let how = || {
         prop_oneof![
             wait().prop_map(How::Again),
+            Just(How::Requested),
             Just(How::Release),
             Just(How::Recheck),
             Just(How::End(State::Delivered)),

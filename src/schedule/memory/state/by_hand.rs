@@ -2,9 +2,9 @@
 
 use super::{Holder, Job, LeaseInForce, MemoryState, waiting};
 use crate::domain::lease::LeaseToken;
-use crate::domain::notification::Notification;
 use crate::domain::state::State;
 use crate::schedule::memory::timed::Timed;
+use crate::schedule::memory::waiting::Precedence;
 use crate::schedule::{
     CHANGE_LEASE_MS, Entry, HAND_LEASE_WAIT_MS, LeaseRequest, LeasedOne, Reservation, Settled,
 };
@@ -20,7 +20,7 @@ impl MemoryState {
         let Some(job) = self.jobs.get(key) else {
             return self.reserve(request, now_ms);
         };
-        let (entry, waiting) = (job.entry.clone(), waiting(job));
+        let (entry, (precedence, waiting)) = (job.entry.clone(), waiting(job));
         let is_pending = entry.state == State::Scheduled;
         let key = entry.notification.key.clone();
         match job.lease {
@@ -33,10 +33,10 @@ impl MemoryState {
                 self.leases.remove(&Timed { at_ms, key });
                 if is_pending && !in_force.counted {
                     self.add_to_lane(&entry, now_ms);
-                    self.remove_for_lease(&entry, &waiting, now_ms);
+                    self.remove_for_lease(&entry, precedence, &waiting, now_ms);
                 }
             }
-            None => self.remove_for_lease(&entry, &waiting, now_ms),
+            None => self.remove_for_lease(&entry, precedence, &waiting, now_ms),
         }
         let in_force = LeaseInForce {
             expiry: self.expiry(now_ms + CHANGE_LEASE_MS),
@@ -47,12 +47,18 @@ impl MemoryState {
     }
 
     /// Removes an entry from where it waits or is remembered, for a lease.
-    fn remove_for_lease(&mut self, entry: &Entry, waiting: &Timed, now_ms: i64) {
+    fn remove_for_lease(
+        &mut self,
+        entry: &Entry,
+        precedence: Precedence,
+        waiting: &Timed,
+        now_ms: i64,
+    ) {
         let notification = &entry.notification;
         match (entry.state, entry.ended_ms) {
             (State::Scheduled, _) => {
-                let Notification { lane, priority, .. } = &**notification;
-                self.lanes.start_lease(lane, *priority, waiting, now_ms);
+                let lane = &notification.lane;
+                self.lanes.start_lease(lane, precedence, waiting, now_ms);
             }
             (State::Dead, Some(ended_ms)) => self.ended.unpark(ended_ms, &notification.key),
             (State::Delivered | State::Cancelled, Some(ended_ms)) => {

@@ -69,9 +69,9 @@ impl MemoryState {
         if let Some(job) = self.jobs.get_mut(key) {
             job.entry.was_put_off = true;
             job.deferred_ms = Some(at_ms);
-            let entry = waiting(job);
-            let Notification { lane, priority, .. } = &*job.entry.notification;
-            self.lanes.add_waiting(lane, *priority, entry, now_ms);
+            let (precedence, entry) = waiting(job);
+            let lane = &job.entry.notification.lane;
+            self.lanes.add_waiting(lane, precedence, entry, now_ms);
         }
     }
 
@@ -137,11 +137,11 @@ impl MemoryState {
         let before = waiting(job);
         job.deferred_ms = None;
         let after = waiting(job);
-        let Notification { lane, priority, .. } = &*job.entry.notification.clone();
-        self.lanes
-            .add_waiting(lane, *priority, after.clone(), now_ms);
+        let notification = job.entry.notification.clone();
+        let lane = &notification.lane;
+        (self.lanes).add_waiting(lane, after.0, after.1.clone(), now_ms);
         if before != after {
-            self.lanes.remove_waiting(lane, *priority, &before, now_ms);
+            (self.lanes).remove_waiting(lane, before.0, &before.1, now_ms);
         }
         true
     }

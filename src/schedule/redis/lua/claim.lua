@@ -354,7 +354,8 @@ local function visit_lane(lane, class, allowed, tail, health)
   elseif lease_count == 0 and call('EXISTS', LANE .. lane) == 0 then
     note_damage() -- a lane without waiting or leased entries is not in `lanes`
   end
-  local expires = lease_count == 0 and given > 0 and tonumber(expiry) or nil
+  -- For a lane that answers well, the last expiry will do: to ask for the first costs more than it brings.
+  local expires = given > 0 and (lease_count == 0 or health == STEADY_STATE) and tonumber(expiry) or nil
   local base, at = plan_turn(lane, tail, 'served', nil, health, lease_count + given, expires, has_more and NOW or nil)
   return at and at < NEXT_US and base == class * CLASS_US
 end

@@ -22,7 +22,8 @@
 -- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order within the millisecond. Redis handles whole
 -- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
 -- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
---       lane:NAME    key -> due: the entries that wait; moved by their priority (`lane_score`)
+--       lane:NAME    key -> due: the entries that wait; moved by their priority, and if an attempt was requested by hand
+--                    (`lane_score`)
 --       turns:NAME   HASH order key -> the lease on one of its entries (`turn_text`); it may have ended
 --       waits:NAME   entries that wait for another one of their order key: order key, number, key. They are in their
 --                    lane as well, so whatever is lost or left here delays them only
@@ -32,7 +33,7 @@
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
 -- dead, ended. A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
--- expiry and, unless the lane is full, held, probing or at its rate, no later than its earliest due time. A lease in `leases`
+-- expiry (one that answers well: its latest; until then only `leases` finds its expired leases) and, unless the lane is full, held, probing or at its rate, no later than its earliest due time. A lease in `leases`
 -- whose key is not in jobs reserves that key for a change by hand.
 --
 -- Redis does not roll a script back when a command in it fails. Two failures are expected.
@@ -88,6 +89,9 @@ local ORDERED = 32
 -- PRIORITY_MS in envelope.rs. HALF_MS is the border between two ranges.
 local PRIORITY_MS = 1125899906842624 -- 2^50
 local HALF_MS = PRIORITY_MS / 2
+-- By how much the score of an entry is moved within that range if an attempt was requested by hand: it goes before the
+-- others of its priority. Must equal BY_HAND_MS in envelope.rs. Servers from before that serve such scores as well.
+local BY_HAND_MS = 281474976710656 -- 2^48
 
 -- Must equal UNKNOWN_CHANGE_MS in schedule/mod.rs.
 local UNKNOWN_CHANGE_MS = 3600000
@@ -179,9 +183,10 @@ local function note_ranked()
   end
 end
 
--- The score in `lane:NAME` of an entry that is due at an instant.
+-- The score in `lane:NAME` of an entry that is due at an instant. A requested attempt that is put off does not go first.
 local function lane_score(envelope, due)
-  local flags = string.byte(envelope, FLAGS)
+  local flags, retry_at = string.byte(envelope, FLAGS), struct.unpack('>i8', envelope, RETRY_AT)
+  if retry_at ~= 0 and (due <= retry_at or due <= NOW) then due = due - BY_HAND_MS end
   if flags < HIGH then return due end
   note_ranked()
   return due + (flags < LOW and -PRIORITY_MS or PRIORITY_MS)
@@ -189,8 +194,12 @@ end
 
 -- When an entry with this score in `lane:NAME` is due.
 local function due_of(score)
-  if score < -HALF_MS then return score + PRIORITY_MS end
-  return score < HALF_MS and score or score - PRIORITY_MS
+  if score < -HALF_MS then
+    score = score + PRIORITY_MS
+  elseif score >= HALF_MS then
+    score = score - PRIORITY_MS
+  end
+  return score < 0 and score + BY_HAND_MS or score
 end
 
 -- The ranges of scores in `lane:NAME`, in the order in which entries are served: from, to, and the end of what is due.

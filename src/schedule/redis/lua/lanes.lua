@@ -265,7 +265,7 @@ local function first_due(lane)
   if call_on_lane('ZCARD', LANE .. lane) == 0 then return nil end
   local head = call('ZRANGE', LANE .. lane, 0, 0, 'WITHSCORES')
   local score = tonumber(head[2])
-  if score >= -HALF_MS and score < HALF_MS and not is_ranked() then return score, score end
+  if score >= -HALF_MS and score < HALF_MS and not is_ranked() then return due_of(score), score end
   local due
   for _, range in ipairs(priority_ranges()) do
     local first = call('ZRANGEBYSCORE', LANE .. lane, range[1], range[2], 'WITHSCORES', 'LIMIT', 0, 1)
@@ -289,7 +289,7 @@ local planned, planned_us, removed = {}, nil, {}
 -- if that is earlier or the lane is full.
 -- `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
 -- `score` is the one that it has now (false: none; nil: not known). `health`, `lease_count` (the number of its
--- leases), `expires` (the first expiry) and `due` (when its first entry is due; any instant before now, if one is due) may
+-- leases), `expires` (the expiry that counts) and `due` (when its first entry is due; any instant before now, if one is due) may
 -- be nil if not known. The results are the start of the scores of its class, and its turn (nil if it has nothing), unless the
 -- lane keeps its score.
 local function plan_turn(lane, floor, how, score, health, lease_count, expires, due)
@@ -318,7 +318,7 @@ local function plan_turn(lane, floor, how, score, health, lease_count, expires, 
   end
   -- If the lane's turn has come, the claim that serves it checks its leases.
   if lease_count > 0 and not (at and at < NEXT_US) then
-    -- Its score is no later than the first expiry of the leases it had, so no look-up is needed.
+    -- Its score is no later than an expiry of the leases it had, so no look-up is needed.
     if how == 'settled' and not at and call('ZSCORE', LANES, lane) then return end
     if not expires then
       local lease = call('ZRANGE', LEASED .. lane, 0, 0, 'WITHSCORES')

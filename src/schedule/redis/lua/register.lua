@@ -66,8 +66,9 @@ for n, lane in ipairs(lanes) do
 end
 local fields = misplaced[1] and health_fields(misplaced)
 for n, lane in ipairs(misplaced) do
-  -- If nothing else waits there, its first entry is one of these.
-  local due = call_on_lane('ZCARD', LANE .. lane) == added_to[lane] and touched[lane] or nil
+  -- What is due now decides alone. Else, if nothing else waits there, the first entry of the lane is one of these.
+  local due = touched[lane]
+  if due > NOW and call_on_lane('ZCARD', LANE .. lane) ~= added_to[lane] then due = nil end
   plan_turn(lane, 0, nil, scores_of_misplaced[n], state_to_read(lane, fields[n]), nil, nil, due)
 end
 write_turns()

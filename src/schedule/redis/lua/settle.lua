@@ -168,6 +168,18 @@ local function is_as_before(field, settlements)
   return true
 end
 
+-- Whether a lane in this state keeps its score, because these settlements put nothing back into it, others of its leases
+-- are left, and it was not full: then it has the same class, and has nothing to do earlier than before. `lease_count` is
+-- the number of leases that are left.
+local function keeps_turn(health, lease_count, settlements)
+  if health ~= STEADY_STATE or lease_count == 0 or lease_count + #settlements >= CAP then return false end
+  for _, i in ipairs(settlements) do
+    local verb = ARGV[i + 3]
+    if verb ~= 'forget' and verb ~= 'remember' and verb ~= 'park' then return false end
+  end
+  return true
+end
+
 local fields = lanes[1] and health_fields(lanes)
 local alone = {}
 for n, lane in ipairs(lanes) do
@@ -180,7 +192,10 @@ for n, lane in ipairs(lanes) do
   local keys = {}
   for k, i in ipairs(settlements) do keys[k] = ARGV[i] end
   call_on_lane('ZREM', LEASED .. lane, unpack(keys))
-  plan_turn(lane, NOW_US, 'settled', nil, health)
+  local lease_count = call('ZCARD', LEASED .. lane)
+  if not keeps_turn(health, lease_count, settlements) then
+    plan_turn(lane, NOW_US, 'settled', nil, health, lease_count)
+  end
 end
 write_turns()
 if changed[1] then call('HSET', HEALTH, unpack(changed)) end

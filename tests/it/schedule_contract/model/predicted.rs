@@ -228,6 +228,7 @@ impl Predicted {
         let now_ms = self.now_ms - START_MS;
         match how {
             How::Again(in_ms) => again(lease, now_ms + in_ms),
+            How::Requested => Settlement::Again(lease.entry.progress.retry(self.now_ms)),
             How::Release => Settlement::Release,
             How::Recheck => Settlement::Recheck,
             How::End(state) => end(lease, state, now_ms),
@@ -247,8 +248,11 @@ impl Predicted {
         kept.lease = None;
         let was_scheduled = kept.entry.state == State::Scheduled;
         match how {
-            How::Again(in_ms) => {
-                let progress = next_step(lease, now_ms + in_ms);
+            How::Again(_) | How::Requested => {
+                let progress = match how {
+                    How::Again(in_ms) => next_step(lease, now_ms + in_ms),
+                    _ => lease.entry.progress.retry(self.now_ms),
+                };
                 kept.entry = Entry::scheduled(kept.entry.notification.clone(), progress);
                 self.ended -= usize::from(!was_scheduled);
             }
@@ -418,7 +422,8 @@ impl Predicted {
             .min_by_key(|kept| {
                 let is_late = kept.due_ms() > self.now_ms;
                 let priority = kept.entry.notification.priority;
-                (is_late, priority, kept.due_ms(), kept.key())
+                let is_requested = kept.entry.progress.retry_at_ms.is_some();
+                (is_late, priority, !is_requested, kept.due_ms(), kept.key())
             })
             .map(|kept| number_of(kept.key()))
     }
