@@ -5,7 +5,7 @@ use crate::api::auth::OnBehalfOf;
 use crate::api::problem::Problem;
 use crate::api::query::{KeyPath, NoQuery, dead_letters_request};
 use crate::api::reason::reason_of;
-use crate::api::view::{ListView, json, notification};
+use crate::api::view::{ListView, json, notification, requested};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
@@ -36,7 +36,8 @@ pub async fn replay(
         .replay(&key, actor, &reason)
         .await
         .map_err(Problem::of_service)?;
-    Ok(notification(StatusCode::OK, &snapshot))
+    let waiting = api.service.waiting_after_request(&snapshot).await;
+    Ok(requested(&snapshot, waiting.as_ref()))
 }
 
 /// `DELETE /v1/dead-letters/{topic}/{id}`: discards a dead letter. It cannot be replayed after that.

@@ -7,7 +7,7 @@ use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{KeyPath, NoQuery, list_request};
 use crate::api::reason::reason_of;
 use crate::api::registration;
-use crate::api::view::{FullView, ListView, json, notification, registration_problem};
+use crate::api::view::{FullView, ListView, json, notification, registration_problem, requested};
 use crate::service::{RegisterReply, ServiceError};
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -101,7 +101,8 @@ pub async fn retry(
         .retry(&key, actor)
         .await
         .map_err(Problem::of_service)?;
-    Ok(notification(StatusCode::OK, &snapshot))
+    let waiting = api.service.waiting_after_request(&snapshot).await;
+    Ok(requested(&snapshot, waiting.as_ref()))
 }
 
 /// `POST /v1/notifications/{topic}/{id}/resend`: sends a delivered notification again. The body is optional.
@@ -118,7 +119,8 @@ pub async fn resend(
         .resend(&key, actor, &reason)
         .await
         .map_err(Problem::of_service)?;
-    Ok(notification(StatusCode::OK, &snapshot))
+    let waiting = api.service.waiting_after_request(&snapshot).await;
+    Ok(requested(&snapshot, waiting.as_ref()))
 }
 
 /// Answers a request whose path matches no route.

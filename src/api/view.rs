@@ -97,6 +97,16 @@ struct PhasesView {
     body_ms: Option<f64>,
 }
 
+/// A notification for which an attempt was just requested.
+#[derive(Debug, Serialize)]
+struct RequestedView<'a> {
+    #[serde(flatten)]
+    notification: NotificationView<'a>,
+    /// Why the attempt does not begin now, as in [`FullView`].
+    waiting_for: Option<&'static str>,
+    waiting_because: Option<&'a str>,
+}
+
 /// A notification with its ladder and its history.
 #[derive(Debug, Serialize)]
 pub struct FullView<'a> {
@@ -312,6 +322,17 @@ pub fn json(status: StatusCode, document: &impl Serialize) -> Response {
 #[must_use]
 pub fn notification(status: StatusCode, snapshot: &Snapshot) -> Response {
     json(status, &NotificationView::of(snapshot))
+}
+
+/// Makes an answer with one notification for which an attempt was just requested, and what that waits for.
+#[must_use]
+pub fn requested(snapshot: &Snapshot, waiting: Option<&WaitingFor>) -> Response {
+    let view = RequestedView {
+        notification: NotificationView::of(snapshot),
+        waiting_for: waiting.map(|waiting| waiting.reason.as_str()),
+        waiting_because: waiting.map(|waiting| &*waiting.in_words),
+    };
+    json(StatusCode::OK, &view)
 }
 
 /// The problem for a registration that failed. If the notification was cancelled, the document contains all of

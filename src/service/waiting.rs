@@ -25,21 +25,48 @@ impl Service {
     /// nothing in its lane is in its way. Also `None` if the schedule does not answer, because the notification can
     /// be shown without this.
     pub async fn waiting_for(&self, snapshot: &Snapshot) -> Option<WaitingFor> {
-        let is_waiting = snapshot.state == State::Scheduled
-            && !snapshot.in_flight
-            && snapshot.set_aside.is_none();
         let now_ms = self.clock.now_ms();
-        if !is_waiting || snapshot.progress.next_due_ms() + NOTICED_MS > now_ms {
+        if !is_waiting(snapshot) || snapshot.progress.next_due_ms() + NOTICED_MS > now_ms {
             return None;
         }
         let status = with_timeout(self.schedule.lane(&snapshot.lane))
             .await
             .ok()?;
+        self.reason_to_wait(snapshot, &status, now_ms)
+    }
+
+    /// As [`Service::waiting_for`], of a notification for which an attempt was just requested by hand. It is due since a
+    /// moment, so whatever is in its way now counts, unless its attempt has begun.
+    pub async fn waiting_after_request(&self, snapshot: &Snapshot) -> Option<WaitingFor> {
+        let now_ms = self.clock.now_ms();
+        if !is_waiting(snapshot) || snapshot.progress.next_due_ms() > now_ms {
+            return None;
+        }
+        let status = with_timeout(self.schedule.lane(&snapshot.lane))
+            .await
+            .ok()?;
+        let waiting = self.reason_to_wait(snapshot, &status, now_ms)?;
+        if waiting.reason == DeferralReason::Probing && is_probed_next(snapshot, &status) {
+            return None;
+        }
+        // The lane was read first: if the attempt has begun since, it may itself be what uses the lane up.
+        let now = self.find(&snapshot.key).await.ok()??;
+        let has_begun = now.progress.attempts != snapshot.progress.attempts;
+        (is_waiting(&now) && !has_begun).then_some(waiting)
+    }
+
+    /// What is in the way of a notification that is due, if its lane is in this state.
+    fn reason_to_wait(
+        &self,
+        snapshot: &Snapshot,
+        status: &LaneStatus,
+        now_ms: i64,
+    ) -> Option<WaitingFor> {
         let name = status.lane.endpoint();
         let endpoint = name.and_then(|name| self.endpoints.known(&name));
         let lacks_keys = endpoint
             .is_some_and(|endpoint| self.endpoints.signers(Some(&endpoint), now_ms).is_err());
-        let by_lane = of_lane(&status, lacks_keys, now_ms);
+        let by_lane = of_lane(status, lacks_keys, now_ms);
         let is_paused = by_lane.as_ref().is_some_and(|waiting| {
             matches!(
                 waiting.reason,
@@ -54,6 +81,18 @@ impl Service {
         }
         by_lane
     }
+}
+
+fn is_waiting(snapshot: &Snapshot) -> bool {
+    snapshot.state == State::Scheduled && !snapshot.in_flight && snapshot.set_aside.is_none()
+}
+
+/// Whether the call that a request by hand asks of a lane that is probed is one of this notification. A lane that is
+/// probed makes one call at a time, and what was requested goes before what is due without a request.
+fn is_probed_next(snapshot: &Snapshot, status: &LaneStatus) -> bool {
+    let limit = u64::try_from(status.limit).unwrap_or(u64::MAX);
+    let is_first = snapshot.progress.retry_at_ms.is_some() || status.due <= 1;
+    is_first && status.in_flight < limit
 }
 
 /// Why a lane gives nothing now. `lacks_keys`: this server cannot open a key of its endpoint.

@@ -4,7 +4,7 @@ use super::{Embedded, NOW_MS, Reply, order};
 use reqwest::Method;
 use ringback::domain::progress::Progress;
 use ringback::domain::state::{Cause, State};
-use ringback::schedule::{ScheduleLeases as _, Settled, Settlement};
+use ringback::schedule::{ClaimQuota, ScheduleLeases as _, Settled, Settlement};
 use serde_json::{Value, json};
 
 const ONE: &str = "/v1/notifications/payment.succeeded/1";
@@ -53,12 +53,43 @@ async fn a_retry_is_due_at_once_and_takes_no_arguments() {
     let path = format!("{ONE}/retry");
     let view = embedded.server.post(&path).await.is(200);
     assert_eq!(view["next_attempt_at"], "2026-11-20T08:30:00.000Z");
+    assert_eq!(view.get("waiting_for"), Some(&Value::Null), "{view}");
+    assert_eq!(view.get("waiting_because"), Some(&Value::Null), "{view}");
     embedded.server.post_text(&path, "{}").await.is(200);
     let reply = embedded.server.post_text(&path, r#"{"delay":"1s"}"#).await;
     reply.is_problem(422, "fields");
     assert_eq!(reply.body["errors"][0]["pointer"], "/delay");
     let reply = embedded.server.post("/v1/notifications/t/none/retry").await;
     reply.is_problem(404, "missing");
+}
+
+#[tokio::test]
+async fn a_retry_says_what_it_waits_for() {
+    let embedded = Embedded::start().await;
+    embedded.server.register(&delayed()).await.is(201);
+    // As many as the lane may have in flight before a call was answered.
+    for id in 2..10 {
+        let order = order(&id.to_string());
+        embedded.server.register(&order).await.is(201);
+    }
+    let claimed = embedded.schedule.claim(ClaimQuota::of(10)).await;
+    let mut leases = claimed.expect("claims").leases;
+    assert_eq!(leases.len(), 8);
+    let path = format!("{ONE}/retry");
+    let view = embedded.server.post(&path).await.is(200);
+    assert_eq!(view["waiting_for"], "concurrency", "{view}");
+    let because = "its lane has 8 of 8 calls in flight, and 1 notifications are due in it";
+    assert_eq!(view["waiting_because"], because);
+    // The attempt in flight is the one that is asked for.
+    let other = "/v1/notifications/payment.succeeded/2/retry";
+    let view = embedded.server.post(other).await.is(200);
+    assert_eq!(view["state"], "in_flight");
+    assert_eq!(view["waiting_for"], Value::Null, "{view}");
+    let lease = leases.remove(0);
+    let settled = embedded.schedule.settle(lease, Settlement::Release).await;
+    assert_eq!(settled.expect("settles"), Settled::Done);
+    let view = embedded.server.post(&path).await.is(200);
+    assert_eq!(view["waiting_for"], Value::Null, "{view}");
 }
 
 #[tokio::test]

@@ -167,6 +167,9 @@ async fn an_attempt_that_is_asked_for_waits_for_the_release(stores: Stores) {
         let path = format!("/v1/{path}");
         let (status, view) = server.call(Method::POST, &path, None).await;
         assert_eq!(status, 200, "{view}");
+        assert_eq!(view["waiting_for"], "held", "{view}");
+        let because = view["waiting_because"].as_str().expect("a sentence");
+        assert!(because.starts_with("its lane is held by api"), "{because}");
     }
     let_claims_pass(&server, "held").await;
     assert!(merchant.arrived().is_none(), "nobody breaks the hold");
