@@ -4,7 +4,7 @@ use crate::api::view::{NotificationView, json};
 use crate::domain::job::BulkJob;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::timestamp::display_ms;
-use crate::service::JobPreview;
+use crate::service::{JobPreview, ReleaseReply};
 use axum::response::Response;
 use http::{HeaderValue, StatusCode, header};
 use serde::Serialize;
@@ -29,6 +29,9 @@ pub struct JobView<'a> {
     problem: Option<&'a str>,
     created_at: String,
     ended_at: Option<String>,
+    /// In the answer to a release: whether somebody held the lane.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    was_held: Option<bool>,
 }
 
 /// A page of jobs.
@@ -66,6 +69,7 @@ impl<'a> JobView<'a> {
             problem: job.problem.as_deref(),
             created_at: display_ms(job.created_ms),
             ended_at: job.ended_ms.map(display_ms),
+            was_held: None,
         }
     }
 }
@@ -81,15 +85,26 @@ impl<'a> JobListView<'a> {
     }
 }
 
-/// The answer to a request that was accepted as a job. If it is not kept, nobody can ask for it.
+/// The answer to a request that was accepted as a job.
 #[must_use]
-pub fn accepted(job: &BulkJob, is_kept: bool) -> Response {
-    let mut view = JobView::of(job);
-    if !is_kept {
+pub fn accepted(job: &BulkJob) -> Response {
+    with_location(&JobView::of(job), job)
+}
+
+/// The answer to a release. If its job is not kept, nobody can ask for it.
+#[must_use]
+pub fn released(reply: &ReleaseReply) -> Response {
+    let mut view = JobView::of(&reply.job);
+    view.was_held = Some(reply.was_held);
+    if !reply.is_kept {
         view.id = None;
         return json(StatusCode::ACCEPTED, &view);
     }
-    let mut response = json(StatusCode::ACCEPTED, &view);
+    with_location(&view, &reply.job)
+}
+
+fn with_location(view: &JobView<'_>, job: &BulkJob) -> Response {
+    let mut response = json(StatusCode::ACCEPTED, view);
     let location = HeaderValue::from_str(&format!("/v1/jobs/{}", job.id));
     let location = location.expect("invariant: an id is ASCII");
     response.headers_mut().insert(header::LOCATION, location);

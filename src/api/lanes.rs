@@ -2,7 +2,7 @@
 
 use crate::api::Api;
 use crate::api::auth::OnBehalfOf;
-use crate::api::job_view::{accepted, previewed};
+use crate::api::job_view::{accepted, previewed, released};
 use crate::api::jobs::job_request;
 use crate::api::problem::Problem;
 use crate::api::query::{LanePath, NoQuery, lanes_request};
@@ -11,7 +11,7 @@ use crate::api::view::json;
 use crate::domain::lane_settings::CallRate;
 use crate::domain::timestamp::display_ms;
 use crate::schedule::lane_status::{LanePage, LaneStatus};
-use crate::service::LaneRetryRequest;
+use crate::service::{HoldReply, LaneRetryRequest};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, Uri};
@@ -43,6 +43,23 @@ struct LaneView<'a> {
     held_at: Option<String>,
     held_by: Option<&'a str>,
     held_reason: Option<&'a str>,
+}
+
+/// The answer to a hold.
+#[derive(Debug, Serialize)]
+struct HoldView<'a> {
+    #[serde(flatten)]
+    lane: LaneView<'a>,
+    /// The hold that was there before; `null` if nobody held the lane.
+    held_before: Option<HeldBeforeView<'a>>,
+}
+
+/// A hold that was there before another one.
+#[derive(Debug, Serialize)]
+struct HeldBeforeView<'a> {
+    at: String,
+    by: &'a str,
+    reason: &'a str,
 }
 
 /// A page of lanes.
@@ -78,6 +95,19 @@ impl<'a> LaneView<'a> {
     }
 }
 
+impl<'a> HoldView<'a> {
+    fn of(reply: &'a HoldReply) -> Self {
+        Self {
+            lane: LaneView::of(&reply.status),
+            held_before: reply.before.as_ref().map(|before| HeldBeforeView {
+                at: display_ms(before.since_ms),
+                by: &before.by,
+                reason: &before.reason,
+            }),
+        }
+    }
+}
+
 impl<'a> LaneListView<'a> {
     fn of(page: &'a LanePage) -> Self {
         Self {
@@ -108,7 +138,7 @@ pub async fn show(
     Ok(json(StatusCode::OK, &LaneView::of(&status)))
 }
 
-/// `POST /v1/lanes/{lane}/hold`: holds a lane. The body is optional.
+/// `POST /v1/lanes/{lane}/hold`: holds a lane. The body is optional. The answer says who held it before.
 pub async fn hold(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -117,15 +147,16 @@ pub async fn hold(
     request: Request,
 ) -> Result<Response, Problem> {
     let reason = reason_of(&api, request).await?;
-    let status = api
+    let held = api
         .service
         .hold_lane(&lane, actor, &reason)
         .await
         .map_err(Problem::of_service)?;
-    Ok(json(StatusCode::OK, &LaneView::of(&status)))
+    Ok(json(StatusCode::OK, &HoldView::of(&held)))
 }
 
-/// `POST /v1/lanes/{lane}/release`: releases a lane, and answers with a job that is done. The body is optional.
+/// `POST /v1/lanes/{lane}/release`: releases a lane, and answers with a job that is done, and whether the lane was
+/// held. The body is optional.
 pub async fn release(
     State(api): State<Arc<Api>>,
     _: NoQuery,
@@ -134,12 +165,12 @@ pub async fn release(
     request: Request,
 ) -> Result<Response, Problem> {
     let reason = reason_of(&api, request).await?;
-    let released = api
+    let reply = api
         .service
         .release_lane(&lane, actor, &reason)
         .await
         .map_err(Problem::of_service)?;
-    Ok(accepted(&released.job, released.is_kept))
+    Ok(released(&reply))
 }
 
 /// `POST /v1/lanes/{lane}/retry`: makes what is pending in a lane due now, as a job. The body is optional.
@@ -162,5 +193,5 @@ pub async fn retry(
         return Ok(previewed(&preview.map_err(Problem::of_service)?));
     }
     let job = api.service.retry_lane(request).await;
-    Ok(accepted(&job.map_err(Problem::of_service)?, true))
+    Ok(accepted(&job.map_err(Problem::of_service)?))
 }

@@ -22,6 +22,7 @@ pub struct JobDetails {
     problem: Option<String>,
     created_at: Option<String>,
     ended_at: Option<String>,
+    was_held: Option<bool>,
 }
 
 /// A page of jobs in an answer of the API.
@@ -51,6 +52,8 @@ struct SampleDetails {
     next_attempt_at: Option<String>,
 }
 
+const NOT_HELD: &str = "the lane was not held, so nothing has changed";
+
 /// The text for one job.
 pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
     let id = job.id.as_deref().map_or("not kept".to_string(), clean);
@@ -66,6 +69,9 @@ pub fn one(job: &JobDetails, colours: Colours, now_ms: i64) -> String {
         text.map_or(String::new(), |text| instant(text, now_ms))
     };
     let given = |text: &Option<String>| text.as_deref().map(clean).unwrap_or_default();
+    if job.was_held == Some(false) {
+        line("note", NOT_HELD.to_string());
+    }
     line("kind", clean(&job.kind));
     line("lane", given(&job.lane));
     line(
@@ -181,6 +187,20 @@ mod tests {
                 "  made           2026-11-20T08:28:00.000Z (2m ago)",
             ]
         );
+    }
+
+    #[test]
+    fn a_release_of_what_was_not_held_says_so() {
+        let text = |was_held: Option<bool>| {
+            let job = json!({ "id": "0a-1", "kind": "lane_release", "state": "done", "was_held": was_held });
+            let job = serde_json::from_value(job).expect("a job");
+            one(&job, Colours::never(), NOW_MS)
+        };
+        let expected =
+            "done  0a-1\n  note           the lane was not held, so nothing has changed\n";
+        assert!(text(Some(false)).starts_with(expected));
+        assert!(!text(Some(true)).contains("held"));
+        assert!(!text(None).contains("held"));
     }
 
     #[test]

@@ -25,6 +25,16 @@ pub struct LaneDetails {
     held_at: Option<String>,
     held_by: Option<String>,
     held_reason: Option<String>,
+    held_before: Option<HoldDetails>,
+}
+
+/// A hold in an answer of the API.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct HoldDetails {
+    at: Option<String>,
+    by: String,
+    reason: String,
 }
 
 /// A page of lanes in an answer of the API.
@@ -49,6 +59,19 @@ pub fn one(lane: &LaneDetails, colours: Colours, now_ms: i64) -> String {
         text.map_or(String::new(), |text| instant(text, now_ms))
     };
     let given = |text: &Option<String>| text.as_deref().map(clean).unwrap_or_default();
+    if let Some(before) = &lane.held_before {
+        let (by, reason) = (clean(&before.by), clean(&before.reason));
+        let why = if reason.is_empty() {
+            reason
+        } else {
+            format!(": {reason}")
+        };
+        let since = at(&before.at);
+        line(
+            "note",
+            format!("it was held already, by {by} since {since}{why}"),
+        );
+    }
     line("endpoint", given(&lane.endpoint));
     line("held", at(&lane.held_at));
     line("held by", given(&lane.held_by));
@@ -176,6 +199,26 @@ mod tests {
                 "  rate           0.5 calls per second",
             ]
         );
+    }
+
+    #[test]
+    fn a_lane_that_is_held_again_says_who_held_it_before() {
+        let text = |reason: &str| {
+            let before =
+                json!({ "at": "2026-11-20T08:28:00.000Z", "by": "anna", "reason": reason });
+            let lane =
+                json!({ "lane": "https://a.example", "state": "held", "held_before": before });
+            let lane = serde_json::from_value(lane).expect("a lane");
+            one(&lane, Colours::never(), NOW_MS)
+        };
+        let since = "it was held already, by anna since 2026-11-20T08:28:00.000Z (2m ago)";
+        let shown = text("they move");
+        assert!(
+            shown.contains(&format!("  note           {since}: they move\n")),
+            "{shown}"
+        );
+        let shown = text("");
+        assert!(shown.contains(&format!("{since}\n")), "{shown}");
     }
 
     #[test]

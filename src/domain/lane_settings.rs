@@ -160,6 +160,22 @@ pub struct LaneHold {
     pub since_ms: i64,
 }
 
+impl LaneHold {
+    /// This hold after somebody holds the lane again. It lasts since it began. With another reason it is theirs; without
+    /// one, nothing changes.
+    #[must_use]
+    pub fn again(&self, by: &str, reason: &str) -> Self {
+        if reason.is_empty() || *reason == *self.reason {
+            return self.clone();
+        }
+        Self {
+            by: by.into(),
+            reason: reason.into(),
+            since_ms: self.since_ms,
+        }
+    }
+}
+
 /// The settings of one lane.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LaneSettings {
@@ -328,6 +344,23 @@ mod tests {
         let adopted_us = rate(10.0).adopted(arrival_us, 1_000);
         assert_eq!(rate(10.0).next_call_ms(adopted_us), 1_100);
         assert_eq!(rate(10.0).adopted(5, 1_000), 5);
+    }
+
+    #[test]
+    fn a_lane_that_is_held_again_is_held_since_the_first_time() {
+        let first = LaneHold {
+            by: "anna".into(),
+            reason: "moving".into(),
+            since_ms: 5,
+        };
+        let check = |reason, by: &str, expected: &str| {
+            let again = first.again("bert", reason);
+            assert_eq!((&*again.by, &*again.reason), (by, expected), "{reason}");
+            assert_eq!(again.since_ms, 5);
+        };
+        check("", "anna", "moving");
+        check("moving", "anna", "moving");
+        check("until noon", "bert", "until noon");
     }
 
     #[test]

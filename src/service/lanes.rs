@@ -5,7 +5,8 @@
 //! alone keeps it.
 
 use super::timeouts::{TooLate, with_long_timeout, with_timeout};
-use super::{ReleaseJob, Service, ServiceError};
+use super::{Service, ServiceError};
+use crate::domain::job::BulkJob;
 use crate::domain::lane::Lane;
 use crate::domain::lane_settings::{LaneChange, LaneChanges, LaneHold, LaneSetting, LaneState};
 use crate::journal::{Actor, LaneOrder};
@@ -30,6 +31,26 @@ pub struct LaneListRequest {
     pub limit: usize,
     /// The `next` of the page before; `None` for the first page.
     pub cursor: Option<String>,
+}
+
+/// The answer to a release.
+#[derive(Debug, Clone)]
+pub struct ReleaseReply {
+    /// The job that stands for it.
+    pub job: BulkJob,
+    /// Whether the journal keeps the job. If there is none, the job has no id that anybody could ask for.
+    pub is_kept: bool,
+    /// Whether somebody held the lane before.
+    pub was_held: bool,
+}
+
+/// The answer to a hold.
+#[derive(Debug, Clone)]
+pub struct HoldReply {
+    /// The lane now.
+    pub status: LaneStatus,
+    /// The hold that was there before; `None` if nobody held the lane.
+    pub before: Option<LaneHold>,
 }
 
 impl From<SettingsSyncError> for ServiceError {
@@ -90,8 +111,8 @@ impl Service {
     }
 
     /// Holds a lane: after this has succeeded, no claim of any server gives one of its notifications. Attempts in
-    /// flight end as always. What is pending waits and spends no attempt. A lane that is held already is held by the
-    /// new actor.
+    /// flight end as always. What is pending waits and spends no attempt. A lane that is held already stays held
+    /// since then ([`LaneHold::again`]).
     ///
     /// # Errors
     /// If a store fails; then the lane may be held a moment later nevertheless.
@@ -100,17 +121,23 @@ impl Service {
         lane: &Lane,
         actor: Actor,
         reason: &str,
-    ) -> Result<LaneStatus, ServiceError> {
-        let hold = LaneHold {
-            by: (*actor.0).into(),
-            reason: reason.into(),
-            since_ms: self.clock.now_ms(),
+    ) -> Result<HoldReply, ServiceError> {
+        let before = self.lane(lane).await?.settings.hold;
+        let hold = match &before {
+            Some(before) => before.again(&actor.0, reason),
+            None => LaneHold {
+                by: (*actor.0).into(),
+                reason: reason.into(),
+                since_ms: self.clock.now_ms(),
+            },
         };
-        self.change_hold(lane, Some(hold), actor, reason).await
+        // Also if nothing of it changes: the schedule may still have a hold that the journal has no more.
+        let status = self.change_hold(lane, Some(hold), actor, reason).await?;
+        Ok(HoldReply { status, before })
     }
 
     /// Releases a lane that is held. What waits in it and is due is sent, longest due first. The job says how many
-    /// those are; it is done when this returns.
+    /// those are; it is done when this returns. If nobody held the lane, nothing changes, and the reply says so.
     ///
     /// # Errors
     /// As [`Service::hold_lane`]. If only the job could not be kept, the lane is released nevertheless.
@@ -119,12 +146,20 @@ impl Service {
         lane: &Lane,
         actor: Actor,
         reason: &str,
-    ) -> Result<ReleaseJob, ServiceError> {
+    ) -> Result<ReleaseReply, ServiceError> {
         // Read before the release: afterwards the calls begin.
-        let due = self.lane(lane).await?.due;
+        let before = self.lane(lane).await?;
+        let was_held = before.settings.hold.is_some();
+        let due = if was_held { before.due } else { 0 };
+        // Also if it was not held: the journal may have a hold that the schedule has not yet.
         self.change_hold(lane, None, actor.clone(), reason).await?;
         // Dying here leaves the lane released, and no job that says so.
-        self.note_release(lane, due, actor, reason).await
+        let (job, is_kept) = self.note_release(lane, due, actor, reason).await?;
+        Ok(ReleaseReply {
+            job,
+            is_kept,
+            was_held,
+        })
     }
 
     /// Changes who holds a lane. The change is completed even if the caller disconnects.

@@ -24,8 +24,8 @@ mod waiting;
 
 pub use endpoint_keys::{AddedKey, KeyToAdd};
 pub use endpoints::{EndpointPage, EndpointReply, EndpointRequest, TestCaller};
-pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, ReleaseJob, default_rate};
-pub use lanes::LaneListRequest;
+pub use jobs::{JobListRequest, JobPreview, LaneRetryRequest, default_rate};
+pub use lanes::{HoldReply, LaneListRequest, ReleaseReply};
 pub use lookup::{Flights, ListPage, ListRequest};
 pub use register::RegisterReply;
 pub use waiting::WaitingFor;

@@ -117,14 +117,14 @@ impl Service {
     }
 
     /// Keeps the job that stands for a release: it is done when it is made, because what waited is due when it was
-    /// due. Without a journal it is not kept, and its id is `None`.
+    /// due. Returns it, and whether it is kept: without a journal it is not.
     pub(super) async fn note_release(
         &self,
         lane: &Lane,
         due: u64,
         actor: Actor,
         reason: &str,
-    ) -> Result<ReleaseJob, ServiceError> {
+    ) -> Result<(BulkJob, bool), ServiceError> {
         let request = LaneRetryRequest {
             lane: lane.clone(),
             rate: default_rate(),
@@ -140,13 +140,10 @@ impl Service {
             ..JobCounts::default()
         };
         let Some(journal) = self.journal() else {
-            return Ok(ReleaseJob {
-                job,
-                is_kept: false,
-            });
+            return Ok((job, false));
         };
         with_timeout(journal.add_job(&job)).await?;
-        Ok(ReleaseJob { job, is_kept: true })
+        Ok((job, true))
     }
 
     /// One job.
@@ -257,15 +254,6 @@ fn refusal(answer: JobAdded, kind: JobKind) -> Result<(), ServiceError> {
         JobAdded::LaneTaken(other) => Err(ServiceError::JobRuns(other)),
         JobAdded::Full => Err(ServiceError::TooManyJobs(kind.most_open())),
     }
-}
-
-/// The job that stands for a release.
-#[derive(Debug, Clone)]
-pub struct ReleaseJob {
-    /// The job.
-    pub job: BulkJob,
-    /// Whether the journal keeps it. If there is none, the job has no id that anybody could ask for.
-    pub is_kept: bool,
 }
 
 /// The rate of a job whose request names none.

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 on_stores!(
     what_is_held_waits_and_goes_out_oldest_first,
+    who_holds_a_lane_again_or_releases_it_twice_is_told,
     a_hold_survives_a_restart,
     an_attempt_that_is_asked_for_waits_for_the_release,
     lanes_are_listed_by_state_and_page_by_page,
@@ -130,6 +131,41 @@ async fn what_is_held_waits_and_goes_out_oldest_first(stores: Stores) {
         let view = server.until_state(id, "delivered").await;
         assert_eq!(view["attempts_made"], 1);
     }
+    server.stop().await;
+}
+
+async fn who_holds_a_lane_again_or_releases_it_twice_is_told(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let merchant = Merchant::start().await;
+    let begin = "2026-11-20T08:30:00.000Z";
+    let held = change(&server, &merchant, "hold", "they move").await;
+    assert_eq!(held.get("held_before"), Some(&Value::Null), "{held}");
+    for (reason, before, expected) in [
+        ("", "they move", "they move"),
+        ("they move", "they move", "they move"),
+        ("until noon", "they move", "until noon"),
+        ("", "until noon", "until noon"),
+    ] {
+        server.clock().advance(60_000);
+        let again = change(&server, &merchant, "hold", reason).await;
+        let expected_before = json!({ "at": begin, "by": "api", "reason": before });
+        assert_eq!(again["held_before"], expected_before, "{again}");
+        assert_eq!(again["held_at"], begin, "{again}");
+        assert_eq!(again["held_reason"], expected, "{again}");
+        let shown = show(&server, &merchant).await;
+        assert_eq!(shown["held_at"], begin, "{shown}");
+        assert_eq!(shown["held_reason"], expected, "{shown}");
+        assert_eq!(shown.get("held_before"), None, "{shown}");
+    }
+    server.register(registration("1", &merchant)).await;
+    for (was_held, matched) in [(true, 1), (false, 0)] {
+        let released = change(&server, &merchant, "release", "").await;
+        assert_eq!(released["was_held"], was_held, "{released}");
+        assert_eq!(released["matched"], matched, "{released}");
+        assert_eq!(released["state"], "done", "{released}");
+    }
+    let held = change(&server, &merchant, "hold", "again").await;
+    assert_eq!(held["held_before"], Value::Null, "{held}");
     server.stop().await;
 }
 
