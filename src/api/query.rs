@@ -314,10 +314,13 @@ fn parse_state(name: &str) -> Result<(State, Option<bool>), String> {
     }
 }
 
+/// Reads the cause of a dead letter.
 fn parse_cause(name: &str) -> Result<Cause, String> {
-    Cause::from_name(name).ok_or_else(|| {
-        let known: Vec<&str> = Cause::ALL.iter().map(|cause| cause.as_str()).collect();
-        format!("a cause is one of {}", known.join(", "))
+    let cause = Cause::from_name(name).filter(|cause| cause.is_of_dead());
+    cause.ok_or_else(|| {
+        let known = Cause::ALL.iter().filter(|cause| cause.is_of_dead());
+        let known: Vec<&str> = known.map(|cause| cause.as_str()).collect();
+        format!("the cause of a dead letter is one of {}", known.join(", "))
     })
 }
 
@@ -518,8 +521,19 @@ mod tests {
     fn dead_letters_are_filtered_by_cause() {
         let request = dead_letters_request(&uri("cause=window_closed")).expect("valid");
         assert_eq!(request.filter.cause, Some(Cause::WindowClosed));
-        for query in ["cause=bored", "state=dead"] {
-            assert!(dead_letters_request(&uri(query)).is_err(), "{query}");
+        for (query, expected) in [
+            (
+                "cause=bored",
+                "ladder_exhausted, window_closed, refused, blocked",
+            ),
+            // That is a cause of what is cancelled.
+            ("cause=superseded", "refused, blocked"),
+            ("state=dead", "unknown parameter"),
+        ] {
+            let problem = dead_letters_request(&uri(query)).expect_err(query);
+            let detail = problem.detail();
+            assert!(detail.contains(expected), "{query}: {detail}");
+            assert!(!detail.contains("superseded"), "{query}: {detail}");
         }
     }
 }

@@ -153,9 +153,9 @@ pub fn instant(text: &str, now_ms: i64) -> String {
     }
 }
 
-/// The time until or since an instant, rounded to seconds: `in 3m58s`, `2s ago`.
+/// The time until or since an instant, rounded to seconds: `in 3m58s`, `2s ago`. From two days on in days: `in 29d23h`.
 pub fn distance(away_ms: i64) -> String {
-    let seconds_ms = |ms: i64| duration::display_ms(ms.saturating_add(500) / 1_000 * 1_000);
+    let seconds_ms = |ms: i64| duration::display_long_ms(ms.saturating_add(500) / 1_000 * 1_000);
     match away_ms {
         500.. => format!("in {}", seconds_ms(away_ms)),
         ..=-500 => format!("{} ago", seconds_ms(away_ms.saturating_neg())),
@@ -240,10 +240,11 @@ mod tests {
         check(500, "in 1s");
         check(237_600, "in 3m58s");
         check(-61_000, "1m1s ago");
-        check(
-            i64::MIN,
-            &format!("{} ago", duration::display_ms(i64::MAX / 1_000 * 1_000)),
-        );
+        check(172_799_499, "in 47h59m59s");
+        check(172_799_500, "in 2d");
+        check(2_591_999_000, "in 29d23h59m");
+        let longest = duration::display_long_ms(i64::MAX);
+        check(i64::MIN, &format!("{longest} ago"));
     }
 
     #[test]

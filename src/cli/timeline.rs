@@ -164,7 +164,7 @@ impl TimelineRow {
             && started.saturating_sub(due) > LATE_MS
         {
             let late_ms = started.saturating_sub(due) / 1_000 * 1_000;
-            facts.push(format!("({} late)", duration::display_ms(late_ms)));
+            facts.push(format!("({} late)", duration::display_long_ms(late_ms)));
         }
         if attempt.series > 1 {
             facts.push(format!("series {}", attempt.series));
@@ -224,7 +224,7 @@ fn deferral_of(attempt: &AttemptDetails) -> Option<String> {
     let shown_ms = if ms < 1_000 { ms } else { ms / 1_000 * 1_000 };
     Some(format!(
         "deferred for {}: {why}",
-        duration::display_ms(shown_ms)
+        duration::display_long_ms(shown_ms)
     ))
 }
 

@@ -87,9 +87,49 @@ pub fn display_ms(duration_ms: i64) -> String {
     text
 }
 
+/// Prints a duration for a person who reads a text: as [`display_ms`], and from two days on in days, hours and whole
+/// minutes, such as `29d23h59m`.
+#[must_use]
+pub fn display_long_ms(duration_ms: i64) -> String {
+    const FROM_MS: u64 = 2 * 86_400_000;
+    const MINUTE_MS: u64 = 60_000;
+    let length_ms = duration_ms.unsigned_abs();
+    if length_ms < FROM_MS {
+        return display_ms(duration_ms);
+    }
+    let mut text = if duration_ms < 0 { "-" } else { "" }.to_string();
+    let minutes = length_ms / MINUTE_MS;
+    for (name, count) in [
+        ("d", minutes / 1_440),
+        ("h", minutes / 60 % 24),
+        ("m", minutes % 60),
+    ] {
+        if count > 0 {
+            text.push_str(&format!("{count}{name}"));
+        }
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_durations_are_read_in_days() {
+        fn check(duration: &str, expected: &str) {
+            let duration_ms = parse_ms(duration).expect("a duration");
+            assert_eq!(display_long_ms(duration_ms), expected);
+        }
+        check("24h22m", "24h22m");
+        check("47h59m59s999ms", "47h59m59s999ms");
+        check("48h", "2d");
+        check("720h", "30d");
+        check("719h59m59s", "29d23h59m");
+        check("75h35m5s", "3d3h35m");
+        check("48h59s", "2d");
+        assert_eq!(display_long_ms(-172_800_000), "-2d");
+    }
 
     #[test]
     fn durations_parse_and_print_in_one_notation() {

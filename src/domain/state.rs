@@ -33,6 +33,17 @@ pub enum Cause {
     Superseded,
 }
 
+impl Cause {
+    /// Whether a dead letter can have this cause.
+    #[must_use]
+    pub fn is_of_dead(self) -> bool {
+        match self {
+            Self::LadderExhausted | Self::WindowClosed | Self::Refused | Self::Blocked => true,
+            Self::Superseded => false,
+        }
+    }
+}
+
 /// How a notification ended: a state other than scheduled, and the cause if it is dead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {

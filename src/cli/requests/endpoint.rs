@@ -1,13 +1,15 @@
 //! `ringback endpoint`: list, show, set, test and remove endpoints.
 
 use super::endpoint_key::{KeyCommand, key_text, run as run_key};
-use super::{header_pairs, name_or_json, print_text, text_of};
+use super::{NOT_OURS, header_pairs, name_or_json, print_text, text_of};
 use crate::cli::client::{Client, ServerArguments};
 use crate::cli::terminal::{Colours, clean, instant, now_ms, table};
 use crate::cli::timeline::attempt_text;
 use crate::cli::view::{AttemptDetails, EndpointDetails, EndpointDetailsPage};
 use crate::cli::{CommandFailure, block_on};
+use crate::domain::attempt::Outcome;
 use crate::domain::endpoint::EndpointName;
+use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
@@ -20,7 +22,7 @@ pub enum EndpointCommand {
     Show(NameArguments),
     /// Make an endpoint, or change what the flags name; an empty value removes a setting
     Set(Box<SetArguments>),
-    /// Make one signed test call to an endpoint; nothing of it is kept
+    /// Make one signed test call to an endpoint; nothing of it is kept. Ends with status 1 if it is not acknowledged
     Test(NameArguments),
     /// Add, remove and list the signing keys of an endpoint
     #[command(subcommand)]
@@ -119,10 +121,14 @@ pub fn run(command: EndpointCommand) -> Result<(), CommandFailure> {
         EndpointCommand::Set(arguments) => set(&arguments),
         EndpointCommand::Test(NameArguments { name, server }) => {
             let answer = request(&server, Method::POST, &name, &["test"], None)?;
-            print_text(answer, &server, |answer| {
-                let attempt: AttemptDetails = serde_json::from_slice(answer)?;
+            let attempt: AttemptDetails = serde_json::from_slice(&answer).context(NOT_OURS)?;
+            print_text(answer, &server, |_| {
                 Ok(attempt_text(&attempt, Colours::of_stdout()))
-            })
+            })?;
+            match attempt.outcome == Outcome::Acknowledged.as_str() {
+                true => Ok(()),
+                false => Err(anyhow!("the call was not acknowledged").into()),
+            }
         }
         EndpointCommand::Key(command) => run_key(command),
         EndpointCommand::Remove(NameArguments { name, server }) => {

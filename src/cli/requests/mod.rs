@@ -10,8 +10,10 @@ mod send;
 use super::client::{Client, ServerArguments};
 use super::show;
 use super::terminal::{Colours, now_ms};
+use super::view::NotificationDetails;
 use super::{CommandFailure, block_on};
 use crate::domain::key::Key;
+use crate::domain::timestamp;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use default_key::DefaultKeyCommand;
@@ -220,7 +222,21 @@ fn send(arguments: &SendArguments) -> Result<(), CommandFailure> {
         let id = registration["id"].as_str().unwrap_or_default();
         eprintln!("ringback: to send the same notification again, give its id: --id {id}");
     }
-    print_one(answer?, &arguments.server, false)
+    let answer = answer?;
+    if is_past(arguments, &answer) {
+        eprintln!("ringback: --deliver-at is in the past, so the first attempt was due at once");
+    }
+    print_one(answer, &arguments.server, false)
+}
+
+/// Whether the first attempt was asked for at an instant before the registration.
+fn is_past(arguments: &SendArguments, answer: &[u8]) -> bool {
+    let registered: Option<NotificationDetails> = serde_json::from_slice(answer).ok();
+    let registered_at = registered.and_then(|registered| registered.registered_at);
+    let instant = |text: Option<&str>| timestamp::parse_ms(text?).ok();
+    let asked_ms = instant(arguments.deliver_at());
+    let registered_ms = instant(registered_at.as_deref());
+    asked_ms.is_some_and(|asked_ms| registered_ms.is_some_and(|at_ms| asked_ms < at_ms))
 }
 
 fn print_one(answer: Vec<u8>, server: &ServerArguments, all: bool) -> Result<(), CommandFailure> {

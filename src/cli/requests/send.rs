@@ -46,7 +46,7 @@ pub struct SendArguments {
     /// Wait this long before the first attempt
     #[arg(long, value_name = "DURATION", conflicts_with = "deliver_at")]
     delay: Option<String>,
-    /// Make the first attempt at this time, such as 2026-11-20T08:30:00Z
+    /// Make the first attempt at this time, such as 2026-11-20T08:30:00Z; one in the past means at once
     #[arg(long, value_name = "TIME")]
     deliver_at: Option<String>,
     /// A named ladder (retry schedule), or a custom ladder as JSON
@@ -147,6 +147,11 @@ impl SendArguments {
     /// Whether the caller gave an id.
     pub fn has_id(&self) -> bool {
         self.id.is_some()
+    }
+
+    /// When the first attempt is asked for, if the caller gave an instant.
+    pub fn deliver_at(&self) -> Option<&str> {
+        self.deliver_at.as_deref()
     }
 
     fn body(&self) -> Result<Vec<u8>, CommandFailure> {

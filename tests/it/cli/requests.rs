@@ -361,6 +361,47 @@ async fn a_registration_holds_what_was_given() {
 }
 
 #[tokio::test]
+async fn a_first_attempt_in_the_past_is_told() {
+    let answer = json!({ "topic": "t", "id": "1", "registered_at": "2026-11-20T08:30:00.000Z" });
+    let server = StandIn::answering(&answer).await;
+    let send = ["send", "t", "https://a.example/", "", "--id", "1"];
+    for (deliver_at, is_past) in [
+        ("2026-11-20T08:29:59.999Z", true),
+        ("2026-11-20T16:30:00+08:00", false),
+    ] {
+        let words = [&send[..], &["--deliver-at", deliver_at]].concat();
+        let finished = server.run(&words, &[]).await;
+        assert_eq!(finished.status, 0, "{}", finished.stderr);
+        let said = finished.stderr.contains("in the past");
+        assert_eq!(said, is_past, "{}", finished.stderr);
+    }
+    let finished = server.run(&send, &[]).await;
+    assert_eq!(finished.stderr, "");
+}
+
+#[tokio::test]
+async fn a_test_call_that_is_not_acknowledged_ends_with_status_1() {
+    for (outcome, status, complaint) in [
+        ("acknowledged", 0, ""),
+        (
+            "http_status",
+            1,
+            "ringback: the call was not acknowledged\n",
+        ),
+    ] {
+        let attempt = json!({ "number": 1, "outcome": outcome, "status": 200, "duration_ms": 3 });
+        let server = StandIn::answering(&attempt).await;
+        for flags in [&[][..], &["--json"]] {
+            let words = [&["endpoint", "test", "shop-1"], flags].concat();
+            let finished = server.run(&words, &[]).await;
+            assert_eq!(finished.status, status, "{outcome}");
+            assert_eq!(finished.stderr, complaint, "{outcome}");
+            assert!(finished.stdout.contains(outcome), "{}", finished.stdout);
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_was_forgotten_is_not_sent_as_an_empty_one() {
     let server = StandIn::answering(&json!({})).await;
     let send = ["send", "t", "https://a.example/", "--id", "1"];
