@@ -14,6 +14,7 @@ use crate::api::fields::UnreadableJson;
 use crate::api::registration::InvalidRequest;
 use crate::domain::default_keys::BadDefaultKeyChange;
 use crate::domain::endpoint_keys::BadKeyChange;
+use crate::domain::key::Key;
 use crate::domain::redaction::redacted;
 use crate::journal::JournalError;
 use crate::schedule::ScheduleError;
@@ -32,6 +33,8 @@ pub struct Problem {
     detail: Cow<'static, str>,
     errors: Vec<FieldError>,
     subject: Option<Box<Subject>>,
+    /// Another notification that is in the way.
+    other: Option<Key>,
 }
 
 impl Problem {
@@ -48,6 +51,7 @@ impl Problem {
             detail: shown.map_or(detail, Cow::Owned),
             errors: Vec::new(),
             subject: None,
+            other: None,
         }
     }
 
@@ -153,7 +157,10 @@ impl Problem {
             ServiceError::Cancelled(snapshot) => {
                 Self::conflict(ProblemKind::Cancelled, detail, Subject::of(&snapshot))
             }
-            ServiceError::OutOfOrder(_) => Self::new(ProblemKind::OutOfOrder, detail),
+            ServiceError::OutOfOrder { other, .. } => Self {
+                other,
+                ..Self::new(ProblemKind::OutOfOrder, detail)
+            },
             ServiceError::Superseded(snapshot) => {
                 Self::conflict(ProblemKind::OutOfOrder, detail, Subject::of(&snapshot))
             }
@@ -315,6 +322,10 @@ impl Problem {
             notification: subject
                 .and_then(|subject| subject.notification.as_ref())
                 .map(|written| &*written.0),
+            other: self.other.as_ref().map(|other| OtherView {
+                topic: other.topic(),
+                id: other.id(),
+            }),
         }
     }
 
@@ -376,6 +387,15 @@ pub struct ProblemView<'a> {
     state: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notification: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other: Option<OtherView<'a>>,
+}
+
+/// Another notification, which is in the way of a registration.
+#[derive(Debug, Serialize)]
+struct OtherView<'a> {
+    topic: &'a str,
+    id: &'a str,
 }
 
 impl From<ServiceError> for Problem {

@@ -101,8 +101,13 @@ pub enum ServiceError {
     )]
     Cancelled(Box<Snapshot>),
     /// A registration cannot have the place in the order that it asks for. Nothing was kept.
-    #[error(transparent)]
-    OutOfOrder(#[from] OrderConflict),
+    #[error("{conflict}{}", named_other(other.as_ref()))]
+    OutOfOrder {
+        /// Why.
+        conflict: OrderConflict,
+        /// The notification that is in the way, if it is known.
+        other: Option<Key>,
+    },
     /// The change sends a notification again, and a higher number of its order was registered. Nothing was changed.
     #[error(
         "a higher number of this notification's order was registered, and only the latest counts: it is not sent again"
@@ -221,6 +226,12 @@ pub enum ServiceError {
     /// The schedule failed; the caller must not assume that anything was done.
     #[error(transparent)]
     Schedule(#[from] ScheduleError),
+}
+
+fn named_other(other: Option<&Key>) -> String {
+    other.map_or(String::new(), |other| {
+        format!("; the other is {} {}", other.topic(), other.id())
+    })
 }
 
 impl ServiceError {

@@ -9,6 +9,8 @@ use super::pending;
 use super::session::AS_OF_NOW;
 use super::statements::integer;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::order::{OrderConflict, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::list_plan::MOST_SCANNED;
@@ -20,8 +22,8 @@ use crate::journal::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
+use sqlx::{Connection as _, Row as _};
 
 #[async_trait]
 impl JournalReads for PostgresJournal {
@@ -47,6 +49,20 @@ impl JournalReads for PostgresJournal {
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         self.connections.read(&pending::FindBodies(keys)).await
+    }
+
+    async fn in_the_way(
+        &self,
+        lane: &Lane,
+        place: &OrderPlace,
+        conflict: OrderConflict,
+    ) -> Result<Option<Key>, JournalError> {
+        let call = FindInTheWay {
+            lane,
+            place,
+            conflict,
+        };
+        self.connections.read(&call).await
     }
 
     async fn list(
@@ -120,6 +136,50 @@ impl PostgresCall for FindSnapshots<'_> {
         let known = load(connection, &keys).await?;
         let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
         Ok(self.0.iter().map(stands).collect())
+    }
+}
+
+/// See [`crate::journal::JournalReads::in_the_way`].
+struct FindInTheWay<'call> {
+    lane: &'call Lane,
+    place: &'call OrderPlace,
+    conflict: OrderConflict,
+}
+
+#[async_trait]
+impl PostgresCall for FindInTheWay<'_> {
+    type Reply = Option<Key>;
+
+    async fn run(&self, connection: &mut PgConnection) -> Result<Option<Key>, PostgresFailure> {
+        let (statement, number) = match self.conflict {
+            OrderConflict::NumberTaken => (
+                "SELECT topic, id FROM notifications
+                 WHERE lane = $1 AND order_key = $2 AND order_number = $3 LIMIT 1",
+                Some(self.place.number()),
+            ),
+            OrderConflict::OtherMode => (
+                "SELECT topic, id FROM notifications
+                 WHERE lane = $1 AND order_key = $2 ORDER BY order_number DESC LIMIT 1",
+                None,
+            ),
+            OrderConflict::Passed => (
+                "SELECT n.topic, n.id FROM notifications AS n
+                 JOIN statuses AS s ON s.notification = n.row_id
+                 WHERE n.lane = $1 AND n.order_key = $2 AND n.order_number > $3
+                    AND (s.attempts > 0 OR s.state IN ('delivered', 'dead'))
+                 ORDER BY n.order_number LIMIT 1",
+                Some(self.place.number()),
+            ),
+        };
+        let query = sqlx::query(statement)
+            .bind(self.lane.as_str())
+            .bind(self.place.key());
+        let query = match number {
+            Some(number) => query.bind(number),
+            None => query,
+        };
+        let found = query.fetch_optional(connection).await?;
+        Ok(found.and_then(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok()))
     }
 }
 

@@ -6,6 +6,8 @@ use super::list;
 use super::load;
 use super::pending;
 use crate::domain::key::Key;
+use crate::domain::lane::Lane;
+use crate::domain::order::{OrderConflict, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::Fields;
@@ -16,7 +18,7 @@ use crate::journal::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use sqlx::SqlitePool;
+use sqlx::{Row as _, SqlitePool};
 
 #[async_trait]
 impl JournalReads for SqliteJournal {
@@ -43,6 +45,15 @@ impl JournalReads for SqliteJournal {
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(load::bodies(&mut reading, keys).await?)
+    }
+
+    async fn in_the_way(
+        &self,
+        lane: &Lane,
+        place: &OrderPlace,
+        conflict: OrderConflict,
+    ) -> Result<Option<Key>, JournalError> {
+        Ok(in_the_way(&self.readers, lane, place, conflict).await?)
     }
 
     async fn list(
@@ -95,6 +106,40 @@ pub(super) async fn snapshots(
     let known = load::load(&mut reading, &wanted).await?;
     let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
     Ok(keys.iter().map(stands).collect())
+}
+
+async fn in_the_way(
+    readers: &SqlitePool,
+    lane: &Lane,
+    place: &OrderPlace,
+    conflict: OrderConflict,
+) -> Result<Option<Key>, SqliteFailure> {
+    let (statement, number) = match conflict {
+        OrderConflict::NumberTaken => (
+            "SELECT topic, id FROM notifications
+             WHERE lane = ? AND order_key = ? AND order_number = ? LIMIT 1",
+            Some(place.number()),
+        ),
+        OrderConflict::OtherMode => (
+            "SELECT topic, id FROM notifications
+             WHERE lane = ? AND order_key = ? ORDER BY order_number DESC LIMIT 1",
+            None,
+        ),
+        OrderConflict::Passed => (
+            "SELECT topic, id FROM notifications
+             WHERE lane = ? AND order_key = ? AND order_number > ?
+                AND (attempts > 0 OR state IN ('delivered', 'dead'))
+             ORDER BY order_number LIMIT 1",
+            Some(place.number()),
+        ),
+    };
+    let query = sqlx::query(statement).bind(lane.as_str()).bind(place.key());
+    let query = match number {
+        Some(number) => query.bind(number),
+        None => query,
+    };
+    let found = query.fetch_optional(readers).await?;
+    Ok(found.and_then(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok()))
 }
 
 pub(super) async fn transitions(

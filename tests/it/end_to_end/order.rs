@@ -91,11 +91,17 @@ fn later(mut asked: Value) -> Value {
     asked
 }
 
-/// Registers what must be refused because of its order.
-async fn refused(server: &Server, asked: Value) {
+/// Registers what must be refused because of its order, and of the other notification with this id.
+async fn refused(server: &Server, asked: Value, other: &str) {
     let (status, problem) = register(server, asked).await;
     assert_eq!(status, 409, "{problem}");
     assert_eq!(problem["type"], "urn:ringback:problem:out-of-order");
+    assert_eq!(problem["other"], json!({ "topic": "t", "id": other }));
+    let detail = problem["detail"].as_str().expect("a sentence");
+    assert!(
+        detail.ends_with(&format!("; the other is t {other}")),
+        "{detail}"
+    );
 }
 
 async fn the_highest_number_ends_lower_ones_that_wait(stores: Stores) {
@@ -136,8 +142,8 @@ async fn the_highest_number_ends_lower_ones_that_wait(stores: Stores) {
         );
         assert_eq!(view["attempts_left"], 0);
     }
-    refused(&server, ordered(&merchant, "3b", 3, "latest")).await;
-    refused(&server, ordered(&merchant, "4", 4, "strict")).await;
+    refused(&server, ordered(&merchant, "3b", 3, "latest"), "3").await;
+    refused(&server, ordered(&merchant, "4", 4, "strict"), "3").await;
     let (status, problem) = register(&server, ordered(&merchant, "5", -1, "newest")).await;
     assert_eq!(status, 422, "{problem}");
     let server = server.restart().await;
@@ -206,7 +212,7 @@ async fn a_strict_number_waits_until_the_lower_ones_have_ended(stores: Stores) {
         assert_eq!(merchant.call().await.body, format!("id={id}").into_bytes());
         server.until_state(id, "delivered").await;
     }
-    refused(&server, ordered(&merchant, "0", 0, "strict")).await;
+    refused(&server, ordered(&merchant, "0", 0, "strict"), "2").await;
     server.stop().await;
     assert!(merchant.arrived().is_none());
 }

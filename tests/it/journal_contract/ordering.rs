@@ -55,6 +55,20 @@ fn is_superseded(snapshot: &Snapshot) -> bool {
     snapshot.state == State::Cancelled && snapshot.cause == Some(Cause::Superseded)
 }
 
+/// The id of what is in the way of a registration.
+async fn in_the_way(
+    journal: &dyn Journal,
+    asked: &Registering,
+    conflict: OrderConflict,
+) -> Option<String> {
+    let notification = asked.notification.as_ref();
+    let place = notification.order.as_deref().expect("a place");
+    let found = journal
+        .in_the_way(&notification.lane, place, conflict)
+        .await;
+    found.expect("read").map(|other| other.id().to_string())
+}
+
 /// For which lower number it waits: when that one is due.
 async fn waits_for(journal: &dyn Journal, id: &str) -> Option<i64> {
     let found = journal.snapshots(&[key(id)]).await.expect("read");
@@ -94,16 +108,30 @@ pub async fn the_highest_number_ends_the_lower_ones_of_its_key(store: &dyn Store
         matches!(&two, RegisterResult::Superseded(two) if is_superseded(two)),
         "{two:?}"
     );
-    for (asked, conflict) in [
-        (latest("3b", 3), OrderConflict::NumberTaken),
-        (latest("2b", 2), OrderConflict::NumberTaken),
-        (strict("4", 4), OrderConflict::OtherMode),
+    for (asked, conflict, other) in [
+        (latest("3b", 3), OrderConflict::NumberTaken, "3"),
+        (latest("2b", 2), OrderConflict::NumberTaken, "2"),
+        (strict("4", 4), OrderConflict::OtherMode, "3"),
     ] {
         let key = asked.notification.key.clone();
+        let in_the_way = in_the_way(&*journal, &asked, conflict).await;
+        assert_eq!(in_the_way.as_deref(), Some(other));
         let reply = register(&*journal, asked).await;
         assert_eq!(reply, RegisterResult::OutOfOrder(conflict));
         let found = journal.find(&key).await.expect("read");
         assert_eq!(found, None, "nothing of it is kept");
+    }
+    let new_key = Registration {
+        order: Some(OrderPlace::new("new", 3, OrderMode::Latest).expect("a place")),
+        ..registration(key("new"))
+    };
+    let new_key = registering_at(new_key, START_MS);
+    for conflict in [
+        OrderConflict::NumberTaken,
+        OrderConflict::OtherMode,
+        OrderConflict::Passed,
+    ] {
+        assert_eq!(in_the_way(&*journal, &new_key, conflict).await, None);
     }
     drop(journal);
     let journal = store.open().await;
@@ -406,6 +434,9 @@ pub async fn a_strict_number_is_refused_when_a_higher_one_was_sent(store: &dyn S
     apply(&*journal, failure(&third, progress)).await;
     let passed = RegisterResult::OutOfOrder(OrderConflict::Passed);
     assert_eq!(register(&*journal, strict("1", 1)).await, passed);
+    // The second one was not sent.
+    let other = in_the_way(&*journal, &strict("1", 1), OrderConflict::Passed).await;
+    assert_eq!(other.as_deref(), Some("3"));
     assert_eq!(journal.find(&key("1")).await.expect("read"), None);
     keep(&*journal, strict("4", 4)).await;
     check_counts(&*journal).await;
