@@ -179,6 +179,7 @@ struct StoredSettings<'text> {
     client_key: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     metadata: Option<String>,
+    /// The journals read this member by its name, and by the comma before it: see the migrations `order_of_endpoints`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     made_again_ms: Option<i64>,
 }

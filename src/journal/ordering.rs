@@ -10,6 +10,32 @@ use crate::domain::order::{OrderConflict, OrderMode, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 
+/// Which notifications of an order key count for one of them: those that were registered between these two instants, both
+/// included, in milliseconds since 1970. If an endpoint was removed and made again, the name may belong to somebody else
+/// since, who numbers anew. So what means the endpoint of before counts for nothing that means the present one, nor the
+/// other way round ([`crate::domain::endpoint::Endpoint::is_meant_by`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OrderSpan {
+    /// The first instant.
+    pub(super) first_ms: i64,
+    /// The last instant.
+    pub(super) last_ms: i64,
+}
+
+impl OrderSpan {
+    /// Of a notification that was registered at this instant. `made_again_ms` is that of its endpoint.
+    pub(super) fn around(registered_ms: i64, made_again_ms: Option<i64>) -> Self {
+        let (first_ms, last_ms) = match made_again_ms {
+            None => (i64::MIN, i64::MAX),
+            Some(made_again_ms) if registered_ms < made_again_ms => {
+                (i64::MIN, made_again_ms.saturating_sub(1))
+            }
+            Some(made_again_ms) => (made_again_ms, i64::MAX),
+        };
+        Self { first_ms, last_ms }
+    }
+}
+
 /// What a journal knows of an order key when a number is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KnownOrder {
@@ -19,7 +45,7 @@ pub(super) struct KnownOrder {
     pub(super) mode: OrderMode,
     /// Whether the number is registered.
     pub(super) is_taken: bool,
-    /// Whether an attempt of a higher number was recorded.
+    /// Whether an attempt of a higher number was recorded. It is not asked for where only the latest counts.
     pub(super) is_passed: bool,
 }
 
@@ -150,6 +176,18 @@ impl OrderedRegistration {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_means_another_endpoint_of_the_name_does_not_count() {
+        let check = |registered_ms, made_again_ms, expected| {
+            let span = OrderSpan::around(registered_ms, made_again_ms);
+            assert_eq!((span.first_ms, span.last_ms), expected);
+        };
+        check(5, None, (i64::MIN, i64::MAX));
+        check(4, Some(5), (i64::MIN, 4));
+        check(5, Some(5), (5, i64::MAX));
+        check(6, Some(5), (5, i64::MAX));
+    }
 
     #[test]
     fn numbers_are_judged_by_what_is_known() {

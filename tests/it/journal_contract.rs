@@ -13,6 +13,7 @@ mod lanes;
 mod listing;
 mod maintenance;
 mod migrating;
+mod order_of_endpoints;
 mod ordering;
 mod pending;
 mod postgres_outages;
@@ -234,6 +235,10 @@ macro_rules! contract {
             ordering::a_strict_number_waits_for_the_lowest_that_is_pending,
             ordering::a_strict_number_is_refused_when_a_higher_one_was_sent,
             ordering::numbers_registered_at_once_leave_the_highest,
+            order_of_endpoints::the_latest_number_of_the_endpoint_before_does_not_count,
+            order_of_endpoints::a_strict_number_of_the_endpoint_before_does_not_count,
+            order_of_endpoints::the_highest_number_of_each_endpoint_is_kept_by_itself,
+            order_of_endpoints::an_endpoint_that_cannot_be_read_stops_no_registration,
             jobs::a_job_is_kept_and_listed_newest_first,
             jobs::a_lane_has_one_job_at_a_time_and_all_have_a_bound,
             jobs::an_order_changes_a_job_until_it_has_ended,

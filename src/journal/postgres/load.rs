@@ -15,22 +15,39 @@ impl StoredRow for PgRow {
     }
 }
 
+/// Whether two rows of the lane of `n` mean the same endpoint: none was made again between their registrations. That is
+/// [`Endpoint::is_meant_by`](crate::domain::endpoint::Endpoint::is_meant_by) of both. `$other_ms` is the other one's
+/// instant of registration. As a value of its own, it is asked for each row after all other conditions.
+macro_rules! mean_one_endpoint {
+    ($other_ms:literal) => {
+        concat!(
+            "(SELECT TRUE FROM endpoints AS e \
+            WHERE e.name = substr(n.lane, 10) AND n.lane LIKE 'endpoint:%' \
+              AND e.made_again_ms > LEAST(n.registered_ms, ",
+            $other_ms,
+            ") AND e.made_again_ms <= GREATEST(n.registered_ms, ",
+            $other_ms,
+            ")) IS NULL"
+        )
+    };
+}
 /// The columns that [`Fields::stored`] reads, from `notifications` as `n` and `statuses` as `s`.
 macro_rules! stored_columns {
     () => {
         stored_columns!("NULL::BIGINT")
     };
     (with_order) => {
-        stored_columns!(
+        stored_columns!(concat!(
             "CASE WHEN n.order_mode = 'strict' AND s.state = 'scheduled' THEN ( \
             SELECT w.next_due_ms FROM statuses AS w \
             WHERE w.state = 'scheduled' AND w.order_group = s.order_group \
-              AND w.order_number < s.order_number \
-            ORDER BY w.order_number LIMIT 1 \
+              AND w.order_number < s.order_number AND ",
+            mean_one_endpoint!("w.notification >> 21"),
+            " ORDER BY w.order_number LIMIT 1 \
          ) END"
-        )
+        ))
     };
-    ($waits_for:literal) => {
+    ($waits_for:expr) => {
         concat!(
             "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, s.state, s.cause, s.series, s.step, s.attempts, s.first_due_ms, \
@@ -68,7 +85,7 @@ macro_rules! notification_of {
         )
     };
 }
-pub(super) use {notification_of, payload_columns, stored_columns};
+pub(super) use {mean_one_endpoint, notification_of, payload_columns, stored_columns};
 
 // Both statements look up each key by itself, so that the plan does not depend on PostgreSQL's statistics.
 

@@ -5,10 +5,11 @@
 //! no deadlock.
 
 use super::error::PostgresFailure;
-use super::load::lock;
+use super::load::{lock, notification_of};
 use super::register::RegisterNotifications;
 use super::set_aside;
 use super::statements::{insert_history, update_statuses};
+use crate::domain::endpoint::EndpointName;
 use crate::domain::key::Key;
 use crate::domain::lane::Lane;
 use crate::domain::order::{OrderMode, OrderPlace};
@@ -16,14 +17,14 @@ use crate::domain::snapshot::Snapshot;
 use crate::journal::effect::HistoryLine;
 use crate::journal::history::HistoryRow;
 use crate::journal::ordering::{
-    KnownOrder, OrderVerdict, OrderedRegistration, place_to_check, supersede, supersede_all,
-    verdict,
+    KnownOrder, OrderSpan, OrderVerdict, OrderedRegistration, place_to_check, supersede,
+    supersede_all, verdict,
 };
 use crate::journal::rows::StoredNotification;
 use crate::journal::sql_values::order_group;
 use sqlx::Row as _;
 use sqlx::postgres::PgConnection;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 impl RegisterNotifications<'_> {
     /// Registers the notifications at these indexes, whose keys are new. Returns the index of each with what was done,
@@ -43,9 +44,19 @@ impl RegisterNotifications<'_> {
             .map(|(index, place)| order_group(&self.batch[*index].notification.lane, place))
             .collect();
         lock_groups(connection, groups.into_iter().collect()).await?;
+        // Asked under the locks: what means a newer endpoint of the name and is here already was registered after that
+        // endpoint was made.
+        let lanes = places
+            .iter()
+            .map(|(index, _)| &self.batch[*index].notification.lane);
+        let made_again = made_again(connection, lanes).await?;
         let mut done = Vec::with_capacity(places.len());
         for (index, place) in places {
-            if let Some(registered) = self.register_one(connection, index, place).await? {
+            let notification = &self.batch[index].notification;
+            let made_again_ms = made_again.get(&notification.lane).copied();
+            let span = OrderSpan::around(notification.registered_ms, made_again_ms);
+            let registered = self.register_one(connection, index, place, span);
+            if let Some(registered) = registered.await? {
                 done.push((index, registered));
             }
         }
@@ -57,11 +68,12 @@ impl RegisterNotifications<'_> {
         connection: &mut PgConnection,
         index: usize,
         place: &OrderPlace,
+        span: OrderSpan,
     ) -> Result<Option<OrderedRegistration>, PostgresFailure> {
         let registering = &self.batch[index];
         let notification = registering.notification.as_ref();
         let (lane, at_ms) = (&notification.lane, notification.registered_ms);
-        let known = known_order(connection, lane, place).await?;
+        let known = known_order(connection, lane, place, span).await?;
         let verdict = verdict(registering, place, known);
         let mut ended = Vec::new();
         if matches!(verdict, OrderVerdict::Refused(_)) {
@@ -85,7 +97,7 @@ impl RegisterNotifications<'_> {
         };
         let mut snapshot = Snapshot::of_new(notification, registering.progress);
         let mut changed = match verdict {
-            OrderVerdict::EndsLower => lower_pending(connection, lane, place).await?,
+            OrderVerdict::EndsLower => lower_pending(connection, lane, place, span).await?,
             OrderVerdict::Superseded => {
                 let own = lock(connection, &[&notification.key]).await?;
                 own.into_values().collect()
@@ -133,27 +145,71 @@ async fn lock_groups(
     Ok(())
 }
 
+/// When the endpoints of these lanes were made, in milliseconds since 1970, for those whose names had been others' before.
+async fn made_again(
+    connection: &mut PgConnection,
+    lanes: impl Iterator<Item = &Lane>,
+) -> Result<HashMap<Lane, i64>, PostgresFailure> {
+    let names: BTreeSet<String> = lanes
+        .filter_map(|lane| Some(lane.endpoint()?.as_str().to_string()))
+        .collect();
+    if names.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found: Vec<(String, i64)> = sqlx::query_as(
+        "SELECT name, made_again_ms FROM endpoints WHERE name = ANY($1) AND made_again_ms IS NOT NULL",
+    )
+    .bind(names.into_iter().collect::<Vec<String>>())
+    .fetch_all(connection)
+    .await?;
+    let lane = |(name, made_again_ms): (String, i64)| {
+        let name = EndpointName::parse(&name).ok()?;
+        Some((Lane::of_endpoint(&name), made_again_ms))
+    };
+    Ok(found.into_iter().filter_map(lane).collect())
+}
+
+/// What is known of an order key. The numbers that were attempted have an index of their own, and what is found there is
+/// looked up one by one: see [`notification_of`]. Each part is sorted by the number, although one row is enough, so that
+/// PostgreSQL can use only the indexes that have the order key.
+const KNOWN: &str = concat!(
+    "SELECT n.order_number, n.order_mode,
+        (SELECT TRUE FROM notifications AS t
+            WHERE t.lane = $1 AND t.order_key = $2 AND t.order_number BETWEEN $3 AND $3
+                AND t.registered_ms BETWEEN $4 AND $5
+            ORDER BY t.order_number LIMIT 1) IS NOT NULL,
+        CASE WHEN $6 THEN EXISTS (
+            SELECT 1 FROM (
+                SELECT s.notification FROM statuses AS s
+                WHERE s.order_group = $7 AND s.order_number > $3
+                    AND (s.notification >> 21) BETWEEN $4 AND $5
+                    AND (s.attempts > 0 OR s.state IN ('delivered', 'dead'))
+                ORDER BY s.order_number OFFSET 0
+            ) AS s CROSS JOIN LATERAL ",
+    notification_of!("s.notification"),
+    "       WHERE n.lane = $1 AND n.order_key = $2
+        ) ELSE FALSE END
+     FROM notifications AS n
+     WHERE n.lane = $1 AND n.order_key = $2 AND n.registered_ms BETWEEN $4 AND $5
+     ORDER BY n.order_number DESC LIMIT 1"
+);
+
 async fn known_order(
     connection: &mut PgConnection,
     lane: &Lane,
     place: &OrderPlace,
+    span: OrderSpan,
 ) -> Result<Option<KnownOrder>, PostgresFailure> {
-    let found = sqlx::query(
-        "SELECT n.order_number, n.order_mode,
-            EXISTS (SELECT 1 FROM notifications AS t
-                WHERE t.lane = $1 AND t.order_key = $2 AND t.order_number = $3),
-            EXISTS (SELECT 1 FROM notifications AS h
-                JOIN statuses AS s ON s.notification = h.row_id
-                WHERE h.lane = $1 AND h.order_key = $2 AND h.order_number > $3
-                    AND (s.attempts > 0 OR s.state IN ('delivered', 'dead')))
-         FROM notifications AS n WHERE n.lane = $1 AND n.order_key = $2
-         ORDER BY n.order_number DESC LIMIT 1",
-    )
-    .bind(lane.as_str())
-    .bind(place.key())
-    .bind(place.number())
-    .fetch_optional(connection)
-    .await?;
+    let found = sqlx::query(KNOWN)
+        .bind(lane.as_str())
+        .bind(place.key())
+        .bind(place.number())
+        .bind(span.first_ms)
+        .bind(span.last_ms)
+        .bind(place.mode() == OrderMode::Strict)
+        .bind(order_group(lane, place))
+        .fetch_optional(connection)
+        .await?;
     let Some(row) = found else {
         return Ok(None);
     };
@@ -169,17 +225,24 @@ async fn lower_pending(
     connection: &mut PgConnection,
     lane: &Lane,
     place: &OrderPlace,
+    span: OrderSpan,
 ) -> Result<Vec<StoredNotification>, PostgresFailure> {
-    let found = sqlx::query(
-        "SELECT n.topic, n.id FROM statuses AS s
-         JOIN notifications AS n ON n.row_id = s.notification
-         WHERE s.state = 'scheduled' AND s.order_group = $1 AND s.order_number < $2
-            AND n.lane = $3 AND n.order_key = $4",
-    )
+    // Written so that PostgreSQL can use only the index of pending numbers: see `KNOWN`.
+    let found = sqlx::query(concat!(
+        "SELECT n.topic, n.id FROM (
+            SELECT s.notification FROM statuses AS s
+            WHERE s.state = 'scheduled' AND s.order_group = $1 AND s.order_number < $2
+            ORDER BY s.order_number OFFSET 0
+         ) AS s CROSS JOIN LATERAL ",
+        notification_of!("s.notification"),
+        " WHERE n.lane = $3 AND n.order_key = $4 AND n.registered_ms BETWEEN $5 AND $6",
+    ))
     .bind(order_group(lane, place))
     .bind(place.number())
     .bind(lane.as_str())
     .bind(place.key())
+    .bind(span.first_ms)
+    .bind(span.last_ms)
     .fetch_all(&mut *connection)
     .await?;
     let keys: Vec<Key> = found
@@ -205,6 +268,9 @@ pub(super) async fn has_higher(
         return Ok(false);
     };
     lock_groups(connection, vec![order_group(&snapshot.lane, place)]).await?;
-    let known = known_order(connection, &snapshot.lane, place).await?;
+    let made_again = made_again(connection, std::iter::once(&snapshot.lane)).await?;
+    let made_again_ms = made_again.get(&snapshot.lane).copied();
+    let span = OrderSpan::around(snapshot.registered_ms, made_again_ms);
+    let known = known_order(connection, &snapshot.lane, place, span).await?;
     Ok(known.is_some_and(|known| known.highest > place.number()))
 }

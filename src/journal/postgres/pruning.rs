@@ -2,6 +2,7 @@
 
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
+use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{EndedRow, PruningStore, prune};
 use crate::journal::sql_values::limit_of;
@@ -99,16 +100,21 @@ impl PruningStore for PgConnection {
         if rows.is_empty() {
             return Ok(HashSet::new());
         }
-        let found: Vec<i64> = sqlx::query_scalar(
+        let found: Vec<i64> = sqlx::query_scalar(concat!(
             "SELECT n.row_id FROM notifications AS n
              WHERE n.row_id = ANY($1) AND n.order_mode = 'latest'
                 AND NOT EXISTS (SELECT 1 FROM notifications AS h
-                    WHERE h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number)
+                    WHERE h.lane = n.lane AND h.order_key = n.order_key AND h.order_number > n.order_number
+                        AND ",
+            mean_one_endpoint!("h.registered_ms"),
+            "   )
                 AND EXISTS (SELECT 1 FROM notifications AS l
                     JOIN statuses AS s ON s.notification = l.row_id
                     WHERE l.lane = n.lane AND l.order_key = n.order_key AND l.order_number < n.order_number
-                        AND s.state = 'dead' AND l.row_id <> ALL($1))",
-        )
+                        AND s.state = 'dead' AND l.row_id <> ALL($1) AND ",
+            mean_one_endpoint!("l.registered_ms"),
+            ")"
+        ))
         .bind(rows)
         .fetch_all(self)
         .await?;

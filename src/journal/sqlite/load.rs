@@ -19,22 +19,45 @@ impl StoredRow for SqliteRow {
     }
 }
 
+/// Whether two rows of one lane mean the same endpoint: none was made again between their registrations. That is
+/// [`Endpoint::is_meant_by`](crate::domain::endpoint::Endpoint::is_meant_by) of both.
+macro_rules! mean_one_endpoint {
+    ($one:literal, $other:literal) => {
+        concat!(
+            "(SELECT TRUE FROM endpoints AS e \
+            WHERE e.name = substr(",
+            $one,
+            ".lane, 10) AND substr(",
+            $one,
+            ".lane, 1, 9) = 'endpoint:' AND e.made_again_ms > min(",
+            $one,
+            ".registered_ms, ",
+            $other,
+            ".registered_ms) AND e.made_again_ms <= max(",
+            $one,
+            ".registered_ms, ",
+            $other,
+            ".registered_ms)) IS NULL"
+        )
+    };
+}
 /// The columns that [`Fields::stored`] reads, from `notifications` as `n`.
 macro_rules! stored_columns {
     () => {
         stored_columns!("NULL")
     };
     (with_order) => {
-        stored_columns!(
+        stored_columns!(concat!(
             "CASE WHEN n.order_mode = 'strict' AND n.state = 'scheduled' THEN ( \
             SELECT w.next_due_ms FROM notifications AS w INDEXED BY ordered_pending \
             WHERE w.lane = n.lane AND w.order_key = n.order_key AND w.order_key IS NOT NULL \
-              AND w.order_number < n.order_number AND w.state = 'scheduled' \
-            ORDER BY w.order_number LIMIT 1 \
+              AND w.order_number < n.order_number AND w.state = 'scheduled' AND ",
+            mean_one_endpoint!("n", "w"),
+            " ORDER BY w.order_number LIMIT 1 \
          ) END"
-        )
+        ))
     };
-    ($waits_for:literal) => {
+    ($waits_for:expr) => {
         concat!(
             "n.row_id, n.topic, n.id, n.webhook_id, n.lane, n.url, n.ladder, n.fingerprint, \
          n.registered_ms, n.state, n.cause, n.series, n.step, n.attempts, n.first_due_ms, \
@@ -55,7 +78,7 @@ macro_rules! payload_columns {
         "n.ack, n.content_type, p.headers, length(p.body)"
     };
 }
-pub(super) use {payload_columns, stored_columns};
+pub(super) use {mean_one_endpoint, payload_columns, stored_columns};
 
 static LOAD: LazyLock<Bulk> = LazyLock::new(|| {
     Bulk::new(

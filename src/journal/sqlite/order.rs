@@ -12,7 +12,7 @@ use crate::journal::Registering;
 use crate::journal::effect::HistoryLine;
 use crate::journal::history::HistoryRow;
 use crate::journal::ordering::{
-    KnownOrder, OrderVerdict, OrderedRegistration, supersede, supersede_all, verdict,
+    KnownOrder, OrderSpan, OrderVerdict, OrderedRegistration, supersede, supersede_all, verdict,
 };
 use crate::journal::rows::StoredNotification;
 use sqlx::{Row as _, SqliteConnection};
@@ -28,7 +28,8 @@ pub(super) async fn register(
 ) -> Result<OrderedRegistration, SqliteFailure> {
     let notification = registering.notification.as_ref();
     let (lane, at_ms) = (&notification.lane, notification.registered_ms);
-    let known = known_order(connection, lane, place).await?;
+    let span = span_of(connection, lane, at_ms).await?;
+    let known = known_order(connection, lane, place, span).await?;
     let verdict = verdict(registering, place, known);
     let mut snapshot = Snapshot::of_new(notification, registering.progress);
     let line = |notification, line, actor: &crate::journal::Actor| HistoryRow {
@@ -59,7 +60,7 @@ pub(super) async fn register(
             lines.push(line(row_id, superseded, &registering.actor));
         }
         OrderVerdict::EndsLower => {
-            let mut lower = lower_pending(connection, lane, place).await?;
+            let mut lower = lower_pending(connection, lane, place, span).await?;
             for (row_id, superseded) in supersede_all(&mut lower, place.number(), at_ms) {
                 lines.push(line(row_id, superseded, &registering.actor));
             }
@@ -83,24 +84,50 @@ pub(super) async fn register(
     })
 }
 
+/// Which notifications of a lane count for one that was registered at this instant.
+async fn span_of(
+    connection: &mut SqliteConnection,
+    lane: &Lane,
+    registered_ms: i64,
+) -> Result<OrderSpan, SqliteFailure> {
+    let mut made_again_ms = None;
+    if let Some(name) = lane.endpoint() {
+        let found: Option<Option<i64>> =
+            sqlx::query_scalar("SELECT made_again_ms FROM endpoints WHERE name = ?")
+                .bind(name.as_str())
+                .fetch_optional(connection)
+                .await?;
+        made_again_ms = found.flatten();
+    }
+    Ok(OrderSpan::around(registered_ms, made_again_ms))
+}
+
 async fn known_order(
     connection: &mut SqliteConnection,
     lane: &Lane,
     place: &OrderPlace,
+    span: OrderSpan,
 ) -> Result<Option<KnownOrder>, SqliteFailure> {
     let found = sqlx::query(
         "SELECT n.order_number, n.order_mode,
-            EXISTS (SELECT 1 FROM notifications AS t
-                WHERE t.lane = ?1 AND t.order_key = ?2 AND t.order_number = ?3),
-            EXISTS (SELECT 1 FROM notifications AS h
-                WHERE h.lane = ?1 AND h.order_key = ?2 AND h.order_number > ?3
-                    AND (h.attempts > 0 OR h.state IN ('delivered', 'dead')))
-         FROM notifications AS n WHERE n.lane = ?1 AND n.order_key = ?2
+            EXISTS (SELECT 1 FROM notifications AS t INDEXED BY ordered
+                WHERE t.lane = ?1 AND t.order_key = ?2 AND t.order_key IS NOT NULL AND t.order_number = ?3
+                    AND t.registered_ms BETWEEN ?4 AND ?5),
+            CASE WHEN ?6 THEN EXISTS (SELECT 1 FROM notifications AS h INDEXED BY ordered_attempted
+                WHERE h.lane = ?1 AND h.order_key = ?2 AND h.order_key IS NOT NULL AND h.order_number > ?3
+                    AND h.registered_ms BETWEEN ?4 AND ?5 AND h.order_mode = 'strict'
+                    AND (h.attempts > 0 OR h.state IN ('delivered', 'dead'))) ELSE FALSE END
+         FROM notifications AS n INDEXED BY ordered
+         WHERE n.lane = ?1 AND n.order_key = ?2 AND n.order_key IS NOT NULL
+            AND n.registered_ms BETWEEN ?4 AND ?5
          ORDER BY n.order_number DESC LIMIT 1",
     )
     .bind(lane.as_str())
     .bind(place.key())
     .bind(place.number())
+    .bind(span.first_ms)
+    .bind(span.last_ms)
+    .bind(place.mode() == OrderMode::Strict)
     .fetch_optional(connection)
     .await?;
     let Some(row) = found else {
@@ -118,15 +145,18 @@ async fn lower_pending(
     connection: &mut SqliteConnection,
     lane: &Lane,
     place: &OrderPlace,
+    span: OrderSpan,
 ) -> Result<Vec<StoredNotification>, SqliteFailure> {
     let found = sqlx::query(
         "SELECT topic, id FROM notifications INDEXED BY ordered_pending
          WHERE lane = ? AND order_key = ? AND order_key IS NOT NULL AND order_number < ?
-            AND state = 'scheduled'",
+            AND state = 'scheduled' AND registered_ms BETWEEN ? AND ?",
     )
     .bind(lane.as_str())
     .bind(place.key())
     .bind(place.number())
+    .bind(span.first_ms)
+    .bind(span.last_ms)
     .fetch_all(&mut *connection)
     .await?;
     let keys: Vec<Key> = found
@@ -146,6 +176,7 @@ pub(super) async fn has_higher(
     let Some(place) = order.filter(|place| place.mode() == OrderMode::Latest) else {
         return Ok(false);
     };
-    let known = known_order(connection, &snapshot.lane, place).await?;
+    let span = span_of(connection, &snapshot.lane, snapshot.registered_ms).await?;
+    let known = known_order(connection, &snapshot.lane, place, span).await?;
     Ok(known.is_some_and(|known| known.highest > place.number()))
 }

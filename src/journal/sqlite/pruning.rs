@@ -1,6 +1,7 @@
 //! Pruning: the statements that find and delete old data.
 
 use super::error::SqliteFailure;
+use super::load::mean_one_endpoint;
 use super::meta::{recall, remember};
 use crate::journal::pruning::{self, EndedRow, PruningStore};
 use crate::journal::sql_values::limit_of;
@@ -79,15 +80,19 @@ impl PruningStore for SqliteConnection {
         let here: HashSet<i64> = rows.iter().copied().collect();
         let mut latest = HashSet::new();
         for row in rows {
-            let dead: Vec<i64> = sqlx::query_scalar(
+            let dead: Vec<i64> = sqlx::query_scalar(concat!(
                 "SELECT l.row_id FROM notifications AS n
                  JOIN notifications AS l INDEXED BY ordered
                     ON l.lane = n.lane AND l.order_key = n.order_key AND l.order_number < n.order_number
                  WHERE n.row_id = ? AND n.order_mode = 'latest' AND l.order_key IS NOT NULL AND l.state = 'dead'
-                    AND NOT EXISTS (SELECT 1 FROM notifications AS h INDEXED BY ordered
+                    AND ",
+                mean_one_endpoint!("n", "l"),
+                "   AND NOT EXISTS (SELECT 1 FROM notifications AS h INDEXED BY ordered
                         WHERE h.lane = n.lane AND h.order_key = n.order_key AND h.order_key IS NOT NULL
-                            AND h.order_number > n.order_number)",
-            )
+                            AND h.order_number > n.order_number AND ",
+                mean_one_endpoint!("n", "h"),
+                ")"
+            ))
             .bind(row)
             .fetch_all(&mut *self)
             .await?;

@@ -11,7 +11,14 @@ on_stores!(
     what_has_ended_is_not_sent_again_to_another_endpoint_of_the_name,
     what_is_pending_is_not_sent_to_another_endpoint_of_the_name,
     what_has_ended_is_sent_again_to_an_endpoint_that_was_only_changed,
+    a_hold_belongs_to_the_name,
 );
+
+mod with_orders {
+    use super::numbers_of_another_endpoint_of_the_name_do_not_count;
+
+    crate::end_to_end::on_journaled_stores!(numbers_of_another_endpoint_of_the_name_do_not_count);
+}
 
 const SHOP: &str = "/v1/endpoints/shop-1";
 const MADE_AGAIN: &str = "urn:ringback:problem:endpoint-made-again";
@@ -130,5 +137,57 @@ async fn what_has_ended_is_sent_again_to_an_endpoint_that_was_only_changed(store
     assert_eq!(send_again(&server, "1", "replay").await.0, 200);
     server.until_state("1", "delivered").await;
     assert_eq!(new.call().await.body, b"id=1");
+    server.stop().await;
+}
+
+async fn a_hold_belongs_to_the_name(stores: Stores) {
+    let old = Merchant::start().await;
+    let mut new = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    put(&server, &old).await;
+    change_lane(&server, "hold").await;
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    assert_eq!(put(&server, &new).await.0, 201);
+    let server = server.restart().await;
+    register(&server, "1").await;
+    let path = "/v1/lanes/endpoint%3Ashop-1";
+    let (_, lane) = server.call(Method::GET, path, None).await;
+    assert_eq!(
+        (&lane["state"], &lane["held_reason"]),
+        (&json!("held"), &json!("x")),
+        "{lane}"
+    );
+    assert!(new.arrived().is_none());
+    change_lane(&server, "release").await;
+    server.until_state("1", "delivered").await;
+    assert_eq!(new.call().await.body, b"id=1");
+    server.stop().await;
+}
+
+async fn numbers_of_another_endpoint_of_the_name_do_not_count(stores: Stores) {
+    let old = Merchant::start().await;
+    let mut new = Merchant::start().await;
+    let server = Server::start_by_hand(stores).await;
+    let ordered = |id: &str, number: i64, mode: &str| {
+        json!({
+            "topic": "t", "id": id, "endpoint": "shop-1", "body": format!("id={id}"),
+            "order": { "key": mode, "number": number, "mode": mode },
+        })
+    };
+    put(&server, &old).await;
+    for mode in ["latest", "strict"] {
+        let id = format!("{mode}-old");
+        server.register(ordered(&id, 7, mode)).await;
+        server.until_state(&id, "delivered").await;
+    }
+    assert_eq!(server.call(Method::DELETE, SHOP, None).await.0, 204);
+    put(&server, &new).await;
+    for mode in ["latest", "strict"] {
+        let id = format!("{mode}-new");
+        let made = server.register(ordered(&id, 1, mode)).await;
+        assert_eq!(made["state"], "scheduled", "{made}");
+        server.until_state(&id, "delivered").await;
+        assert_eq!(new.call().await.body, format!("id={id}").into_bytes());
+    }
     server.stop().await;
 }

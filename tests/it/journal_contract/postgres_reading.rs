@@ -12,6 +12,7 @@ use ringback::domain::change::Change;
 use ringback::domain::destination::Destination;
 use ringback::domain::key::Key;
 use ringback::domain::notification::{Registration, Target};
+use ringback::domain::order::{OrderMode, OrderPlace};
 use ringback::domain::state::State;
 use ringback::journal::{Filter, Journal, Order, Recorded};
 use std::sync::Arc;
@@ -71,6 +72,29 @@ async fn a_group_reads_no_more_than_it_writes_whatever_the_planner_believes() {
     }
     let read = rows_read(&store, journal).await;
     assert!(read < 5_000, "{read} rows were read");
+}
+
+#[tokio::test]
+async fn numbers_that_come_downwards_read_no_more_than_they_write_whatever_the_planner_believes() {
+    for mode in [OrderMode::Latest, OrderMode::Strict] {
+        let store = PostgresStore::new();
+        let journal = store.open().await;
+        let ordered = |number: i64| {
+            let ordered = Registration {
+                order: Some(OrderPlace::new("o", number, mode).expect("a place")),
+                ..registration(key(&number.to_string()))
+            };
+            registering_at(ordered, START_MS)
+        };
+        keep(&*journal, ordered(2_000)).await;
+        run(&mut connect(&store.url).await, "ANALYZE").await;
+        let batch: Vec<_> = (0..500).rev().map(ordered).collect();
+        for part in batch.chunks(50) {
+            journal.register(part).await.expect("kept");
+        }
+        let read = rows_read(&store, journal).await;
+        assert!(read < 10 * 500, "{mode}: {read} rows were read");
+    }
 }
 
 /// 3,000 that were delivered, to one lane under one topic, and after every hundredth of them one of
