@@ -29,7 +29,7 @@ pub struct JobView<'a> {
     problem: Option<&'a str>,
     created_at: String,
     ended_at: Option<String>,
-    /// In the answer to a release: whether somebody held the lane.
+    /// `false` in the answer to a release of a lane that nobody held; else left out, so that it is the job as it is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     was_held: Option<bool>,
 }
@@ -95,7 +95,7 @@ pub fn accepted(job: &BulkJob) -> Response {
 #[must_use]
 pub fn released(reply: &ReleaseReply) -> Response {
     let mut view = JobView::of(&reply.job);
-    view.was_held = Some(reply.was_held);
+    view.was_held = (!reply.was_held).then_some(false);
     if !reply.is_kept {
         view.id = None;
         return json(StatusCode::ACCEPTED, &view);

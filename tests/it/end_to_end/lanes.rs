@@ -158,9 +158,9 @@ async fn who_holds_a_lane_again_or_releases_it_twice_is_told(stores: Stores) {
         assert_eq!(shown.get("held_before"), None, "{shown}");
     }
     server.register(registration("1", &merchant)).await;
-    for (was_held, matched) in [(true, 1), (false, 0)] {
+    for (was_held, matched) in [(None, 1), (Some(&json!(false)), 0)] {
         let released = change(&server, &merchant, "release", "").await;
-        assert_eq!(released["was_held"], was_held, "{released}");
+        assert_eq!(released.get("was_held"), was_held, "{released}");
         assert_eq!(released["matched"], matched, "{released}");
         assert_eq!(released["state"], "done", "{released}");
     }
