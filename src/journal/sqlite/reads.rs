@@ -108,6 +108,15 @@ pub(super) async fn snapshots(
     Ok(keys.iter().map(stands).collect())
 }
 
+/// Whether a notification of the lane `?1` means the endpoint that has its name now: what was registered before that was
+/// made counts for nothing.
+macro_rules! of_present_endpoint {
+    () => {
+        "registered_ms >= coalesce((SELECT made_again_ms FROM endpoints
+            WHERE name = substr(?1, 10) AND substr(?1, 1, 9) = 'endpoint:'), 0)"
+    };
+}
+
 async fn in_the_way(
     readers: &SqlitePool,
     lane: &Lane,
@@ -116,20 +125,31 @@ async fn in_the_way(
 ) -> Result<Option<Key>, SqliteFailure> {
     let (statement, number) = match conflict {
         OrderConflict::NumberTaken => (
-            "SELECT topic, id FROM notifications
-             WHERE lane = ? AND order_key = ? AND order_number = ? LIMIT 1",
+            concat!(
+                "SELECT topic, id FROM notifications INDEXED BY ordered
+                 WHERE lane = ?1 AND order_key = ?2 AND order_key IS NOT NULL AND order_number = ?3 AND ",
+                of_present_endpoint!(),
+                " LIMIT 1"
+            ),
             Some(place.number()),
         ),
         OrderConflict::OtherMode => (
-            "SELECT topic, id FROM notifications
-             WHERE lane = ? AND order_key = ? ORDER BY order_number DESC LIMIT 1",
+            concat!(
+                "SELECT topic, id FROM notifications INDEXED BY ordered
+                 WHERE lane = ?1 AND order_key = ?2 AND order_key IS NOT NULL AND ",
+                of_present_endpoint!(),
+                " ORDER BY order_number DESC LIMIT 1"
+            ),
             None,
         ),
         OrderConflict::Passed => (
-            "SELECT topic, id FROM notifications
-             WHERE lane = ? AND order_key = ? AND order_number > ?
-                AND (attempts > 0 OR state IN ('delivered', 'dead'))
-             ORDER BY order_number LIMIT 1",
+            concat!(
+                "SELECT topic, id FROM notifications INDEXED BY ordered_attempted
+                 WHERE lane = ?1 AND order_key = ?2 AND order_key IS NOT NULL AND order_number > ?3
+                    AND order_mode = 'strict' AND (attempts > 0 OR state IN ('delivered', 'dead')) AND ",
+                of_present_endpoint!(),
+                " ORDER BY order_number LIMIT 1"
+            ),
             Some(place.number()),
         ),
     };

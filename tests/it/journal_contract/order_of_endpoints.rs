@@ -103,6 +103,14 @@ async fn new(journal: &dyn Journal, id: &str) -> Registering {
     one
 }
 
+/// The id of what is in the way of a registration for the endpoint that was made again.
+async fn in_the_way(journal: &dyn Journal, id: &str, conflict: OrderConflict) -> Option<String> {
+    let asked = ordered(id, AGAIN_MS).notification;
+    let place = asked.order.as_deref().expect("a place");
+    let found = journal.in_the_way(&asked.lane, place, conflict).await;
+    found.expect("read").map(|other| other.id().to_string())
+}
+
 /// Registers one that ends these.
 async fn ends(journal: &dyn Journal, id: &str, at_ms: i64, expected: &[&str]) {
     match register(journal, &ordered(id, at_ms)).await {
@@ -165,6 +173,7 @@ pub async fn the_latest_number_of_the_endpoint_before_does_not_count(store: &dyn
 }
 
 pub async fn a_strict_number_of_the_endpoint_before_does_not_count(store: &dyn Store) {
+    use OrderConflict::{NumberTaken, OtherMode, Passed};
     let journal = store.open().await;
     set(&*journal, "https://a.example/n", START_MS).await;
     old(&*journal, "s1 old").await;
@@ -173,7 +182,18 @@ pub async fn a_strict_number_of_the_endpoint_before_does_not_count(store: &dyn S
     apply(&*journal, failed).await;
     old(&*journal, "s7 old").await;
     old(&*journal, "l1 old").await;
+    let is_in_the_way = async |id: &str, conflict, expected: Option<&str>| {
+        let found = in_the_way(&*journal, id, conflict).await;
+        assert_eq!(found.as_deref(), expected, "{id} {conflict:?}");
+    };
+    is_in_the_way("s5 new", NumberTaken, Some("s5 old")).await;
+    is_in_the_way("s4 new", Passed, Some("s5 old")).await;
+    is_in_the_way("s4 new", OtherMode, Some("s7 old")).await;
     make_again(&*journal).await;
+    for conflict in [NumberTaken, Passed, OtherMode] {
+        is_in_the_way("s5 new", conflict, None).await;
+        is_in_the_way("s1 new", conflict, None).await;
+    }
     for id in ["s3 new", "s5 new", "s2 new"] {
         new(&*journal, id).await;
     }
@@ -213,6 +233,8 @@ pub async fn a_strict_number_of_the_endpoint_before_does_not_count(store: &dyn S
         RegisterResult::OutOfOrder(OrderConflict::Passed),
         "a number of its own was sent"
     );
+    is_in_the_way("s8 new", Passed, Some("s9 new")).await;
+    is_in_the_way("s3 newer", NumberTaken, Some("s3 new")).await;
 }
 
 pub async fn the_highest_number_of_each_endpoint_is_kept_by_itself(store: &dyn Store) {
