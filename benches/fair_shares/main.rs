@@ -3,7 +3,11 @@
 //! A thousand destinations answer at once. Their notifications are due evenly spread, at half the rate that
 //! the server can deliver to them. How late the calls arrive is measured twice on the same server: alone, and
 //! beside one kind of destinations in trouble ([`trouble::Trouble`]), whose notifications are all due when the
-//! measurement begins. The settings are the defaults.
+//! measurement begins. The settings are the defaults. `--beside nobody` measures twice alone: how far the ratio is from 1
+//! then is what the machine and the order of the two do to it.
+//!
+//! `--return-after` measures the other way round: how soon a merchant that was away has all that waited for it
+//! ([`returning`]).
 //!
 //! The receiver, the server, Redis (append-only file on) and this program are separate processes on the same
 //! machine. `cargo bench --bench fair_shares -- --help` shows the options.
@@ -19,6 +23,7 @@ mod receiver;
 #[path = "../throughput/report.rs"]
 #[expect(dead_code, reason = "the other benchmark does more with it")]
 mod report;
+mod returning;
 #[path = "../throughput/server.rs"]
 #[expect(dead_code, reason = "the other benchmark does more with it")]
 mod server;
@@ -41,6 +46,8 @@ struct Options {
     seconds: u64,
     stores: Vec<Stores>,
     troubles: Vec<Trouble>,
+    /// For how long a merchant is away, if that is what is measured.
+    return_after: Option<Duration>,
 }
 
 impl Options {
@@ -50,6 +57,7 @@ impl Options {
             seconds: 15,
             stores: vec![Stores::RedisPostgres, Stores::Embedded],
             troubles: Trouble::ALL.to_vec(),
+            return_after: None,
         };
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
         while let Some(word) = words.next() {
@@ -59,6 +67,9 @@ impl Options {
                 "--seconds" => options.seconds = value.parse().ok()?,
                 "--stores" => options.stores = vec![Stores::from_name(&value)?],
                 "--beside" => options.troubles = vec![Trouble::from_name(&value)?],
+                "--return-after" => {
+                    options.return_after = Some(Duration::from_secs(value.parse().ok()?));
+                }
                 _ => return None,
             }
         }
@@ -83,7 +94,8 @@ fn main() {
     let Some(options) = Options::parse() else {
         let names: Vec<String> = Trouble::ALL.iter().map(ToString::to_string).collect();
         eprintln!(
-            "options: --rounds N --seconds N --stores redis|redis+postgres|redis+sqlite|embedded --beside {}",
+            "options: --rounds N --seconds N --stores redis|redis+postgres|redis+sqlite|embedded --beside {} \
+             | --return-after SECONDS",
             names.join("|")
         );
         std::process::exit(2);
@@ -102,6 +114,13 @@ async fn within<T>(what: &str, coming: impl Future<Output = T>) -> T {
 async fn measure(options: &Options) {
     for round in 1..=options.rounds {
         for stores in &options.stores {
+            if let Some(away) = options.return_after {
+                let setup = Setup::start(*stores).await;
+                let returned = returning::measure(&setup, away).await;
+                println!("round {round}: {stores}: {returned}");
+                setup.stop().await;
+                continue;
+            }
             for trouble in &options.troubles {
                 let receiver = Receiver::start(HEALTHY).await;
                 let setup = Setup::start(*stores).await;

@@ -16,6 +16,8 @@ const SLOW: Duration = Duration::from_secs(9);
 /// A kind of destinations in trouble.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trouble {
+    /// No destinations at all, to compare the others with.
+    Nobody,
     /// 40 that never answer, with 50 notifications each.
     Hanging40,
     /// One that never answers, with 10,000 notifications.
@@ -35,7 +37,8 @@ pub struct Destinations {
 
 impl Trouble {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
+        Self::Nobody,
         Self::Hanging40,
         Self::Hanging1,
         Self::Hanging1000,
@@ -50,6 +53,7 @@ impl Trouble {
 
     fn destinations(self) -> usize {
         match self {
+            Self::Nobody => 0,
             Self::Hanging40 => 40,
             Self::Hanging1 => 1,
             Self::Hanging1000 | Self::Refusing1000 => 1_000,
@@ -59,6 +63,7 @@ impl Trouble {
 
     fn notifications(self) -> usize {
         match self {
+            Self::Nobody => 0,
             Self::Hanging40 => 40 * 50,
             Self::Hanging1 | Self::Hanging1000 | Self::Refusing1000 => 10_000,
             Self::Slow200 => 200 * 50,
@@ -70,7 +75,7 @@ impl Trouble {
         let listener = TcpListener::bind("0.0.0.0:0").await.expect("a free port");
         let port = listener.local_addr().expect("bound").port();
         let listening = match self {
-            Self::Refusing1000 => None,
+            Self::Nobody | Self::Refusing1000 => None,
             Self::Hanging40 | Self::Hanging1 | Self::Hanging1000 => Some(listen(listener, hang)),
             Self::Slow200 => Some(listen(listener, answer_slowly)),
         };
@@ -88,6 +93,7 @@ impl Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.pad(match self {
+            Self::Nobody => "nobody",
             Self::Hanging40 => "hanging-40",
             Self::Hanging1 => "hanging-1",
             Self::Hanging1000 => "hanging-1000",

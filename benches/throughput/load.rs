@@ -103,8 +103,33 @@ pub async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<
 
 /// Registers notifications to these URLs in turn, in batches, with four tasks.
 pub async fn register_to(setup: &Setup, urls: &[String], due_ms: impl Iterator<Item = u64>) {
-    let due_ms: Vec<u64> = due_ms.collect();
+    let urls = urls.to_vec();
     let run = setup.next_run();
+    let registration = move |number, due_ms| registration(run, number, &urls, Some(due_ms));
+    register_each(setup, due_ms.collect(), registration).await;
+}
+
+/// Registers notifications for an endpoint, which are due at once.
+pub async fn register_to_endpoint(setup: &Setup, endpoint: &'static str, many: usize) {
+    let run = setup.next_run();
+    let registration = move |number, due_ms| {
+        json!({
+            "topic": "payment.succeeded",
+            "id": format!("order-{run}-{number:08}"),
+            "endpoint": endpoint,
+            "body": body(due_ms),
+        })
+    };
+    let now_ms = now_us() / 1_000;
+    register_each(setup, vec![now_ms; many], registration).await;
+}
+
+/// Registers a notification for each of these due times. `registration` gets its number and its due time.
+async fn register_each(
+    setup: &Setup,
+    due_ms: Vec<u64>,
+    registration: impl Fn(usize, u64) -> Value + Clone + Send + 'static,
+) {
     let mut tasks = Vec::new();
     let chunks: Vec<(usize, Vec<u64>)> = due_ms
         .chunks(BATCH)
@@ -113,7 +138,8 @@ pub async fn register_to(setup: &Setup, urls: &[String], due_ms: impl Iterator<I
         .collect();
     let chunks = Arc::new(std::sync::Mutex::new(chunks));
     for _ in 0..4 {
-        let (chunks, client, urls) = (chunks.clone(), setup.client.clone(), urls.to_vec());
+        let (chunks, client) = (chunks.clone(), setup.client.clone());
+        let registration = registration.clone();
         let url = format!("{}/v1/notifications/batch", setup.url);
         tasks.push(tokio::spawn(async move {
             loop {
@@ -121,9 +147,7 @@ pub async fn register_to(setup: &Setup, urls: &[String], due_ms: impl Iterator<I
                     return;
                 };
                 let notifications: Vec<Value> = (chunk.iter().enumerate())
-                    .map(|(offset, due_ms)| {
-                        registration(run, index * BATCH + offset, &urls, Some(*due_ms))
-                    })
+                    .map(|(offset, due_ms)| registration(index * BATCH + offset, *due_ms))
                     .collect();
                 let answer = client
                     .post(&url)

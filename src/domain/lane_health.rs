@@ -17,7 +17,7 @@ pub const PROBE_AFTER: u16 = 3;
 /// How long the first probe waits after the calls before it failed, in milliseconds.
 pub const FIRST_PROBE_MS: i64 = 1_000;
 /// The longest wait between two probes, in milliseconds. Each failed probe doubles the wait up to this.
-pub const LONGEST_PROBE_MS: i64 = 60_000;
+pub const LONGEST_PROBE_MS: i64 = 30_000;
 /// A lane is slow if its calls take longer than this on average, in milliseconds.
 pub const SLOW_MS: i64 = 2_000;
 /// An answer that takes less than this counts as taking no time, in milliseconds. So the state of a lane whose

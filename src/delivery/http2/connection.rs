@@ -4,6 +4,7 @@ use super::connection_end::ConnectionEnd;
 use super::state::ConnectionState;
 use super::task::run;
 use super::watched_stream::WatchedStream;
+use crate::delivery::reuse::MOST_AGE;
 use crate::delivery::socket::Meter;
 use crate::domain::attempt::READ_ANSWER_BYTES;
 use crate::domain::call_trace::TlsVersion;
@@ -18,9 +19,6 @@ use tokio::sync::oneshot;
 
 /// Maximum number of calls in flight on one connection. Receivers usually allow 100 or 128, and may allow fewer.
 const MOST_CALLS: usize = 100;
-/// For how long a connection gets new calls. Without an end, a connection that is always busy would lead to an address
-/// that the host name does not have any more.
-const LONGEST_USE: Duration = Duration::from_secs(5 * 60);
 /// What a receiver may send of one body before it waits: more than the part of a body that is read, so that an answer
 /// that is too long is told from one that is not.
 const STREAM_WINDOW: u32 = READ_ANSWER_BYTES as u32 + 16 * 1024;
@@ -117,12 +115,12 @@ impl Http2Connection {
 
     /// Whether new calls may use it.
     pub fn takes_calls(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.opened) < LONGEST_USE && self.state.takes_calls(now)
+        now.saturating_duration_since(self.opened) < MOST_AGE && self.state.takes_calls(now)
     }
 
     /// Whether it will take no new calls any more.
     pub fn is_over(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.opened) >= LONGEST_USE
+        now.saturating_duration_since(self.opened) >= MOST_AGE
             || self.state.is_leaving()
             || self.state.end().is_some()
     }

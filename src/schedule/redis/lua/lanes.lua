@@ -20,7 +20,7 @@ local IDLE, BUSY, DOUBTFUL, PROBING = -2, -1, 0, 1
 local NEVER_US = CLASS_US - 1
 
 -- Must equal the constants of domain/lane_health.rs.
-local PROBE_AFTER, FIRST_PROBE, LONGEST_PROBE = 3, 1000, 60000
+local PROBE_AFTER, FIRST_PROBE, LONGEST_PROBE = 3, 1000, 30000
 local SLOW, KEPT, KEPT_FAILING = 2000, 3600000, 604800000
 local QUICK = 500
 -- Must equal BURST_US of domain/lane_settings.rs.
