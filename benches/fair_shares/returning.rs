@@ -68,7 +68,16 @@ pub async fn measure(setup: &Setup, away: Duration) -> Return {
     let answer = setup.client.put(url).json(&endpoint).send().await;
     let status = answer.expect("the server answers").status();
     assert!(status.is_success(), "the endpoint is kept: {status}");
-    load::register_to_endpoint(setup, ENDPOINT, WAITING).await;
+    let run = setup.next_run();
+    let registration = move |number, due_ms| {
+        json!({
+            "topic": "payment.succeeded",
+            "id": format!("order-{run}-{number:08}"),
+            "endpoint": ENDPOINT,
+            "body": load::body(due_ms),
+        })
+    };
+    load::register_each(setup, vec![now_us() / 1_000; WAITING], registration).await;
     tokio::time::sleep(away).await;
 
     let listener = TcpListener::bind(address).await.expect("the same port");

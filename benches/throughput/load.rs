@@ -101,7 +101,7 @@ pub async fn register(setup: &Setup, receiver: &Receiver, due_ms: impl Iterator<
     register_to(setup, &receiver.urls, due_ms).await;
 }
 
-/// Registers notifications to these URLs in turn, in batches, with four tasks.
+/// Registers notifications to these URLs in turn.
 pub async fn register_to(setup: &Setup, urls: &[String], due_ms: impl Iterator<Item = u64>) {
     let urls = urls.to_vec();
     let run = setup.next_run();
@@ -109,23 +109,9 @@ pub async fn register_to(setup: &Setup, urls: &[String], due_ms: impl Iterator<I
     register_each(setup, due_ms.collect(), registration).await;
 }
 
-/// Registers notifications for an endpoint, which are due at once.
-pub async fn register_to_endpoint(setup: &Setup, endpoint: &'static str, many: usize) {
-    let run = setup.next_run();
-    let registration = move |number, due_ms| {
-        json!({
-            "topic": "payment.succeeded",
-            "id": format!("order-{run}-{number:08}"),
-            "endpoint": endpoint,
-            "body": body(due_ms),
-        })
-    };
-    let now_ms = now_us() / 1_000;
-    register_each(setup, vec![now_ms; many], registration).await;
-}
-
-/// Registers a notification for each of these due times. `registration` gets its number and its due time.
-async fn register_each(
+/// Registers a notification for each of these due times, in batches, with four tasks. `registration` gets its number and
+/// its due time.
+pub async fn register_each(
     setup: &Setup,
     due_ms: Vec<u64>,
     registration: impl Fn(usize, u64) -> Value + Clone + Send + 'static,
