@@ -1,7 +1,7 @@
 //! A merchant that was away and comes back: how long it takes until it has all that waited for it.
 //!
-//! Its endpoint has a rate. While it is away, its address refuses connections. All its notifications are due when it is
-//! away already, so what they cost is what its lane costs while it is probed.
+//! Its endpoint has a rate. While it is away, its address refuses connections. All its notifications are registered and
+//! due while it is away.
 
 use crate::load;
 use crate::receiver::now_us;

@@ -24,8 +24,8 @@
 --        then for each lease: key, envelope, class of the lane, plus 10 if the lane is full now. For a lane that was
 --        held or probed or has a rate, that is a text: the same number, until when its rate allowed no call, and its
 --        pauses: four instants, as lanes.lua has them; that of a lane that is probed ends now
--- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry whose lease expired gets
---        flags and the start of that lease, so that the journal is asked before it is sent again.
+-- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry
+--        whose lease expired gets flags and the start of that lease, so that the journal is asked before it is sent again.
 
 allow_when_full()
 local lost = check_in()

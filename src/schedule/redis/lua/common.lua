@@ -19,8 +19,8 @@
 --       5 the highest write count of its own that it has seen
 -- `directory`, a HASH key -> the partition that has the key's lane, is used by directory.lua alone.
 -- All instants are milliseconds since 1970, except the scores of `lanes`, `leases` and `leased:NAME`.
--- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order within the millisecond. Redis handles whole
--- numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
+-- Those are microseconds (lanes.lua says how those of `lanes` are moved by class): the last three digits keep an order
+-- within the millisecond. Redis handles whole numbers several times as fast as fractions. Two ZSETs of each lane are not among KEYS, because a
 -- claim cannot know them beforehand. They have the same hash tag, so they are in the same slot:
 --       lane:NAME    key -> due: the entries that wait; moved by their priority, and if an attempt was requested by hand
 --                    (`lane_score`)
@@ -33,7 +33,8 @@
 --
 -- An entry is in jobs and in exactly one of: its lane, leases (with leased:NAME, if it is pending),
 -- dead, ended. A lane with waiting or leased entries is in `lanes`. Its turn is no later than its earliest
--- expiry (one that answers well: its latest; until then only `leases` finds its expired leases) and, unless the lane is full, held, probing or at its rate, no later than its earliest due time. A lease in `leases`
+-- expiry (for a lane that answers well: its latest; until then its expired leases are found in `leases` alone). Unless the
+-- lane is full, held, probing or at its rate, the turn is also no later than its earliest due time. A lease in `leases`
 -- whose key is not in jobs reserves that key for a change by hand.
 --
 -- Redis does not roll a script back when a command in it fails. Two failures are expected.
