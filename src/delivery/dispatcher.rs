@@ -26,8 +26,8 @@ use tokio_util::task::TaskTracker;
 
 /// Longest sleep between two claims. If a wake-up message is lost, a due notification waits at most this long.
 const POLL: Duration = Duration::from_secs(1);
-/// How long the next claim waits if one could not serve all lanes that are not known to answer.
-const PACE: Duration = Duration::from_millis(10);
+/// How long the next claim waits at most if attempts for lanes that are not known to answer began too often.
+const PACE: Duration = Duration::from_millis(5);
 /// How long the next claim waits at most for a part of the permits if one took all that busy lanes may have. Without that
 /// wait a claim follows every few calls that end, and costs more of Redis than the leases that it gives.
 const GATHER: Duration = Duration::from_millis(2);
@@ -61,7 +61,7 @@ enum More {
     WhenDue,
     /// Also when a permit is given back: the quota was used up for a part of what is due.
     AfterRelease,
-    /// Also after [`PACE`]: the quota of this claim was used up, and there is more by now.
+    /// Also after [`PACE`]: attempts for such a part began too often.
     AfterPace,
 }
 
@@ -99,6 +99,7 @@ impl Dispatcher {
             interrupt: interrupt.clone(),
             abandon: abandon.clone(),
         };
+        let permits = Permits::new(concurrency);
         let worker = Arc::new(Worker {
             client,
             schedule: schedule.clone(),
@@ -113,12 +114,13 @@ impl Dispatcher {
             health: health.clone(),
             bodies,
             metrics,
+            permits: permits.clone(),
         });
         Self {
             worker,
             schedule,
             clock,
-            permits: Permits::new(concurrency),
+            permits,
             tasks: TaskTracker::new(),
             health,
             working: WorkingTime::default(),
@@ -171,7 +173,7 @@ impl Dispatcher {
                     back_off = BACK_OFF;
                     let waiting = async {
                         let given_back = self.permits.gather(GATHER).await;
-                        if !(given_back && more == More::AfterRelease) {
+                        if !given_back || more == More::WhenDue {
                             self.until_due(more).await;
                         }
                     };
@@ -257,7 +259,7 @@ impl Dispatcher {
         }
         Ok(match claimed.is_limited {
             false => More::WhenDue,
-            true if self.permits.may_follow(quota, rest) => More::AfterPace,
+            true if self.permits.is_too_fast(rest) => More::AfterPace,
             true => More::AfterRelease,
         })
     }

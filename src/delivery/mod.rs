@@ -34,6 +34,7 @@ mod reuse;
 mod settle;
 mod signing;
 mod socket;
+mod start_rate;
 mod tcp;
 mod tls_failure;
 pub mod tls_profiles;

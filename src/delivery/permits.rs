@@ -2,19 +2,21 @@
 //!
 //! A quarter is kept for lanes whose destination answers and has no call in flight, one attempt for each.
 //! Lanes whose destination is not known to answer get half at most, those that are probed an eighth. So
-//! destinations that hang can hold permits, but never those of the destinations that answer. And a claim takes a
-//! few of them only, because thousands of new connections at once would delay the calls that are due meanwhile.
+//! destinations that hang can hold permits, but never those of the destinations that answer. And their attempts begin
+//! at a limited rate, because thousands of new connections at once would delay the calls that are due meanwhile.
 
+use super::start_rate::StartRate;
 use crate::domain::lane_health::LaneClass;
 use crate::schedule::ClaimQuota;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Maximum number of leases that one claim takes to lanes whose destination is not known to answer, and to lanes
-/// that are probed.
-const MOST_DOUBTFUL_PER_CLAIM: usize = 32;
-const MOST_PROBING_PER_CLAIM: usize = 8;
+/// An attempt for a lane whose destination is not known to answer begins once in this time, and one for a lane that is
+/// probed, each after a burst of [`MOST_AT_ONCE`]. More begin as others are answered.
+const DOUBTFUL_EVERY: Duration = Duration::from_micros(1_250);
+const PROBING_EVERY: Duration = Duration::from_micros(1_250);
+const MOST_AT_ONCE: usize = 8;
 
 /// A claim that follows one which took all that was left waits for this part of all permits, the total divided by
 /// this. So a server with few permits does not wait.
@@ -26,6 +28,8 @@ pub(super) struct Permits {
     total: usize,
     /// Number of permits that are held, by the class of the lane when it was claimed.
     held: Mutex<[usize; LaneClass::ALL.len()]>,
+    doubtful: StartRate,
+    probing: StartRate,
     released: Notify,
 }
 
@@ -42,40 +46,64 @@ impl Permits {
         Arc::new(Self {
             total: total.max(1),
             held: Mutex::default(),
+            doubtful: StartRate::new(DOUBTFUL_EVERY, MOST_AT_ONCE),
+            probing: StartRate::new(PROBING_EVERY, MOST_AT_ONCE),
             released: Notify::new(),
         })
     }
 
     /// What may be claimed now.
     pub(super) fn quota(&self) -> ClaimQuota {
+        let quota = self.quota_at_any_rate();
+        ClaimQuota {
+            doubtful: quota.doubtful.min(self.doubtful.available()),
+            probing: quota.probing.min(self.probing.available()),
+            ..quota
+        }
+    }
+
+    /// Likewise, without a look at how many attempts began just now.
+    fn quota_at_any_rate(&self) -> ClaimQuota {
         let held = self.held();
         let free = self.total.saturating_sub(held.iter().sum());
         let left = |share: usize, class: LaneClass| share.saturating_sub(held[class as usize]);
         ClaimQuota {
             total: free,
             kept_for_idle: (self.total / 4).min(free),
-            doubtful: left(self.total.div_ceil(2), LaneClass::Doubtful)
-                .min(MOST_DOUBTFUL_PER_CLAIM),
-            probing: left(self.total.div_ceil(8), LaneClass::Probing).min(MOST_PROBING_PER_CLAIM),
+            doubtful: left(self.total.div_ceil(2), LaneClass::Doubtful),
+            probing: left(self.total.div_ceil(8), LaneClass::Probing),
         }
     }
 
-    /// Whether another claim may serve a class for which this quota is used up. `rest` is what is left of it.
-    pub(super) fn may_follow(&self, quota: ClaimQuota, rest: ClaimQuota) -> bool {
-        let left = self.quota();
+    /// Whether a claim got nothing for a class only because its attempts began too often, so that another one soon may get
+    /// something. `rest` is what is left of its quota.
+    pub(super) fn is_too_fast(&self, rest: ClaimQuota) -> bool {
+        let left = self.quota_at_any_rate();
         let classes = [LaneClass::Doubtful, LaneClass::Probing];
-        classes.into_iter().any(|class| {
-            quota.for_visit(class) > 0 && rest.is_used_up(class) && left.for_visit(class) > 0
-        })
+        (classes.into_iter()).any(|class| rest.is_used_up(class) && left.for_visit(class) > 0)
     }
 
     /// Takes a permit for a lease of this class. Only one task claims and takes, within a quota of before, so
     /// there is one left.
     pub(super) fn take(self: &Arc<Self>, class: LaneClass) -> Permit {
         self.held()[class as usize] += 1;
+        match class {
+            LaneClass::Idle | LaneClass::Busy => {}
+            LaneClass::Doubtful => self.doubtful.take(),
+            LaneClass::Probing => self.probing.take(),
+        }
         Permit {
             permits: self.clone(),
             class,
+        }
+    }
+
+    /// Counts an attempt for a lane of this class that was answered.
+    pub(super) fn answered(&self, class: LaneClass) {
+        match class {
+            LaneClass::Idle | LaneClass::Busy => {}
+            LaneClass::Doubtful => self.doubtful.answered(),
+            LaneClass::Probing => self.probing.answered(),
         }
     }
 
@@ -119,10 +147,11 @@ impl Drop for Permit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schedule::PER_VISIT;
     use LaneClass::{Busy, Doubtful, Idle, Probing};
 
-    #[test]
-    fn destinations_that_hang_hold_a_part_only() {
+    #[tokio::test(start_paused = true)]
+    async fn destinations_that_hang_hold_a_part_only() {
         let permits = Permits::new(16);
         let mut held: Vec<Permit> = (0..8).map(|_| permits.take(Doubtful)).collect();
         held.extend((0..2).map(|_| permits.take(Probing)));
@@ -136,6 +165,7 @@ mod tests {
         held.extend((0..4).map(|_| permits.take(Idle)));
         assert_eq!(permits.quota().total, 0);
         held.clear();
+        tokio::time::advance(Duration::from_secs(1)).await;
         assert_eq!(permits.quota(), Permits::new(16).quota());
     }
 
@@ -149,22 +179,26 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_claim_takes_a_few_doubtful_lanes_and_another_may_follow() {
-        let permits = Permits::new(4_096);
-        let quota = permits.quota();
-        assert_eq!(quota.doubtful, MOST_DOUBTFUL_PER_CLAIM);
-        let mut rest = quota;
+    #[tokio::test(start_paused = true)]
+    async fn doubtful_lanes_are_called_at_a_limited_rate() {
+        let permits = Permits::new(128);
         let mut held = Vec::new();
-        assert!(!permits.may_follow(quota, rest), "nothing was taken");
-        for _ in 0..MOST_DOUBTFUL_PER_CLAIM {
+        let mut rest = permits.quota();
+        assert_eq!(rest.doubtful, MOST_AT_ONCE);
+        assert!(!permits.is_too_fast(rest), "nothing was taken");
+        for _ in 0..MOST_AT_ONCE {
             rest.take(Doubtful, 1);
             held.push(permits.take(Doubtful));
         }
-        assert!(permits.may_follow(quota, rest));
-        held.extend((0..2_048 - MOST_DOUBTFUL_PER_CLAIM).map(|_| permits.take(Doubtful)));
-        assert!(!permits.may_follow(quota, rest), "all of the half is held");
-        assert!(!permits.may_follow(permits.quota(), permits.quota()));
+        assert!(rest.is_used_up(Doubtful) && permits.is_too_fast(rest));
+        assert_eq!(permits.quota().for_visit(Busy), PER_VISIT);
+        tokio::time::advance(3 * DOUBTFUL_EVERY).await;
+        assert_eq!(permits.quota().doubtful, 3);
+        held.extend((MOST_AT_ONCE..64).map(|_| permits.take(Doubtful)));
+        let quota = permits.quota();
+        assert!(quota.is_used_up(Doubtful) && !permits.is_too_fast(quota));
+        drop(held.pop());
+        assert!(permits.is_too_fast(quota), "one was given back since");
     }
 
     #[tokio::test(start_paused = true)]

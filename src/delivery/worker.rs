@@ -18,6 +18,7 @@ use super::call_recorder::CallRecorder;
 use super::call_target::CallTarget;
 use super::http_client::{HttpClient, SendResult};
 use super::in_flight::InFlight;
+use super::permits::Permits;
 use super::unusable_keys::UnusableKeys;
 use crate::clock::{Clock, millis};
 use crate::domain::attempt::{Answer, Attempt};
@@ -69,6 +70,8 @@ pub struct Worker {
     pub(super) bodies: BodyReader,
     /// Counts the attempts.
     pub(super) metrics: Arc<Metrics>,
+    /// Gets to know which attempts are answered.
+    pub(super) permits: Arc<Permits>,
 }
 
 /// A call that was made.
@@ -259,6 +262,9 @@ impl Worker {
         };
         lease.report = LaneReport::of(attempt.answer.outcome, attempt.duration_ms);
         lease.outcome = CallOutcome::of(attempt.answer.outcome, attempt.answer.status);
+        if let Some(LaneReport::Answered(_)) = lease.report {
+            self.permits.answered(lease.class);
+        }
         log(&notification, &attempt, &decision);
         if holds_when_gone && decision.request == Some(RequestEffect::Stopped) {
             Box::pin(self.hold_gone_lane(&mut lease)).await;
