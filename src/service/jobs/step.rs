@@ -15,11 +15,14 @@ use crate::domain::state::State;
 use crate::journal::{
     Actor, ChangeResult, Changing, Cursor, JobEnd, JobStep, JobStepped, JournalError,
 };
-use crate::schedule::{ScheduleError, Settled};
+use crate::schedule::{CHANGE_LEASE_MS, ScheduleError, Settled};
 use crate::service::held::{HeldLease, Leasing};
 use crate::service::timeouts::with_timeout;
-use crate::service::{Service, ServiceError};
+use crate::service::{LONGEST_LEASE_WAIT, Service, ServiceError};
 use tokio::task::JoinSet;
+
+/// A step waits twice for the lease of a notification, which is for as long as another server's lease can last.
+const _: () = assert!(2_000 * LONGEST_LEASE_WAIT.as_secs() >= CHANGE_LEASE_MS.unsigned_abs());
 
 /// A job while this server has it.
 pub(super) struct CurrentJob {
@@ -152,13 +155,12 @@ impl Service {
         key: Key,
         kind: JobKind,
     ) -> Result<Prepared, ServiceError> {
-        let leasing = {
-            // Held only until the notification is leased: a step leases many, and two of them may share a lock.
-            match self.locks.lock(&key).await {
-                Ok(_lock) => self.lease(&key, Change::Retry).await,
-                Err(error) => Err(error),
-            }
-        };
+        let mut leasing = self.lease_for_step(&key).await;
+        if let Err(ServiceError::Unsettled) = leasing {
+            // A server that died with its lease leaves that for longer than one wait. If two waits take longer than this
+            // server has the job, the next server repeats the step.
+            leasing = self.lease_for_step(&key).await;
+        }
         let (held, before) = match leasing {
             Ok(Leasing::Held(held, before)) => (held, before),
             // An attempt is in flight, or it has ended.
@@ -188,6 +190,12 @@ impl Service {
             before,
             change,
         })))
+    }
+
+    async fn lease_for_step(self: &SharedService, key: &Key) -> Result<Leasing, ServiceError> {
+        // Held only until the notification is leased: a step leases many, and two of them may share a lock.
+        let _lock = self.locks.lock(key).await?;
+        self.lease(key, Change::Retry).await
     }
 
     /// Settles the leases to what the journal has now.

@@ -13,10 +13,12 @@
 
 mod account;
 mod gate;
+mod jobs;
 mod merchant;
 mod operations;
 mod ordered;
 mod play;
+mod report;
 mod run;
 mod stores;
 mod world;

@@ -19,7 +19,7 @@ const LONGEST: Duration = Duration::from_secs(8);
 const WAITS: usize = 12;
 /// Longest wait for a further call of a server that is held already. Those that it makes together come at the same
 /// moment.
-const MORE: Duration = Duration::from_micros(300);
+pub const MORE: Duration = Duration::from_micros(300);
 /// Likewise after time has passed, which wakes tasks that wait for an instant.
 const MORE_LATER: Duration = Duration::from_millis(3);
 /// How long a server makes no call until it counts as waiting for a Redis that was set back to be looked at, in this run
@@ -499,14 +499,15 @@ impl<'a> Play<'a> {
     }
 }
 
-type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A wait for some time.
+pub type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 fn sleep(wait: Duration) -> Waiting {
     Box::pin(tokio::time::sleep(wait))
 }
 
 /// Waits for less time than a timer can measure, while other tasks go on.
-fn sleep_briefly(wait: Duration) -> Waiting {
+pub fn sleep_briefly(wait: Duration) -> Waiting {
     Box::pin(async move {
         let begun = Instant::now();
         while begun.elapsed() < wait {

@@ -87,7 +87,11 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Fence => Some("journal.fence"),
         JournalCall::Change => Some("journal.change"),
         JournalCall::ChangeLane => Some("journal.change_lane"),
+        JournalCall::TakeJob => Some("journal.take_job"),
+        JournalCall::KeepJob => Some("journal.keep_job"),
+        JournalCall::RetakeJob => Some("journal.retake_job"),
         JournalCall::StepJob => Some("journal.step_job"),
+        JournalCall::JobPage => Some("journal.job_page"),
         JournalCall::SetAside => Some("journal.set_aside"),
         JournalCall::Find => Some("journal.find"),
         JournalCall::Snapshots => Some("journal.snapshots"),
@@ -109,10 +113,6 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         | JournalCall::Job
         | JournalCall::Jobs
         | JournalCall::OrderJob
-        | JournalCall::TakeJob
-        | JournalCall::KeepJob
-        | JournalCall::RetakeJob
-        | JournalCall::JobPage
         | JournalCall::JobMatches
         | JournalCall::Changes
         | JournalCall::LaneChanges

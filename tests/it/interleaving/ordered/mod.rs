@@ -12,23 +12,20 @@ mod cases;
 
 use super::operations::{Answer, Numbered, Operation, Registered, perform};
 use super::play::{Play, Plot, Policy, TroubleAt, Work};
+use super::report::{Found, report};
 use super::run::{Answered, Outcome, Trouble, plot, registered};
 use super::world::{JUDGE, Kind, Redis, World};
 use super::{OF_REDIS, OF_SERVERS, number};
 use crate::support::chance::{Chance, fresh_seed};
 use account::settle_accounts;
 use cases::{CASES, Case, Which};
-use ringback::maintenance::audit::Comparison;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 /// More calls than any server makes here.
 const MOST_CALLS: usize = 60;
 /// How many calls are between two stops in the short form.
 const APART: usize = 3;
-/// How long a difference must last that counts. Nothing is written any more when the stores are compared.
-const MOMENT: Duration = Duration::from_millis(1);
 
 /// Something that was done.
 #[derive(Debug, Clone)]
@@ -185,22 +182,13 @@ fn cases() -> &'static [Case] {
     }
 }
 
-/// What all runs of a world have found.
-struct Found {
-    runs: u64,
-    wrong: Vec<String>,
-}
-
 /// Stops each server before each of its calls. In the short form, before every third one, beginning with one that the
 /// seed draws for each case, and one trouble is drawn for each stop; in the long form, each of them is tried.
 async fn stop_everywhere(kind: Kind) {
     let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
     let many = number("RINGBACK_INTERLEAVINGS");
     let world = Arc::new(World::of(kind, Redis::Shared).await);
-    let mut found = Found {
-        runs: 0,
-        wrong: Vec::new(),
-    };
+    let mut found = Found::default();
     for case in cases() {
         for server in 0..2 {
             let apart = if many.is_none() { APART } else { 1 };
@@ -224,7 +212,7 @@ async fn stop_everywhere(kind: Kind) {
             }
         }
     }
-    report(kind, &world, seed, found).await;
+    report(kind, &world, seed, found, "with an order").await;
 }
 
 /// Stops a server after so many calls. Says whether it made so many.
@@ -255,10 +243,7 @@ async fn set_redis_back(kind: Kind) {
     let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
     let many = number("RINGBACK_INTERLEAVINGS").unwrap_or(1);
     let world = Arc::new(World::of(kind, Redis::Own).await);
-    let mut found = Found {
-        runs: 0,
-        wrong: Vec::new(),
-    };
+    let mut found = Found::default();
     for case in cases() {
         for trouble in OF_REDIS {
             for _ in 0..many {
@@ -273,31 +258,7 @@ async fn set_redis_back(kind: Kind) {
             }
         }
     }
-    report(kind, &world, seed, found).await;
-}
-
-/// Compares both stores, as `ringback audit` does, and shows what is wrong.
-async fn report(kind: Kind, world: &World, seed: u64, found: Found) {
-    let Found { runs, mut wrong } = found;
-    let (journal, schedule) = (&world.journals[JUDGE], &world.schedules[JUDGE]);
-    let mut comparison = Comparison::new(journal.as_ref(), schedule.as_ref(), MOMENT);
-    while comparison.step().await.expect("compared") {}
-    let compared = comparison.compared();
-    let is_clean = compared.different == 0 && compared.journal == 0 && compared.schedule == 0;
-    if !is_clean {
-        wrong.push(format!("the stores differ: {compared:?}"));
-    }
-    println!(
-        "{kind:?}, seed {seed}: {runs} runs with an order, {} wrong",
-        wrong.len()
-    );
-    let shown: Vec<String> = wrong.iter().take(12).cloned().collect();
-    assert!(
-        wrong.is_empty(),
-        "seed {seed}: {} are wrong:\n{}",
-        wrong.len(),
-        shown.join("\n")
-    );
+    report(kind, &world, seed, found, "with an order").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,0 +1,161 @@
+//! What has to be true of a job and its notifications once both servers have ended.
+
+use super::Meanwhile;
+use super::run::{JobRun, MANY, actor, lane};
+use crate::interleaving::merchant::Call;
+use crate::interleaving::world::{JUDGE, key, look};
+use ringback::domain::job::{BulkJob, JobState};
+use ringback::domain::snapshot::Snapshot;
+use ringback::domain::state::State;
+use ringback::journal::Transition;
+use ringback::maintenance::reconcile::Reconciler;
+
+/// Time passes in so many parts until everything that a job has made due was called.
+const ROUNDS: usize = 10;
+const ROUND_MS: i64 = 10_000;
+/// Likewise after the instant at which the notifications are due without the job.
+const LATER_ROUNDS: usize = 10;
+const LATER_MS: i64 = 2_000;
+
+/// Everything that is known in the end.
+pub struct Account<'run> {
+    run: &'run JobRun<'run>,
+    meanwhile: Meanwhile,
+    job: BulkJob,
+    ended: Vec<Ended>,
+    wrong: Vec<String>,
+}
+
+/// One notification in the end.
+struct Ended {
+    stands: Snapshot,
+    calls: Vec<Call>,
+    /// How often the job has made it due, by its history.
+    by_job: usize,
+}
+
+impl<'run> Account<'run> {
+    /// Lets time pass until all notifications have ended.
+    pub async fn of(
+        run: &'run JobRun<'run>,
+        meanwhile: Meanwhile,
+        reconciler: &mut Reconciler,
+    ) -> Self {
+        let (world, judge) = (run.world, &run.judge);
+        let mut wrong = Vec::new();
+        if run.told.is_held {
+            for id in &run.ids {
+                judge.reconcile(&key(id)).await;
+            }
+            judge.attempt().await.expect("attempted");
+            for id in &run.ids {
+                let calls = world.merchant.account.calls(id);
+                if !calls.is_empty() {
+                    wrong.push(format!("the lane was held, and {id}: {calls:?}"));
+                }
+            }
+            let released = judge.service.release_lane(&lane(world), actor(), "").await;
+            released.expect("it is released");
+        }
+        for round in 0..ROUNDS + LATER_ROUNDS {
+            look(&judge.schedule, Some(&judge.journal)).await;
+            reconciler.pass(world.now_ms()).await.expect("reconciled");
+            while judge.attempt().await.expect("attempted") > 0 {}
+            if round + 1 == ROUNDS && world.now_ms() < run.due_ms {
+                world.clock.advance(run.due_ms - world.now_ms());
+            } else {
+                world.clock.advance(match round < ROUNDS {
+                    true => ROUND_MS,
+                    false => LATER_MS,
+                });
+            }
+        }
+        let mut ended = Vec::new();
+        for id in &run.ids {
+            let key = key(id);
+            let journal = &world.journals[JUDGE];
+            let lines = journal.transitions(&key).await.expect("read");
+            let detail = format!("job {}: they are back", run.job.id);
+            let by_job = |line: &&Transition| line.kind == "retried" && line.detail == detail;
+            if let Some(held) = judge.schedule.find(&key).await.expect("found") {
+                wrong.push(format!("{id} stands still in the schedule: {held:?}"));
+            }
+            ended.push(Ended {
+                stands: journal.find(&key).await.expect("read").expect("there"),
+                calls: world.merchant.account.calls(id),
+                by_job: lines.iter().filter(by_job).count(),
+            });
+        }
+        Self {
+            run,
+            meanwhile,
+            job: run.job.now().await,
+            ended,
+            wrong,
+        }
+    }
+
+    /// Says what is not as it should be.
+    pub fn check(mut self) -> Vec<String> {
+        self.check_counts();
+        for place in 0..MANY {
+            self.check_one(place);
+        }
+        self.wrong
+    }
+
+    fn check_counts(&mut self) {
+        let (counts, state) = (self.job.counts, self.job.state);
+        let many = MANY as u64;
+        let by_job: usize = self.ended.iter().map(|one| one.by_job).sum();
+        // What was ended or made due by hand needs nothing any more.
+        let most_skipped = match self.meanwhile {
+            Meanwhile::Cancelled | Meanwhile::Retried => 1,
+            _ => 0,
+        };
+        let seen_all = counts.done + counts.skipped == many && counts.skipped <= most_skipped;
+        let is_stopped = self.meanwhile == Meanwhile::Stopped && self.run.told.ordered.is_some();
+        let is_right = match state {
+            JobState::Done => seen_all && !is_stopped,
+            JobState::Stopped => is_stopped && counts.skipped == 0 && counts.done < many,
+            JobState::Running | JobState::Paused | JobState::Failed => false,
+        };
+        let is_counted = counts.failed == 0 && counts.done == by_job as u64;
+        if !is_right || !is_counted || counts.matched != many {
+            let job = &self.job;
+            self.wrong.push(format!(
+                "made due {by_job} times by the job, and it is {job:?}"
+            ));
+        }
+    }
+
+    fn check_one(&mut self, place: usize) {
+        let Ended {
+            stands,
+            calls,
+            by_job,
+        } = &self.ended[place];
+        let is_by_hand = place == 0 && self.meanwhile == Meanwhile::Retried;
+        let is_cancelled = place == 0 && self.run.told.is_cancelled;
+        let due_ms = self.run.due_ms;
+        let early = calls.iter().filter(|call| call.at_ms < due_ms).count();
+        let asked = usize::from(*by_job > 0 || is_by_hand);
+        let (state, expected, expected_early) = match is_cancelled {
+            true => (State::Cancelled, 0, 0),
+            false => (State::Delivered, self.run.good[place] as usize, asked),
+        };
+        let numbers: Vec<u32> = calls.iter().map(|call| call.attempt).collect();
+        let noted: Vec<u32> = stands.attempts.iter().map(|one| one.number).collect();
+        let is_right = *by_job <= 1
+            && stands.state == state
+            && calls.len() == expected
+            && early == expected_early
+            && numbers == noted;
+        if !is_right {
+            let id = &self.run.ids[place];
+            self.wrong.push(format!(
+                "{id}, made due {by_job} times by the job: {calls:?}, {stands:?}"
+            ));
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Two servers and a job over three notifications of a lane, two in its first step and one in its second.
+//!
+//! The first server is stopped before each of its calls to a store in turn. There it waits, or dies, or does not hear the
+//! reply. Meanwhile the other server takes the job, or a person orders something: to pause, resume or stop the job, to
+//! hold the lane, or to change one of the notifications. Then the first one goes on, if it lives, while the other one is
+//! anywhere in its own steps. Afterwards maintenance repairs what is left, and then: the job has made each notification
+//! due once, its counts say so, the merchant was called as often as that and as the ladder says, and both stores agree.
+//!
+//! `RINGBACK_INTERLEAVING_CASE` tries one of [`MEANWHILE`] alone: its place, from 0.
+
+mod account;
+mod carrier;
+mod run;
+
+use super::number;
+use super::report::{Found, report};
+use super::world::{JUDGE, Kind, Redis, World};
+use crate::support::chance::{Chance, fresh_seed};
+use account::Account;
+use carrier::{Carrier, Course, FATES, Fate};
+use ringback::domain::job::JobOrder;
+use ringback::maintenance::reconcile::Reconciler;
+use ringback::schedule::CHANGE_LEASE_MS;
+use run::JobRun;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+/// More calls than a server makes here.
+const MOST_CALLS: usize = 40;
+/// How many calls are between two stops in the short form.
+const APART: usize = 3;
+/// By how much fewer runs are tried in the long form than are asked for.
+const FEWER: u64 = 25;
+
+/// What happens while the first server is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meanwhile {
+    /// Nothing: the first server goes on alone, unless it has died.
+    Nothing,
+    /// Its time is over, and the other one takes the job.
+    TakenOver,
+    /// Likewise, and what is due by then is called before the first one goes on.
+    TakenOverAndCalled,
+    /// A person pauses the job and resumes it at once, so the other one takes it at once.
+    PausedAndResumed,
+    /// A person pauses it, and resumes it after the first one has gone on.
+    Paused,
+    Stopped,
+    /// A person holds the lane until all is over; the other one takes the job.
+    Held,
+    /// A person cancels the first notification, whose lease has expired.
+    Cancelled,
+    /// Likewise with an attempt by hand.
+    Retried,
+}
+
+const MEANWHILE: &[Meanwhile] = &[
+    Meanwhile::Nothing,
+    Meanwhile::TakenOver,
+    Meanwhile::TakenOverAndCalled,
+    Meanwhile::PausedAndResumed,
+    Meanwhile::Paused,
+    Meanwhile::Stopped,
+    Meanwhile::Held,
+    Meanwhile::Cancelled,
+    Meanwhile::Retried,
+];
+
+/// What is tried.
+#[derive(Debug, Clone, Copy)]
+struct Trial {
+    meanwhile: Meanwhile,
+    fate: Fate,
+    /// After how many calls the first server is stopped.
+    after: usize,
+}
+
+/// The cases to try.
+fn cases() -> &'static [Meanwhile] {
+    match number("RINGBACK_INTERLEAVING_CASE") {
+        Some(place) => {
+            let place = usize::try_from(place).expect("small");
+            MEANWHILE.get(place..=place).expect("there is no such case")
+        }
+        None => MEANWHILE,
+    }
+}
+
+/// Stops the first server before each of its calls. In the short form, before every third one, beginning with one that the
+/// seed draws for each case, and one fate is drawn for each stop; in the long form, each of them is tried.
+async fn stop_everywhere(kind: Kind) {
+    let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
+    let many = number("RINGBACK_INTERLEAVINGS");
+    // A run takes longer than those of one notification.
+    let tries = many.map_or(1, |many| many.div_ceil(FEWER) * FATES.len() as u64);
+    let apart = if many.is_none() { APART } else { 1 };
+    let world = World::of(kind, Redis::Shared).await;
+    let mut reconciler = reconciler(&world);
+    let mut found = Found::default();
+    for meanwhile in cases() {
+        let mut drawing = Chance::of_one(seed, found.runs + 1);
+        let first = drawing.below(apart as u64) as usize;
+        for after in (first..MOST_CALLS).step_by(apart) {
+            let mut is_stopped = false;
+            for run in 0..tries {
+                let mut chance = Chance::of_one(seed, found.runs + 1);
+                let fate = match many {
+                    None => *chance.pick(FATES),
+                    Some(_) => FATES[run as usize % FATES.len()],
+                };
+                let trial = Trial {
+                    meanwhile: *meanwhile,
+                    fate,
+                    after,
+                };
+                is_stopped |= try_one(&world, trial, &mut reconciler, &mut found, chance).await;
+            }
+            if !is_stopped {
+                break;
+            }
+        }
+    }
+    report(kind, &world, seed, found, "with a job").await;
+}
+
+/// Tries one. Says whether the first server was stopped.
+async fn try_one(
+    world: &World,
+    trial: Trial,
+    reconciler: &mut Reconciler,
+    found: &mut Found,
+    mut chance: Chance,
+) -> bool {
+    found.runs += 1;
+    let name = format!("j{}", found.runs);
+    let mut run = JobRun::prepare(world, &name, &mut chance).await;
+    let order = String::new();
+    let mut course = Course { order, chance };
+    let played = run.play(trial, &mut course).await;
+    let (is_stopped, wrong) = match played {
+        Ok(is_stopped) => {
+            let account = Account::of(&run, trial.meanwhile, reconciler).await;
+            (is_stopped, account.check())
+        }
+        Err(what) => (true, vec![what]),
+    };
+    let order = &course.order;
+    let said = wrong.into_iter();
+    let said = said.map(|what| format!("{trial:?} {name}: {what}\n    {order}"));
+    found.wrong.extend(said);
+    is_stopped
+}
+
+/// Repairs what is left between the stores, as maintenance does.
+fn reconciler(world: &World) -> Reconciler {
+    let (journal, schedule) = (&world.journals[JUDGE], &world.schedules[JUDGE]);
+    Reconciler::new(journal.clone(), schedule.clone())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn in_memory_with_sqlite() {
+    stop_everywhere(Kind::MemoryAndSqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis_with_sqlite() {
+    stop_everywhere(Kind::RedisAndSqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_redis_with_postgres() {
+    stop_everywhere(Kind::RedisAndPostgres).await;
+}
+
+/// How long a change by hand waits for a lease, and a little.
+const ONE_WAIT: Duration = Duration::from_millis(4_200);
+
+/// The server that carries on the job dies with a notification leased, and a person pauses and resumes the job: the next
+/// server is there before that lease has expired. It waits for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_job_waits_for_what_a_dead_server_has_leased() {
+    let world = World::of(Kind::MemoryAndSqlite, Redis::Shared).await;
+    let mut reconciler = reconciler(&world);
+    let mut chance = Chance::of_one(1, 1);
+    let run = JobRun::prepare(&world, "leased", &mut chance).await;
+    let order = String::new();
+    let mut course = Course { order, chance };
+    let mut first = Carrier::begin(&world, 0);
+    while !course.order.contains("schedule.lease_one") {
+        let calls = first.made() + 1;
+        let stopped = first.drive(calls, &run.job, &world, &mut course).await;
+        assert_eq!(stopped, Ok(true));
+    }
+    first.meet(Fate::DiesBefore, &mut course).await;
+    run.order(JobOrder::Pause, &mut course).await;
+    run.order(JobOrder::Resume, &mut course).await;
+    let stop = CancellationToken::new();
+    let other = world.server(1, None);
+    let running = tokio::spawn(other.service.run_jobs(stop.clone()));
+    let begun = Instant::now();
+    while begun.elapsed() < ONE_WAIT {
+        tokio::task::yield_now().await;
+    }
+    world.clock.advance(CHANGE_LEASE_MS);
+    run.until_ended().await;
+    stop.cancel();
+    running.await.expect("it ran");
+    let account = Account::of(&run, Meanwhile::PausedAndResumed, &mut reconciler).await;
+    assert_eq!(account.check(), [""; 0]);
+}
