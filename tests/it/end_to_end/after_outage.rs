@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 on_journaled_stores!(
     what_failed_during_an_outage_is_sent_when_it_is_over,
     a_job_of_a_probed_lane_with_nothing_to_do_is_done,
+    an_outage_waits_for_a_paused_job_that_is_resumed,
+    an_outage_waits_for_a_paused_job_that_is_stopped,
 );
 on_stores!(@ postgres_shared Postgres several_servers_make_one_job_of_an_outage);
 on_stores!(@ gone_embedded Embedded
@@ -139,6 +141,140 @@ async fn what_failed_during_an_outage_is_sent_when_it_is_over(stores: Stores) {
     server.stop().await;
     assert!(merchant.arrived().is_none());
     assert!(plain.arrived().is_none());
+}
+
+async fn an_outage_waits_for_a_paused_job_that_is_resumed(stores: Stores) {
+    outage_during_a_paused_job(stores, "resume").await;
+}
+
+async fn an_outage_waits_for_a_paused_job_that_is_stopped(stores: Stores) {
+    outage_during_a_paused_job(stores, "stop").await;
+}
+
+/// Registers one that is due in an hour.
+async fn register_later(api: &Api, id: &str) {
+    let asked = json!({
+        "topic": "t", "id": id, "endpoint": "shop", "body": format!("id={id}"), "delay": "1h",
+        "ladder": { "intervals": ["10h"], "window": "20h" },
+    });
+    api.register(asked).await;
+}
+
+/// How often a job has made a notification due.
+async fn made_due(api: &Api, id: &str) -> usize {
+    let view = api.get(id).await;
+    let lines = view["transitions"].as_array().expect("a history");
+    let by_job = |line: &&Value| {
+        let detail = line["detail"].as_str().unwrap_or_default();
+        line["kind"] == "retried" && detail.starts_with("job ")
+    };
+    lines.iter().filter(by_job).count()
+}
+
+async fn order_job(api: &Api, job: &Value, order: &str) -> Value {
+    let id = job["id"].as_str().expect("an id");
+    let path = format!("/v1/jobs/{id}/{order}");
+    let (status, job) = api.call(Method::POST, &path, None).await;
+    assert_eq!(status, 200, "{job}");
+    job
+}
+
+/// An outage while a job of the lane is paused. One of the notifications, `w2`, concerns both that job and the one after
+/// the outage: the paused job has not come to it, and an attempt of it by hand fails during the outage. The paused job is
+/// given an order when the outage is over.
+async fn outage_during_a_paused_job(stores: Stores, order: &str) {
+    let server = Server::start_by_hand(stores).await;
+    let mut merchant = Merchant::start().await;
+    let settings = json!({ "url": merchant.url("/"), "after_outage_rate": 500 });
+    set(&server, "shop", settings).await;
+    for id in ["w1", "w2", "w3"] {
+        register_later(&server, id).await;
+    }
+    // One notification in a step, and the next step in a thousand seconds.
+    let path = "/v1/lanes/endpoint%3Ashop/retry";
+    let body = json!({ "reason": "slowly", "rate": 0.001 });
+    let (status, slow) = server.call(Method::POST, path, Some(body)).await;
+    assert_eq!((status, &slow["matched"]), (202, &json!(3)), "{slow}");
+    assert_eq!(merchant.call().await.body, b"id=w1");
+    server.until_state("w1", "delivered").await;
+    let paused = order_job(&server, &slow, "pause").await;
+    assert_eq!(
+        (&paused["state"], &paused["done"]),
+        (&json!("paused"), &json!(1))
+    );
+    // Whoever carried it on may look at it only after some seconds; so it has to stop.
+    let server = server.restart().await;
+
+    fail(&server, &mut merchant, "shop", ["x1", "x2", "x3"]).await;
+    let retry = "/v1/notifications/t/w2/retry";
+    let (status, view) = server.call(Method::POST, retry, None).await;
+    assert_eq!(status, 200, "{view}");
+    assert_eq!(merchant.call().await.body, b"id=w2");
+    server.until_attempts("w2", 1).await;
+    register(&server, "probe", "shop").await;
+    merchant.now_does(Reaction::success());
+    server.clock().advance(60_000);
+    assert_eq!(merchant.call().await.body, b"id=probe");
+    server.until_state("probe", "delivered").await;
+    until_state(&server, "shop", "open").await;
+
+    // Nothing of the outage is sent while the other job stands in the way.
+    assert_eq!(jobs(&server).await.len(), 1);
+    assert!(merchant.arrived().is_none());
+    let mut left = vec!["x1", "x2", "x3"];
+    match order {
+        "resume" => {
+            order_job(&server, &slow, "resume").await;
+            assert_eq!(merchant.call().await.body, b"id=w2");
+            server.until_state("w2", "delivered").await;
+            // The next step comes in a thousand seconds.
+            let stopped = order_job(&server, &slow, "stop").await;
+            assert_eq!(stopped["done"], 2, "{stopped}");
+        }
+        _ => {
+            let stopped = order_job(&server, &slow, "stop").await;
+            assert_eq!(stopped["done"], 1, "{stopped}");
+            left.push("w2");
+        }
+    }
+    let after = within("the job after the outage to be done", async {
+        loop {
+            let jobs = jobs(&server).await;
+            let mut after = jobs.into_iter().filter(|job| job["kind"] == "after_outage");
+            if let Some(job) = after.next().filter(|job| job["state"] == "done") {
+                return job;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let many = json!(left.len());
+    assert_eq!(
+        (&after["matched"], &after["done"]),
+        (&many, &many),
+        "{after}"
+    );
+    let mut called = Vec::new();
+    for _ in &left {
+        called.push(String::from_utf8(merchant.call().await.body).expect("text"));
+    }
+    called.sort_unstable();
+    left.sort_unstable();
+    let expected: Vec<String> = left.iter().map(|id| format!("id={id}")).collect();
+    assert_eq!(called, expected);
+    for id in ["x1", "x2", "x3", "w2"] {
+        let view = server.until_state(id, "delivered").await;
+        assert_eq!(view["attempts_made"], 2, "{view}");
+        assert_eq!(made_due(&server, id).await, 1, "{view}");
+    }
+    // What neither job has come to is sent when it is due.
+    assert_eq!(server.get("w3").await["attempts_made"], 0);
+    assert_eq!(made_due(&server, "w3").await, 0);
+    server.clock().advance(3_600_000);
+    assert_eq!(merchant.call().await.body, b"id=w3");
+    server.until_state("w3", "delivered").await;
+    server.stop().await;
+    assert!(merchant.arrived().is_none());
 }
 
 async fn several_servers_make_one_job_of_an_outage(stores: Stores) {
