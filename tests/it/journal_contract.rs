@@ -13,6 +13,8 @@ mod lanes;
 mod listing;
 mod maintenance;
 mod migrating;
+mod migrating_orders;
+mod older;
 mod order_of_endpoints;
 mod ordering;
 mod pending;

@@ -1,9 +1,6 @@
 //! From one version's schema to the next, with all that is in it.
-//!
-//! A database of the version before is made by copying everything from a filled one of this version,
-//! table by table and column by column, into one that lacks the newest migration: migrations only
-//! add, so that leaves out nothing but what the newest adds.
 
+use super::older::{before_the_newest, migrations, older_postgres, older_sqlite};
 use super::samples::{
     START_MS, apply, changing, delivery, failure, keep, key, refusal, registering,
 };
@@ -21,11 +18,6 @@ use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::{
     Filter, Journal, JournalCounts, JournalError, JournalReads, Order, Transition,
 };
-use sqlx::migrate::Migrator;
-use sqlx::postgres::PgConnection;
-use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Row as _};
-use std::path::Path;
 use tokio::task::JoinSet;
 
 /// Everything that a journal shows.
@@ -124,18 +116,6 @@ async fn check_goes_on(journal: &dyn Journal) {
     journal.check().await.expect("works");
 }
 
-async fn migrations(folder: &str) -> Migrator {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
-    Migrator::new(folder).await.expect("readable")
-}
-
-/// The number of the newest but one.
-fn before_the_newest(migrator: &Migrator) -> i64 {
-    let mut versions: Vec<i64> = migrator.iter().map(|one| one.version).collect();
-    versions.pop();
-    versions.pop().expect("there are two at least")
-}
-
 #[tokio::test]
 async fn a_filled_sqlite_journal_of_the_version_before_is_carried_over() {
     let filled = SqliteStore::new();
@@ -144,72 +124,11 @@ async fn a_filled_sqlite_journal_of_the_version_before_is_carried_over() {
     let expected = shown(&*journal).await;
     journal.close().await;
 
-    let older = SqliteStore::new();
-    let mut migrator = migrations("migrations/sqlite").await;
-    let version = before_the_newest(&migrator);
-    let mut connection = SqliteConnectOptions::new()
-        .filename(older.path())
-        .create_if_missing(true)
-        .foreign_keys(false)
-        .connect()
-        .await
-        .expect("it opens");
-    // As the program marks a file of its own.
-    let mark = "PRAGMA application_id = 1380861762";
-    connection.execute(mark).await.expect("marked");
-    migrator.set_locking(false);
-    migrator
-        .run_direct(Some(version), &mut connection, false)
-        .await
-        .expect("migrated");
-    let attach = format!("ATTACH '{}' AS filled", filled.path().display());
-    connection
-        .execute(AssertSqlSafe(attach))
-        .await
-        .expect("attached");
-    // The counts last: triggers have counted on the way.
-    let tables = "SELECT name FROM main.sqlite_schema
-        WHERE type = 'table' AND name NOT LIKE '\\_sqlx%' ESCAPE '\\' AND name NOT LIKE 'sqlite%'
-        ORDER BY name = 'counts'";
-    let tables: Vec<String> = sqlx::query_scalar(tables)
-        .fetch_all(&mut connection)
-        .await
-        .expect("read");
-    for table in tables {
-        let columns = format!("SELECT name FROM pragma_table_info('{table}')");
-        let columns: Vec<String> = sqlx::query_scalar(AssertSqlSafe(columns))
-            .fetch_all(&mut connection)
-            .await
-            .expect("read");
-        let columns = columns.join(", ");
-        let copy = format!(
-            "DELETE FROM main.{table};
-             INSERT INTO main.{table} ({columns}) SELECT {columns} FROM filled.{table}"
-        );
-        connection
-            .execute(AssertSqlSafe(copy))
-            .await
-            .expect("copied");
-    }
-    connection.close().await.expect("closed");
-
+    let versions = before_the_newest(&migrations("migrations/sqlite").await);
+    let older = older_sqlite(&filled, *versions.last().expect("one")).await;
     let journal = older.open().await;
     assert_eq!(shown(&*journal).await, expected);
     check_goes_on(&*journal).await;
-}
-
-/// The columns of a table that can be written to.
-async fn columns(connection: &mut PgConnection, table: &str) -> String {
-    let columns: Vec<String> = sqlx::query_scalar(
-        "SELECT column_name::TEXT FROM information_schema.columns
-         WHERE table_schema = 'older' AND table_name = $1 AND is_generated = 'NEVER'
-         ORDER BY ordinal_position",
-    )
-    .bind(table)
-    .fetch_all(connection)
-    .await
-    .expect("read");
-    columns.join(", ")
 }
 
 #[tokio::test]
@@ -220,47 +139,8 @@ async fn a_filled_postgres_journal_of_the_version_before_is_carried_over() {
     let expected = shown(&*filled).await;
     filled.close().await;
 
-    let mut connection = connect(&store.url).await;
-    run(
-        &mut connection,
-        "CREATE SCHEMA older; SET search_path = older",
-    )
-    .await;
-    let mut migrator = migrations("migrations/postgres").await;
-    let version = before_the_newest(&migrator);
-    migrator.set_locking(false);
-    migrator.dangerous_set_table_name("ringback_migrations");
-    migrator
-        .run_direct(Some(version), &mut connection, false)
-        .await
-        .expect("migrated");
-    // The counts last: triggers have counted on the way.
-    let tables: Vec<String> = sqlx::query_scalar(
-        "SELECT tablename::TEXT FROM pg_tables
-         WHERE schemaname = 'older' AND tablename <> 'ringback_migrations'
-         ORDER BY tablename = 'counts'",
-    )
-    .fetch_all(&mut connection)
-    .await
-    .expect("read");
-    for table in tables {
-        let columns = columns(&mut connection, &table).await;
-        let copy = format!(
-            "DELETE FROM older.{table};
-             INSERT INTO older.{table} ({columns}) SELECT {columns} FROM public.{table}"
-        );
-        run(&mut connection, &copy).await;
-    }
-    let sequences = "SELECT sequencename::TEXT, last_value FROM pg_sequences
-        WHERE schemaname = 'public' AND last_value IS NOT NULL";
-    let sequences = sqlx::query(sequences).fetch_all(&mut connection).await;
-    for sequence in sequences.expect("read") {
-        let (name, last): (String, i64) = (sequence.get(0), sequence.get(1));
-        let set = format!("SELECT setval(to_regclass('older.{name}'), {last})");
-        run(&mut connection, &set).await;
-    }
-
-    let url = format!("{}?options=-c%20search_path%3Dolder", store.url);
+    let versions = before_the_newest(&migrations("migrations/postgres").await);
+    let url = older_postgres(&store, *versions.last().expect("one")).await;
     let refused = PostgresJournal::open(&url, INSTANCE, false).await.err();
     let Some(JournalError::Refused(text)) = refused else {
         panic!("{refused:?}");

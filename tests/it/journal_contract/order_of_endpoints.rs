@@ -16,13 +16,13 @@ use ringback::journal::{
 };
 
 /// When the endpoint is made again.
-const AGAIN_MS: i64 = START_MS + 20;
+pub const AGAIN_MS: i64 = START_MS + 20;
 
-fn shop() -> EndpointName {
+pub fn shop() -> EndpointName {
     EndpointName::parse("shop-1").expect("a name")
 }
 
-async fn set(journal: &dyn Journal, url: &str, at_ms: i64) -> EndpointSet {
+pub async fn set(journal: &dyn Journal, url: &str, at_ms: i64) -> EndpointSet {
     // What a caller writes here is not the member that the store writes.
     let text = format!(
         r#"{{"url":"{url}","metadata":"{{\"a\":1,\"made_again_ms\":7}}","headers":[["x",",\"made_again_ms\":7}}"]]}}"#
@@ -48,7 +48,7 @@ async fn remove(journal: &dyn Journal, at_ms: i64) {
     assert!(journal.remove_endpoint(&removing).await.expect("removed"));
 }
 
-async fn make_again(journal: &dyn Journal) {
+pub async fn make_again(journal: &dyn Journal) {
     remove(journal, START_MS + 10).await;
     let set = set(journal, "https://b.example/n", AGAIN_MS).await;
     let EndpointSet::Created(made) = set else {
@@ -59,7 +59,17 @@ async fn make_again(journal: &dyn Journal) {
 
 /// A notification of the endpoint. Its id says what is registered: `l5 old` is the number 5 of the order key `l`, in which
 /// only the latest counts; keys that begin with `s` are strict.
-fn ordered(id: &str, at_ms: i64) -> Registering {
+pub fn ordered(id: &str, at_ms: i64) -> Registering {
+    let registration = Registration {
+        target: Target::Endpoint(shop(), None),
+        order: Some(place_of(id)),
+        ..registration(key(id))
+    };
+    registering_at(registration, at_ms)
+}
+
+/// The place in an order that an id says.
+pub fn place_of(id: &str) -> OrderPlace {
     let (place, _) = id.split_once(' ').expect("two words");
     let (order_key, number) = place.split_at(1);
     let mode = match order_key {
@@ -67,22 +77,17 @@ fn ordered(id: &str, at_ms: i64) -> Registering {
         _ => OrderMode::Latest,
     };
     let number = number.parse().expect("a number");
-    let registration = Registration {
-        target: Target::Endpoint(shop(), None),
-        order: Some(OrderPlace::new(order_key, number, mode).expect("a place")),
-        ..registration(key(id))
-    };
-    registering_at(registration, at_ms)
+    OrderPlace::new(order_key, number, mode).expect("a place")
 }
 
-async fn register(journal: &dyn Journal, one: &Registering) -> RegisterResult {
+pub async fn register(journal: &dyn Journal, one: &Registering) -> RegisterResult {
     let mut replies = (journal.register(std::slice::from_ref(one)).await).expect("answered");
     assert_eq!(replies.len(), 1);
     replies.remove(0)
 }
 
 /// Registers one for the endpoint of before. It is new.
-async fn old(journal: &dyn Journal, id: &str) -> Registering {
+pub async fn old(journal: &dyn Journal, id: &str) -> Registering {
     let one = ordered(id, START_MS);
     assert_eq!(
         register(journal, &one).await,
@@ -93,7 +98,7 @@ async fn old(journal: &dyn Journal, id: &str) -> Registering {
 }
 
 /// Registers one for the endpoint that was made again. It is new and ends nothing.
-async fn new(journal: &dyn Journal, id: &str) -> Registering {
+pub async fn new(journal: &dyn Journal, id: &str) -> Registering {
     let one = ordered(id, AGAIN_MS);
     assert_eq!(
         register(journal, &one).await,
@@ -104,7 +109,11 @@ async fn new(journal: &dyn Journal, id: &str) -> Registering {
 }
 
 /// The id of what is in the way of a registration for the endpoint that was made again.
-async fn in_the_way(journal: &dyn Journal, id: &str, conflict: OrderConflict) -> Option<String> {
+pub async fn in_the_way(
+    journal: &dyn Journal,
+    id: &str,
+    conflict: OrderConflict,
+) -> Option<String> {
     let asked = ordered(id, AGAIN_MS).notification;
     let place = asked.order.as_deref().expect("a place");
     let found = journal.in_the_way(&asked.lane, place, conflict).await;
@@ -112,7 +121,7 @@ async fn in_the_way(journal: &dyn Journal, id: &str, conflict: OrderConflict) ->
 }
 
 /// Registers one that ends these.
-async fn ends(journal: &dyn Journal, id: &str, at_ms: i64, expected: &[&str]) {
+pub async fn ends(journal: &dyn Journal, id: &str, at_ms: i64, expected: &[&str]) {
     match register(journal, &ordered(id, at_ms)).await {
         RegisterResult::CreatedOver(ended) => {
             let ended: Vec<&str> = ended.iter().map(|one| one.key.id()).collect();
