@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 const LONGEST: Duration = Duration::from_secs(8);
 /// By how much each call moves the clock of the stores, so that a server that asks again and again outlasts the lease for
 /// which it waits.
-const CALL_MS: i64 = 50;
+const CALL_MS: i64 = 200;
 
 /// What becomes of a server at the call before which it is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

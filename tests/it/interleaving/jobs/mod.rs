@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 /// More calls than a server makes here.
 const MOST_CALLS: usize = 40;
 /// How many calls are between two stops in the short form.
-const APART: usize = 3;
+const APART: usize = 5;
 /// By how much fewer runs are tried in the long form than are asked for.
 const FEWER: u64 = 25;
 
@@ -86,7 +86,7 @@ fn cases() -> &'static [Meanwhile] {
     }
 }
 
-/// Stops the first server before each of its calls. In the short form, before every third one, beginning with one that the
+/// Stops the first server before each of its calls. In the short form, before every fifth one, beginning with one that the
 /// seed draws for each case, and one fate is drawn for each stop; in the long form, each of them is tried.
 async fn stop_everywhere(kind: Kind) {
     let seed = number("RINGBACK_INTERLEAVING_SEED").unwrap_or_else(fresh_seed);
