@@ -18,11 +18,11 @@ pub(super) struct StartRate {
     interval: Duration,
     /// How many may begin at once after a pause.
     burst: usize,
-    state: Mutex<State>,
+    state: Mutex<StartRateState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct StartRateState {
     /// From when on the whole burst is available again.
     full_at: Instant,
     /// How many attempts may begin in addition, because others were answered.
@@ -35,7 +35,7 @@ impl StartRate {
         Self {
             interval,
             burst,
-            state: Mutex::new(State {
+            state: Mutex::new(StartRateState {
                 full_at: Instant::now(),
                 more: 0,
             }),
@@ -66,7 +66,7 @@ impl StartRate {
         state.more = (state.more + MORE_PER_ANSWER).min(MOST_MORE);
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, StartRateState> {
         // Each change is one step.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
