@@ -1,9 +1,14 @@
-//! Finds the default keys of a server: those of its journal, which gets the secret of the first server.
+//! Finds the default keys of a server: those of its journal, or without one of its schedule, which gets the secret of the
+//! first server.
 
+use super::stores::ServerStores;
 use crate::config::ServeConfig;
+use crate::endpoints::default_key_store::{DefaultKeyStore, DefaultKeysInSchedule};
 use crate::endpoints::default_keys::{DefaultKeyring, DefaultKeysError, ServerSecret};
 use crate::journal::Journal;
 use crate::keyring::Keyring;
+use anyhow::Context as _;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// A setting with which the server cannot start, because of what its stores have. The text is one line.
@@ -17,30 +22,61 @@ impl WrongSetting {
     }
 }
 
-/// Finds the default keys, before the schedule is opened. Without a journal, the secret of the server is the only one.
+/// Finds the default keys of the journal, before the schedule is opened. Without a journal, the secret of the server is
+/// the only one until [`open_in_schedule`].
 ///
 /// # Errors
 /// [`WrongSetting`] if the server was given a secret that the journal does not have; if other servers have another master
 /// key; if the journal fails. The journal is closed then.
 pub(super) async fn open(
     config: &ServeConfig,
-    journal: Option<&dyn Journal>,
+    journal: Option<&Arc<dyn Journal>>,
     keyring: &Keyring,
     now_ms: i64,
 ) -> anyhow::Result<DefaultKeyring> {
     let own = own_secret(config);
     let Some(journal) = journal else {
-        tracing::info!(
-            "there is no journal, so calls are signed with the signing secret of this server unless their endpoint has keys \
-             of its own; all receivers that know it could forge calls to each other"
-        );
         return Ok(DefaultKeyring::of_server(own));
     };
-    let opened = DefaultKeyring::open(own, journal, keyring, now_ms).await;
+    let store = DefaultKeyStore::Journal(journal.clone());
+    let opened = DefaultKeyring::open(own, store, keyring, now_ms).await;
     if opened.is_err() {
         journal.close().await;
     }
     opened.map_err(without_default_keys)
+}
+
+/// Continues [`open`] before the schedule is inspected: without a journal, finds the default keys of the schedule.
+///
+/// # Errors
+/// As [`open`], of the schedule.
+pub(super) async fn open_in_schedule(
+    opened: DefaultKeyring,
+    config: &ServeConfig,
+    stores: &ServerStores,
+    keyring: &Keyring,
+    now_ms: i64,
+) -> anyhow::Result<DefaultKeyring> {
+    if let Some(journal) = &stores.journal {
+        let store = DefaultKeyStore::Journal(journal.clone());
+        return Ok(opened.with_store(Some(store)));
+    }
+    let Some(schedule) = DefaultKeysInSchedule::of(stores.schedule.clone()) else {
+        return Ok(opened);
+    };
+    let own = own_secret(config);
+    let opened = DefaultKeyring::open_in_schedule(own, schedule, keyring, now_ms).await;
+    let opened = opened.map_err(without_default_keys);
+    match &config.schedule.redis {
+        Some(redis)
+            if !opened
+                .as_ref()
+                .is_err_and(|error| error.is::<WrongSetting>()) =>
+        {
+            opened.with_context(|| format!("--redis {redis}"))
+        }
+        Some(_) | None => opened,
+    }
 }
 
 /// Completes [`open`] after the schedule was inspected, which refuses servers that sign with another secret than those
@@ -54,11 +90,10 @@ pub(super) async fn complete(
     keyring: &Keyring,
     now_ms: i64,
 ) -> anyhow::Result<()> {
-    let Some(journal) = journal else {
-        return Ok(());
-    };
-    let completed = default_keys.complete(journal, keyring, now_ms).await;
-    if completed.is_err() {
+    let completed = default_keys.complete(keyring, now_ms).await;
+    if completed.is_err()
+        && let Some(journal) = journal
+    {
         journal.close().await;
     }
     completed.map_err(without_default_keys)
@@ -76,7 +111,7 @@ fn without_default_keys(error: DefaultKeysError) -> anyhow::Error {
     match error {
         DefaultKeysError::UnknownSecret(_) => WrongSetting(error.to_string()).into(),
         DefaultKeysError::OtherMasterKey => error.into(),
-        DefaultKeysError::Journal(_) => {
+        DefaultKeysError::Store(_) => {
             anyhow::Error::new(error).context("the default keys cannot be read")
         }
     }

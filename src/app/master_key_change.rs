@@ -25,6 +25,11 @@ use std::path::{Path, PathBuf};
 /// Who changes the rows.
 const ACTOR: &str = "master-key change";
 
+/// The error without a journal.
+const NO_JOURNAL: &str = "--journal none: there is no journal whose keys could be encrypted again; a server that is started with \
+    the new --master-key-file and the old one as --other-master-key-file encrypts the default keys again, and the keys of \
+    endpoints have to be set again";
+
 /// A master key that was changed.
 #[derive(Debug, Clone)]
 pub struct MasterKeyChanged {
@@ -98,6 +103,9 @@ pub async fn change(
 
 /// The present master key, and whether it is that of the data directory.
 fn old_master_key(config: &MasterKeyConfig) -> anyhow::Result<(MasterKey, bool)> {
+    if config.journal == JournalConfig::None {
+        return Err(WrongSetting::new(NO_JOURNAL).into());
+    }
     if let Some(given) = &config.master_key {
         return Ok((given.clone(), false));
     }
@@ -115,9 +123,7 @@ fn old_master_key(config: &MasterKeyConfig) -> anyhow::Result<(MasterKey, bool)>
         JournalConfig::Postgres(_) => {
             "--master-key-file: give the present master key of the servers".to_string()
         }
-        JournalConfig::None => {
-            "--journal none: there is no journal whose keys could be encrypted again".to_string()
-        }
+        JournalConfig::None => NO_JOURNAL.to_string(),
     };
     Err(WrongSetting::new(&text).into())
 }
@@ -152,7 +158,7 @@ async fn reseal(
             journal.close().await;
             (result, resealer)
         }
-        JournalConfig::None => bail!("there is no journal"),
+        JournalConfig::None => return Err(WrongSetting::new(NO_JOURNAL).into()),
     };
     let [old, new] = resealer.fingerprints();
     match result.context("nothing was changed; run the command again")? {

@@ -97,9 +97,12 @@ impl App {
         let journal = stores::open_journal(&config, &instance).await?;
         let (asked, now_ms) = (journal.as_deref(), clock.now_ms());
         let keyring = open_keyring(&config, asked).await?;
-        let default_keys = default_keys::open(&config, asked, &keyring, now_ms).await?;
+        let default_keys = default_keys::open(&config, journal.as_ref(), &keyring, now_ms).await?;
         let (signing, by) = (default_keys.signs_with(), (clock.clone(), time));
         let stores = ServerStores::open(&config, journal, signing, by).await?;
+        let opening =
+            default_keys::open_in_schedule(default_keys, &config, &stores, &keyring, now_ms);
+        let default_keys = opening.await?;
         let maintenance = begin_maintenance(&config, &stores).await?;
         let journal = stores.journal.clone();
         let recorder = (journal.clone()).map(|journal| Arc::new(Recorder::start(journal)));

@@ -130,7 +130,7 @@ pub static ALL: &[Setting] = &[
         name: "signing-secret",
         value: "SECRET",
         default: "",
-        help: "The first default key of the journal, which signs deliveries, whsec_...; if not set, one is created in the data directory",
+        help: "The first default key, which signs deliveries, whsec_...; if not set, one is created in the data directory",
         arity: Arity::One,
         set: |draft, text| {
             let secret = SigningSecret::parse(text).map_err(|error| error.to_string());

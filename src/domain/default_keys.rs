@@ -1,8 +1,8 @@
 //! The default signing keys: they sign what names no endpoint, and what names one without keys of its own.
 //!
-//! They belong to the journal, so all its servers sign with the same ones. The rules of a rotation are those of an
-//! endpoint ([`crate::domain::endpoint_keys`]). All receivers that verify with a default key share it, so each of them
-//! can forge calls to the others.
+//! They are kept in the journal, or without one in the schedule, so all servers that share it sign with the same ones. The
+//! rules of a rotation are those of an endpoint ([`crate::domain::endpoint_keys`]). All receivers that verify with a
+//! default key share it, so each of them can forge calls to the others.
 //!
 //! Keys that sign no more are remembered without their secrets: a server that is still started with one of them is told
 //! that it was replaced, and signs with the present ones.
@@ -88,7 +88,7 @@ pub enum BadDefaultKeyChange {
     )]
     Ending(String),
     /// There is no first key yet.
-    #[error("the journal has no default key yet")]
+    #[error("there is no default key yet")]
     NotBegun,
 }
 

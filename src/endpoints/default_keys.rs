@@ -1,24 +1,25 @@
-//! What signs the calls that no key of an endpoint signs: the default keys of the journal.
+//! What signs the calls that no key of an endpoint signs: the default keys that the servers share.
 //!
-//! They belong to the journal ([`crate::domain::default_keys`]). The first one is the secret with which the first server
-//! was started; from then on every server signs with what the journal has, and asks it twice a second. A server that was
-//! given a secret which the journal does not know ends at its start. So no two servers sign differently.
+//! They are kept in the journal, or without one in the schedule ([`super::default_key_store`]). The first one is the secret
+//! with which the first server was started; from then on every server signs with what is kept, and asks for it twice a
+//! second. A server that was given a secret which is not kept ends at its start. So no two servers sign differently.
 //!
-//! Where no secret can be encrypted, since there is no master key, a journal has only the fingerprint of the secret of
+//! Where no secret can be encrypted, since there is no master key, there is only the fingerprint of the secret of
 //! the server that started last. A server with another one cannot start while that one is alive. But one that was
 //! suspended, or cut off from Redis, counts as ended after half a minute, and may come back when the others were started
 //! with another secret. Its signatures would be refused, and attempts spent. So such servers compare the fingerprint twice
-//! a second, and sign nothing with their own secret while the journal remembers another one.
+//! a second, if there is a journal, and sign nothing with their own secret while it remembers another one.
 
+use super::default_key_store::{DefaultKeyStore, DefaultKeysInSchedule};
+use super::store::EndpointStoreError;
 use crate::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
 use crate::domain::endpoint_keys;
 use crate::domain::signature::{SecretOrigin, SigningSecret};
 use crate::domain::signers::{DefaultSigner, DefaultSigners};
 use crate::domain::signing_key::SigningKey;
-use crate::journal::{
-    Actor, ChangingDefaultKeys, DEFAULT_SECRET, DefaultKeysChanged, Journal, JournalError,
-};
+use crate::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged};
 use crate::keyring::{Keyring, SealFailure, UnusableKey, no_key_signs};
+use crate::schedule::ScheduleError;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thiserror::Error;
 use tokio::sync::Mutex;
@@ -27,6 +28,7 @@ use tokio::sync::Mutex;
 #[derive(Debug, Default)]
 pub struct DefaultKeyring {
     own: Option<ServerSecret>,
+    store: Option<DefaultKeyStore>,
     known: RwLock<KnownDefaultKeys>,
     /// One reads or changes them at a time, so that what was read before a change does not replace its result.
     turn: Mutex<()>,
@@ -43,11 +45,11 @@ pub struct ServerSecret {
 
 #[derive(Debug, Default)]
 struct KnownDefaultKeys {
-    /// As the journal has them.
+    /// As the store has them.
     keys: DefaultKeys,
     signers: Option<Arc<DefaultSigners>>,
     trouble: Option<DefaultKeyTrouble>,
-    /// Whether it was logged that the journal has lost them.
+    /// Whether it was logged that the store has lost them.
     is_loss_logged: bool,
 }
 
@@ -60,28 +62,28 @@ enum DefaultKeyTrouble {
     Unusable(UnusableKey),
     /// One of them cannot be read.
     Unreadable(UnusableKey),
-    /// The journal has them, and none can be read.
+    /// The store has them, and none can be read.
     AllUnreadable(String),
 }
 
-/// Why a server cannot start with the default keys of its journal.
+/// Why a server cannot start with the default keys that are kept.
 #[derive(Debug, Clone, Error)]
 pub enum DefaultKeysError {
-    /// It was given a secret that the journal does not have. Contains the ids of those that it has.
+    /// It was given a secret that is not kept. Contains the ids of those that are.
     #[error(
-        "--signing-secret: the default keys of this journal are others ({0}); leave the setting out, and this server signs \
+        "--signing-secret: the default keys that the servers share are others ({0}); leave the setting out, and this server signs \
          with them; to make this secret the default key, run `ringback default-key add --secret -` beside a running server"
     )]
     UnknownSecret(String),
-    /// Another server was faster, and has another master key.
+    /// They were encrypted with another master key, and this server has none or another one.
     #[error(
-        "the journal has signing keys that were encrypted with another master key than that of this server; start this \
-         server with the master key of the others"
+        "the default keys that the servers share were encrypted with another master key than that of this server, or this \
+         server has none; start it with the master key of the others: --master-key or --master-key-file"
     )]
     OtherMasterKey,
-    /// The journal failed.
+    /// The store failed.
     #[error(transparent)]
-    Journal(#[from] JournalError),
+    Store(#[from] EndpointStoreError),
 }
 
 impl ServerSecret {
@@ -115,12 +117,11 @@ impl ServerSecret {
         match self.origin {
             SecretOrigin::Given => tracing::warn!(
                 signing,
-                "the --signing-secret of this server was replaced by another default key of the journal, which signs; leave \
-                 the setting out"
+                "the --signing-secret of this server was replaced by another default key, which signs; leave the setting out"
             ),
             SecretOrigin::Kept => tracing::info!(
                 signing,
-                "the signing-secret in the data directory is not used: the default keys of the journal sign"
+                "the signing-secret in the data directory is not used: the default keys that the servers share sign"
             ),
         }
     }
@@ -136,12 +137,25 @@ impl DefaultKeyring {
         };
         Self {
             own: Some(own),
+            store: None,
             known: RwLock::new(known),
             turn: Mutex::default(),
         }
     }
 
-    /// Reads the default keys of the journal. If it has none, gives it the secret of this server as its first one, unless
+    /// These default keys, kept in this store.
+    #[must_use]
+    pub fn with_store(self, store: Option<DefaultKeyStore>) -> Self {
+        Self { store, ..self }
+    }
+
+    /// Where they are kept; `None` if they are kept nowhere.
+    #[must_use]
+    pub fn store(&self) -> Option<&DefaultKeyStore> {
+        self.store.as_ref()
+    }
+
+    /// Reads the default keys of a journal. If it has none, gives it the secret of this server as its first one, unless
     /// servers that sign with another secret may be alive. To be called before the schedule is opened: see
     /// [`DefaultKeyring::signs_with`].
     ///
@@ -149,24 +163,58 @@ impl DefaultKeyring {
     /// [`DefaultKeysError`].
     pub async fn open(
         own: ServerSecret,
-        journal: &dyn Journal,
+        journal: DefaultKeyStore,
         keyring: &Keyring,
         now_ms: i64,
     ) -> Result<Self, DefaultKeysError> {
-        let remembered = journal.recall(DEFAULT_SECRET).await?;
+        let remembered = journal.remembered_secret().await?;
         let is_sure = remembered.is_none_or(|other| other == own.secret.fingerprint());
-        let opened = Self::of_server(own.clone());
+        let opened = Self::of_server(own.clone()).with_store(Some(journal.clone()));
         if is_sure {
-            opened.begin(journal, keyring, now_ms).await?;
+            opened.begin(keyring, now_ms).await?;
         } else {
-            opened.refresh_keys(journal, keyring, now_ms).await?;
+            let keys = journal.read().await?;
+            if !keys.is_empty() {
+                opened.take(keys, keyring, now_ms);
+            }
         }
         own.check(&opened.keys())?;
         Ok(opened)
     }
 
+    /// Reads the default keys of a schedule. To be called before it is inspected: writes nothing, but says whether the
+    /// inspection compares the secret of this server with that of others. It does so unless they share default keys, or
+    /// this server will give the first one.
+    ///
+    /// # Errors
+    /// [`DefaultKeysError`].
+    pub async fn open_in_schedule(
+        own: ServerSecret,
+        schedule: DefaultKeysInSchedule,
+        keyring: &Keyring,
+        now_ms: i64,
+    ) -> Result<Self, DefaultKeysError> {
+        let kept_under = schedule.master_key().await.map_err(store_failure)?;
+        if kept_under.is_some_and(|fingerprint| !keyring.has(&fingerprint)) {
+            return Err(DefaultKeysError::OtherMasterKey);
+        }
+        let keys = schedule.read().await.map_err(store_failure)?;
+        own.check(&keys)?;
+        let fingerprint = own.secret.fingerprint();
+        let remembered = schedule.remembered_secret().await.map_err(store_failure)?;
+        let is_sure = remembered.is_none_or(|other| other == fingerprint);
+        let is_shared = !keys.is_empty() || is_sure && keyring.fingerprint().is_some();
+        schedule.sign_with((!is_shared).then_some(fingerprint));
+        let store = DefaultKeyStore::Schedule(schedule);
+        let opened = Self::of_server(own).with_store(Some(store));
+        if !keys.is_empty() {
+            opened.take(keys, keyring, now_ms);
+        }
+        Ok(opened)
+    }
+
     /// The fingerprint of the secret of this server, if it signs with that. Such a server may not start beside others that
-    /// sign with another secret. `None`: the default keys of the journal sign, which are the same for all.
+    /// sign with another secret. `None`: the default keys that are kept sign, which are the same for all.
     #[must_use]
     pub fn signs_with(&self) -> Option<String> {
         let own = self.own.as_ref()?;
@@ -178,19 +226,27 @@ impl DefaultKeyring {
     ///
     /// # Errors
     /// [`DefaultKeysError`].
-    pub async fn complete(
-        &self,
-        journal: &dyn Journal,
-        keyring: &Keyring,
-        now_ms: i64,
-    ) -> Result<(), DefaultKeysError> {
-        self.begin(journal, keyring, now_ms).await?;
+    pub async fn complete(&self, keyring: &Keyring, now_ms: i64) -> Result<(), DefaultKeysError> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
+        self.begin(keyring, now_ms).await?;
         let keys = self.keys();
         if let Some(own) = &self.own {
             own.check(&keys)?;
             match keys.is_empty() {
-                true => announce(&own.secret.fingerprint(), journal).await?,
+                true => announce(&own.secret.fingerprint(), store).await?,
                 false => own.log_if_replaced(&keys),
+            }
+        }
+        if let DefaultKeyStore::Schedule(schedule) = store {
+            let resealed = schedule.reseal(keyring, now_ms).await;
+            let resealed = resealed.map_err(store_failure)?;
+            if resealed > 0 {
+                tracing::info!(
+                    resealed,
+                    "the default keys were encrypted again, under the master key of this server"
+                );
             }
         }
         tracing::info!(
@@ -201,7 +257,7 @@ impl DefaultKeyring {
         Ok(())
     }
 
-    /// The default keys as the journal has them; none if this server signs with its own secret.
+    /// The default keys as they are kept; none if this server signs with its own secret.
     #[must_use]
     pub fn keys(&self) -> DefaultKeys {
         self.read().keys.clone()
@@ -233,7 +289,7 @@ impl DefaultKeyring {
                  sign; update this server if another version wrote the key; else add another default key and remove this one"
             ),
             DefaultKeyTrouble::AllUnreadable(why) => format!(
-                "this server cannot read the default keys of the journal ({why}), so it sends nothing that they would sign"
+                "this server cannot read the default keys ({why}), so it sends nothing that they would sign"
             ),
             DefaultKeyTrouble::Unusable(UnusableKey { key_id, why }) => format!(
                 "this server cannot open the default key {key_id} ({why}), so it sends nothing that the default keys would \
@@ -242,23 +298,21 @@ impl DefaultKeyring {
         })
     }
 
-    /// Gives the journal the secret of this server as its first default key, if it has none yet, and takes over what it
-    /// has. Without a master key, nothing is done.
+    /// Gives the store the secret of this server as its first default key, if it has none yet, and takes over what it
+    /// has. Without a master key or a store, nothing is done.
     ///
     /// # Errors
     /// [`DefaultKeysError`].
-    pub async fn begin(
-        &self,
-        journal: &dyn Journal,
-        keyring: &Keyring,
-        now_ms: i64,
-    ) -> Result<(), DefaultKeysError> {
+    pub async fn begin(&self, keyring: &Keyring, now_ms: i64) -> Result<(), DefaultKeysError> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
         let _turn = self.turn.lock().await;
-        let mut keys = journal.default_keys().await?;
+        let mut keys = store.read().await?;
         if keys.is_empty()
             && let Some(own) = &self.own
         {
-            keys = give_first(own, journal, keyring, now_ms).await?;
+            keys = give_first(own, store, keyring, now_ms).await?;
         }
         if !keys.is_empty() {
             self.take(keys, keyring, now_ms);
@@ -266,49 +320,38 @@ impl DefaultKeyring {
         Ok(())
     }
 
-    /// Changes the default keys. This server signs with the result at once.
+    /// Changes the default keys in their store. This server signs with the result at once.
     ///
     /// # Errors
-    /// If the journal fails.
+    /// If the store fails.
     pub async fn change(
         &self,
         changing: &ChangingDefaultKeys,
-        journal: &dyn Journal,
+        store: &DefaultKeyStore,
         keyring: &Keyring,
-    ) -> Result<DefaultKeysChanged, JournalError> {
+    ) -> Result<DefaultKeysChanged, EndpointStoreError> {
         let _turn = self.turn.lock().await;
-        let changed = journal.change_default_keys(changing).await?;
+        let changed = store.change(changing).await?;
         if let DefaultKeysChanged::Done { keys, .. } = &changed {
             self.take(keys.clone(), keyring, changing.at_ms);
         }
         Ok(changed)
     }
 
-    async fn refresh_keys(
-        &self,
-        journal: &dyn Journal,
-        keyring: &Keyring,
-        now_ms: i64,
-    ) -> Result<(), JournalError> {
-        let keys = journal.default_keys().await?;
-        if !keys.is_empty() {
-            self.take(keys, keyring, now_ms);
-        }
-        Ok(())
-    }
-
     /// Reads what has changed. If that fails and will fail again, nothing is signed with what was read before: it may be
     /// a key that was removed.
     pub(super) async fn refresh(
         &self,
-        journal: &dyn Journal,
         keyring: &Keyring,
         now_ms: i64,
-    ) -> Result<(), JournalError> {
+    ) -> Result<(), EndpointStoreError> {
+        let Some(store) = &self.store else {
+            return Ok(());
+        };
         let Ok(_turn) = self.turn.try_lock() else {
             return Ok(());
         };
-        let keys = match journal.default_keys().await {
+        let keys = match store.read().await {
             Ok(keys) => keys,
             Err(error) => {
                 if !error.may_pass() {
@@ -323,7 +366,7 @@ impl DefaultKeyring {
             return Ok(());
         }
         if self.read().keys.is_empty() {
-            return self.compare(journal).await;
+            return self.compare(store).await;
         }
         let mut known = self.write();
         if matches!(known.trouble, Some(DefaultKeyTrouble::AllUnreadable(_))) {
@@ -338,7 +381,7 @@ impl DefaultKeyring {
         Ok(())
     }
 
-    /// Takes over the default keys of the journal. Those that sign no more need not be usable.
+    /// Takes over the default keys that are kept. Those that sign no more need not be usable.
     fn take(&self, keys: DefaultKeys, keyring: &Keyring, now_ms: i64) {
         let known = self.read();
         if known.keys == keys && known.trouble.is_none() {
@@ -391,13 +434,14 @@ impl DefaultKeyring {
     }
 
     /// Compares the fingerprint of the own secret with that in the journal. One that is missing there is written again.
-    async fn compare(&self, journal: &dyn Journal) -> Result<(), JournalError> {
-        let Some(own) = &self.own else {
+    /// Servers without a journal are compared only when one starts.
+    async fn compare(&self, store: &DefaultKeyStore) -> Result<(), EndpointStoreError> {
+        let (Some(own), DefaultKeyStore::Journal(_)) = (&self.own, store) else {
             return Ok(());
         };
         let own = own.secret.fingerprint();
-        let Some(remembered) = journal.recall(DEFAULT_SECRET).await? else {
-            return journal.remember(DEFAULT_SECRET, &own).await;
+        let Some(remembered) = store.remembered_secret().await? else {
+            return store.remember_secret(&own).await;
         };
         let trouble = (remembered != own).then_some(DefaultKeyTrouble::OtherSecret(remembered));
         let mut known = self.write();
@@ -442,16 +486,20 @@ impl DefaultKeyTrouble {
             Self::Unusable(unusable) | Self::Unreadable(unusable) => unusable.clone(),
             Self::AllUnreadable(why) => UnusableKey {
                 key_id: endpoint_keys::DEFAULT_SECRET.to_string(),
-                why: format!("the default keys of the journal cannot be read: {why}"),
+                why: format!("the default keys cannot be read: {why}"),
             },
         }
     }
 }
 
-/// Gives the journal its first default key. Returns what it has then; none if nothing can be encrypted.
+fn store_failure(error: ScheduleError) -> DefaultKeysError {
+    DefaultKeysError::Store(error.into())
+}
+
+/// Gives the store its first default key. Returns what it has then; none if nothing can be encrypted.
 async fn give_first(
     own: &ServerSecret,
-    journal: &dyn Journal,
+    store: &DefaultKeyStore,
     keyring: &Keyring,
     now_ms: i64,
 ) -> Result<DefaultKeys, DefaultKeysError> {
@@ -461,13 +509,13 @@ async fn give_first(
         Err(failure) => {
             tracing::warn!(
                 %failure,
-                "the signing secret is not kept in the journal, because it cannot be encrypted; this server signs with it"
+                "the signing secret is not kept for other servers, because it cannot be encrypted; this server signs with it"
             );
             return Ok(DefaultKeys::default());
         }
     };
     let fingerprint = own.secret.fingerprint();
-    log_if_other(journal, &fingerprint).await?;
+    log_if_other(store, &fingerprint).await?;
     let changing = ChangingDefaultKeys {
         change: DefaultKeyChange::First(DefaultKey {
             key: sealed.key,
@@ -477,7 +525,7 @@ async fn give_first(
         actor: Actor::maintenance(),
         at_ms: now_ms,
     };
-    match journal.change_default_keys(&changing).await? {
+    match store.change(&changing).await? {
         DefaultKeysChanged::Done { keys, .. } => Ok(keys),
         DefaultKeysChanged::OtherMasterKey => Err(DefaultKeysError::OtherMasterKey),
         // A first key is never refused.
@@ -485,16 +533,16 @@ async fn give_first(
     }
 }
 
-/// Writes the fingerprint of this server's secret into the journal. To be called at start, when no server with another
+/// Writes the fingerprint of this server's secret into the store. To be called at start, when no server with another
 /// one is alive.
-async fn announce(own: &str, journal: &dyn Journal) -> Result<(), JournalError> {
-    log_if_other(journal, own).await?;
-    journal.remember(DEFAULT_SECRET, own).await
+async fn announce(own: &str, store: &DefaultKeyStore) -> Result<(), EndpointStoreError> {
+    log_if_other(store, own).await?;
+    store.remember_secret(own).await
 }
 
 /// Says if another secret signed until now.
-async fn log_if_other(journal: &dyn Journal, now: &str) -> Result<(), JournalError> {
-    let before = journal.recall(DEFAULT_SECRET).await?;
+async fn log_if_other(store: &DefaultKeyStore, now: &str) -> Result<(), EndpointStoreError> {
+    let before = store.remembered_secret().await?;
     if let Some(before) = before.filter(|before| before != now) {
         tracing::warn!(
             before,
@@ -513,7 +561,7 @@ fn log_change(before: &KnownDefaultKeys, keys: &DefaultKeys, trouble: Option<&De
             tracing::error!(
                 key = key_id,
                 why,
-                "a default key of the journal cannot be used, so this server sends nothing that the default keys would sign; \
+                "a default key cannot be used, so this server sends nothing that the default keys would sign; \
                  if it cannot be opened, give this server the master key of the others and start it again; if it cannot be \
                  read, update this server, or add another default key and remove this one"
             );

@@ -9,7 +9,9 @@
 //! A usual endpoint takes about 1 KB of memory; one with the largest headers and metadata takes about 30 KB. Signing keys
 //! stay encrypted in memory; they are opened for each call. The default keys are few, and are kept opened.
 
+pub mod default_key_store;
 pub mod default_keys;
+mod default_keys_in_schedule;
 mod in_schedule;
 pub mod store;
 
@@ -371,13 +373,7 @@ impl Endpoints {
             .await
             .is_some()
         {
-            let default_keys = async {
-                if let EndpointStore::Journal(journal) = store {
-                    let (journal, keyring) = (journal.as_ref(), &self.keyring);
-                    (self.default_keys.refresh(journal, keyring, now_ms())).await?;
-                }
-                Ok(())
-            };
+            let default_keys = self.default_keys.refresh(&self.keyring, now_ms());
             let endpoints = async {
                 if read_all.elapsed() < READ_ALL_EVERY {
                     return self.refresh().await;

@@ -26,7 +26,7 @@ pub enum EndpointStore {
     Schedule(InSchedule),
 }
 
-/// Why a call about endpoints failed.
+/// Why a call about endpoints or default keys failed.
 #[derive(Debug, Clone, Error)]
 pub enum EndpointStoreError {
     /// The journal failed.

@@ -54,20 +54,21 @@ pub enum DefaultKeysChanged {
     },
     /// The keys do not allow it. Nothing was changed.
     Refused(BadDefaultKeyChange),
-    /// The journal has keys that another master key encrypted. Nothing was changed.
+    /// The store has keys that another master key encrypted. Nothing was changed.
     OtherMasterKey,
 }
 
-/// What a change means for the keys that a journal has.
-pub(super) enum DefaultKeysDecision {
+/// What a change means for the keys that a store has.
+pub enum DefaultKeysDecision {
     /// They are replaced by these.
     Write(DefaultKeys),
     /// Nothing is written, and this is the answer.
     Answer(DefaultKeysChanged),
 }
 
-/// See [`DefaultKeysDecision`].
-pub(super) fn decide(before: DefaultKeys, changing: &ChangingDefaultKeys) -> DefaultKeysDecision {
+/// What a change means for the keys that were there before. The same for all stores that keep default keys.
+#[must_use]
+pub fn decide(before: DefaultKeys, changing: &ChangingDefaultKeys) -> DefaultKeysDecision {
     let answer = match before.effect(&changing.change, changing.at_ms) {
         DefaultKeysEffect::Changed(keys) => return DefaultKeysDecision::Write(keys),
         DefaultKeysEffect::Begun => DefaultKeysChanged::Done {

@@ -68,7 +68,10 @@ mod writes;
 
 pub use actor::Actor;
 pub use change::{ChangeResult, Changing};
-pub use default_keys::{ChangingDefaultKeys, DefaultKeysChanged, JournalDefaultKeys};
+pub use default_keys::{
+    ChangingDefaultKeys, DefaultKeysChanged, DefaultKeysDecision, JournalDefaultKeys,
+    decide as decide_default_keys,
+};
 pub use endpoints::{
     DEFAULT_SECRET, EndpointRow, EndpointSet, ExpectedVersion, JournalEndpoints, MASTER_KEY,
     RemovingEndpoint, SealedKeys, SettingEndpoint, StoredEndpoint, UnreadableRow,

@@ -112,6 +112,13 @@ impl Keyring {
         self.master.get().map(MasterKey::fingerprint)
     }
 
+    /// Whether one of its master keys has this fingerprint, so that it can open what that one encrypted.
+    #[must_use]
+    pub fn has(&self, fingerprint: &str) -> bool {
+        let mut masters = self.master.get().into_iter().chain(&self.other);
+        masters.any(|master| master.fingerprint() == fingerprint)
+    }
+
     /// Makes a key of random bytes.
     ///
     /// # Errors

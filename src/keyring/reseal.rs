@@ -57,6 +57,15 @@ impl Resealer {
         }
     }
 
+    /// Encrypts under the master key of a keyring what its other one encrypted. `None` if `from` is not the fingerprint of
+    /// the other one.
+    #[must_use]
+    pub fn of(keyring: &Keyring, from: &str) -> Option<Self> {
+        let (new, old) = (keyring.master.get()?, keyring.other.as_ref()?);
+        let is_other = old.fingerprint() == from && new.fingerprint() != from;
+        is_other.then(|| Self::new(old.clone(), new.clone()))
+    }
+
     /// The fingerprints of the old and the new master key.
     #[must_use]
     pub fn fingerprints(&self) -> [String; 2] {

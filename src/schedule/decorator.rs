@@ -1,10 +1,11 @@
 //! A schedule around another one: it sees every call and its reply, and passes on what it does not change.
 //!
-//! Calls of [`Recoverable`] and [`ScheduleEndpoints`] go past it, to the store itself.
+//! Calls of [`Recoverable`], [`ScheduleEndpoints`] and [`ScheduleDefaultKeys`] go past it, to the store itself.
 //!
 //! The list of calls is here once. A type that watches, times or delays them implements
 //! [`ScheduleDecorator`].
 
+use super::default_keys::ScheduleDefaultKeys;
 use super::endpoints::ScheduleEndpoints;
 use super::lane_status::{LanePage, LaneSelection, LaneStatus};
 use super::memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
@@ -248,5 +249,9 @@ impl<Decorator: ScheduleDecorator> ScheduleMaintenance for Decorator {
 
     fn endpoints(&self) -> Option<&dyn ScheduleEndpoints> {
         self.inner().endpoints()
+    }
+
+    fn default_keys(&self) -> Option<&dyn ScheduleDefaultKeys> {
+        self.inner().default_keys()
     }
 }

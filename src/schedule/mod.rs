@@ -26,6 +26,7 @@
 
 pub mod claim;
 pub mod decorator;
+pub mod default_keys;
 pub mod endpoints;
 pub mod entry;
 pub mod envelope;
@@ -53,6 +54,7 @@ use crate::domain::lease::{Expiry, LeaseToken};
 use crate::domain::notification::Notification;
 use crate::domain::outage::EndedOutage;
 use async_trait::async_trait;
+use default_keys::ScheduleDefaultKeys;
 use endpoints::ScheduleEndpoints;
 use lane_status::{LanePage, LaneSelection, LaneStatus};
 use memory_budget::{MemoryLimitReached, MemoryReservation, MemoryUse};
@@ -296,6 +298,11 @@ pub trait ScheduleMaintenance: Send + Sync + 'static {
 
     /// The endpoints, if it can keep them; used only where there is no journal.
     fn endpoints(&self) -> Option<&dyn ScheduleEndpoints> {
+        None
+    }
+
+    /// The default keys, if it can keep them; used only where there is no journal.
+    fn default_keys(&self) -> Option<&dyn ScheduleDefaultKeys> {
         None
     }
 }

@@ -8,8 +8,10 @@ use super::timeouts::{TooLate, with_timeout};
 use super::{AddedKey, KeyToAdd, Service, ServiceError};
 use crate::domain::default_keys::{DefaultKey, DefaultKeyChange, DefaultKeys};
 use crate::domain::endpoint_keys::EndpointKey;
+use crate::endpoints::default_key_store::DefaultKeyStore;
 use crate::endpoints::default_keys::DefaultKeysError;
-use crate::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged, Journal, JournalError};
+use crate::endpoints::store::EndpointStoreError;
+use crate::journal::{Actor, ChangingDefaultKeys, DefaultKeysChanged};
 use crate::keyring::Sealed;
 
 /// The error of a server that keeps no default keys.
@@ -17,7 +19,7 @@ const NO_DEFAULT_KEYS: ServiceError = ServiceError::NoJournal("keep default keys
 
 impl TooLate for DefaultKeysError {
     fn too_late() -> Self {
-        Self::Journal(JournalError::too_late())
+        Self::Store(EndpointStoreError::too_late())
     }
 }
 
@@ -28,20 +30,19 @@ impl From<DefaultKeysError> for ServiceError {
             DefaultKeysError::UnknownSecret(_) | DefaultKeysError::OtherMasterKey => {
                 Self::OtherMasterKey
             }
-            DefaultKeysError::Journal(error) => Self::Journal(error),
+            DefaultKeysError::Store(error) => error.into(),
         }
     }
 }
 
 impl Service {
-    /// The default keys of the journal, the newest first, as it has them now. None: it has none, so every server signs
-    /// with its own secret.
+    /// The default keys, the newest first, as they are kept now. None: every server signs with its own secret.
     ///
     /// # Errors
-    /// [`ServiceError::NoJournal`]; if the journal fails.
+    /// [`ServiceError::NoJournal`] if there is no store for them; if the store fails.
     pub async fn default_keys(&self) -> Result<DefaultKeys, ServiceError> {
-        let journal = self.default_keys_journal()?;
-        Ok(with_timeout(journal.default_keys()).await?)
+        let store = self.default_key_store()?;
+        Ok(with_timeout(store.read()).await?)
     }
 
     /// Adds a default key. It signs from now on; all others sign along for the overlap.
@@ -50,7 +51,7 @@ impl Service {
     /// is made is another one each time: if the answer was lost, add one more and remove the lost one.
     ///
     /// # Errors
-    /// [`ServiceError::DefaultKeyChange`], [`ServiceError::NoJournal`]; if the key cannot be encrypted; if the journal
+    /// [`ServiceError::DefaultKeyChange`], [`ServiceError::NoJournal`]; if the key cannot be encrypted; if the store
     /// fails.
     pub async fn add_default_key(
         &self,
@@ -61,7 +62,7 @@ impl Service {
         }: KeyToAdd,
         actor: &Actor,
     ) -> Result<AddedKey, ServiceError> {
-        let journal = self.default_keys_journal()?;
+        self.default_key_store()?;
         let keyring = self.endpoints.keyring();
         let is_made = key.is_none();
         let signing = match key {
@@ -72,7 +73,7 @@ impl Service {
         let Sealed { key, master_key } =
             (keyring.seal_default(&signing, now_ms)).map_err(sealing)?;
         // A server that could encrypt nothing when it started may be able to now. What signed until now must sign along.
-        let beginning = (self.endpoints.default_keys()).begin(journal, keyring, now_ms);
+        let beginning = (self.endpoints.default_keys()).begin(keyring, now_ms);
         with_timeout(beginning).await?;
         let added = DefaultKey {
             fingerprint: signing.fingerprint(),
@@ -82,7 +83,7 @@ impl Service {
         let existing = self
             .change_default_keys(change, Some(master_key), actor)
             .await?;
-        // The journal may have been asked twice, because its first answer was lost.
+        // The store may have been asked twice, because its first answer was lost.
         if let Some(existing) = existing.filter(|existing| existing.id != key.id) {
             return Ok(AddedKey {
                 key: existing,
@@ -104,7 +105,7 @@ impl Service {
     /// Removes a default key. It signs no attempt that begins from now on; other servers know that within a second.
     ///
     /// # Errors
-    /// [`ServiceError::DefaultKeyChange`], [`ServiceError::NoJournal`]; if the journal fails.
+    /// [`ServiceError::DefaultKeyChange`], [`ServiceError::NoJournal`]; if the store fails.
     pub async fn remove_default_key(&self, id: &str, actor: &Actor) -> Result<(), ServiceError> {
         let change = DefaultKeyChange::Remove(id.to_string());
         self.change_default_keys(change, None, actor).await?;
@@ -119,7 +120,7 @@ impl Service {
         master_key: Option<String>,
         actor: &Actor,
     ) -> Result<Option<EndpointKey>, ServiceError> {
-        let journal = self.default_keys_journal()?;
+        let store = self.default_key_store()?;
         let changing = ChangingDefaultKeys {
             change,
             master_key,
@@ -127,14 +128,15 @@ impl Service {
             at_ms: self.clock.now_ms(),
         };
         let (keys, keyring) = (self.endpoints.default_keys(), self.endpoints.keyring());
-        match with_timeout(keys.change(&changing, journal, keyring)).await? {
+        match with_timeout(keys.change(&changing, store, keyring)).await? {
             DefaultKeysChanged::Done { existing, .. } => Ok(existing),
             DefaultKeysChanged::Refused(bad) => Err(ServiceError::DefaultKeyChange(bad)),
             DefaultKeysChanged::OtherMasterKey => Err(ServiceError::OtherMasterKey),
         }
     }
 
-    fn default_keys_journal(&self) -> Result<&dyn Journal, ServiceError> {
-        self.journal().ok_or(NO_DEFAULT_KEYS)
+    fn default_key_store(&self) -> Result<&DefaultKeyStore, ServiceError> {
+        let store = self.endpoints.default_keys().store();
+        store.ok_or(NO_DEFAULT_KEYS)
     }
 }

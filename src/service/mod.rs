@@ -182,9 +182,9 @@ pub enum ServiceError {
          encrypts; start all of them with the same --master-key or --master-key-file, then add the key"
     )]
     NoMasterKey,
-    /// The journal has keys that another master key encrypted.
+    /// The store has keys that another master key encrypted.
     #[error(
-        "the signing keys in the journal were encrypted with another master key than that of this server; start this \
+        "the signing keys that the servers share were encrypted with another master key than that of this server; start this \
          server with the master key of the others"
     )]
     OtherMasterKey,

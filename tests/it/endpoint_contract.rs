@@ -1,4 +1,4 @@
-//! The contract of every store of endpoints: the journals, and Redis where there is no journal.
+//! The contract of every store of endpoints and default keys: the journals, and Redis where there is no journal.
 
 use crate::support::postgres::fresh_database as fresh_postgres;
 use crate::support::redis::fresh_database;
@@ -8,6 +8,7 @@ use ringback::clock::ManualClock;
 use ringback::domain::endpoint::{Endpoint, EndpointName, EndpointSettings};
 use ringback::domain::endpoint_keys::EndpointKeys;
 use ringback::domain::lane::Lane;
+use ringback::endpoints::default_key_store::DefaultKeyStore;
 use ringback::endpoints::store::{ChangesReached, EndpointReading, EndpointRemoved, EndpointStore};
 use ringback::journal::postgres::PostgresJournal;
 use ringback::journal::sqlite::SqliteJournal;
@@ -29,6 +30,13 @@ const INSTANCE: &str = "instance-1";
 #[async_trait]
 trait Place: Send + Sync {
     async fn open(&self) -> EndpointStore;
+
+    async fn open_default_keys(&self) -> DefaultKeyStore {
+        match self.open().await {
+            EndpointStore::Journal(journal) => DefaultKeyStore::Journal(journal),
+            EndpointStore::Schedule(_) => panic!("it has a journal"),
+        }
+    }
 }
 
 struct Sqlite(TempDir);
@@ -93,6 +101,11 @@ impl Place for Redis {
         let schedule: Arc<dyn Schedule> = self.schedule().await;
         EndpointStore::of(None, schedule).expect("it keeps endpoints")
     }
+
+    async fn open_default_keys(&self) -> DefaultKeyStore {
+        let schedule: Arc<dyn Schedule> = self.schedule().await;
+        DefaultKeyStore::of(None, schedule).expect("it keeps default keys")
+    }
 }
 
 macro_rules! contract {
@@ -119,6 +132,8 @@ macro_rules! contract {
         }
     };
 }
+
+mod default_keys;
 
 contract!(sqlite, Sqlite(tempfile::tempdir().expect("a directory")));
 contract!(postgres, Postgres(fresh_postgres()));

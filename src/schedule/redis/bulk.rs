@@ -9,6 +9,7 @@ use crate::domain::key::Key;
 use crate::domain::lane::{KeyInLane, Lane};
 use crate::domain::lane_settings::LaneChanges;
 use crate::domain::outage::EndedOutage;
+use crate::schedule::default_keys::ScheduleDefaultKeys;
 use crate::schedule::endpoints::ScheduleEndpoints;
 use crate::schedule::envelope;
 use crate::schedule::recoverable::{Recoverable, Reindexed};
@@ -56,6 +57,10 @@ impl ScheduleMaintenance for RedisSchedule {
     }
 
     fn endpoints(&self) -> Option<&dyn ScheduleEndpoints> {
+        Some(self)
+    }
+
+    fn default_keys(&self) -> Option<&dyn ScheduleDefaultKeys> {
         Some(self)
     }
 }

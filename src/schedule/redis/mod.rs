@@ -21,6 +21,7 @@
 //!   settings  HASH   lane -> its settings, and up to which change of the journal they are here
 //!   endpoints HASH   name -> an endpoint, with the limits of its lane   (only without a journal)
 //!   endpoint_changes ZSET  name -> the number of its last change    (only without a journal)
+//!   default_keys STRING  the default keys, in the first partition   (only without a journal)
 //!   directory HASH   key -> partition of its lane   (only without a journal, and several partitions)
 //!   rebuild   STRING the instance that is loading this partition
 //!   claim:... STRING what an instance's last claim gave, in case its reply is lost
@@ -39,6 +40,7 @@ mod claimed_lane;
 mod connection;
 mod context;
 mod dead;
+mod default_keys;
 mod directory;
 mod durability;
 mod endpoints;
@@ -113,7 +115,7 @@ pub struct RedisSchedule {
     skipped: SkippedLanes,
     limits: Limits,
     owner: String,
-    signing: Option<String>,
+    signing: Mutex<Option<String>>,
     /// Whether there is a journal from which it can be loaded.
     has_journal: bool,
     /// Whether data without an owner is known to be this owner's.
@@ -121,6 +123,7 @@ pub struct RedisSchedule {
     run: Arc<ServerRun>,
     scripts: recovery::Scripts,
     endpoint_scripts: endpoints::EndpointScripts,
+    default_key_scripts: default_keys::DefaultKeyScripts,
     loss: Arc<Loss>,
     /// The write counts of an earlier instance, one for each partition.
     recalled: Mutex<Vec<WriteCount>>,
@@ -183,12 +186,13 @@ impl RedisSchedule {
             skipped: SkippedLanes::default(),
             limits: options.limits,
             owner: format!("{}/{}", options.owner, options.partitions.max(1)),
-            signing: options.signing.clone(),
+            signing: Mutex::new(options.signing.clone()),
             has_journal: options.owner != NO_JOURNAL,
             ownership_taken: AtomicBool::new(false),
             run,
             scripts: recovery::Scripts::default(),
             endpoint_scripts: endpoints::EndpointScripts::default(),
+            default_key_scripts: default_keys::DefaultKeyScripts::default(),
             loss,
             recalled: Mutex::default(),
             turn: AtomicUsize::new(0),

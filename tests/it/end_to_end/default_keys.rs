@@ -431,17 +431,3 @@ async fn the_program_ends_with_status_2_and_says_what_is_to_be_done() {
     let server = Process::start(dir.path(), &[]).await;
     server.kill().await;
 }
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_journal_there_are_no_default_keys_to_change() {
-    let server = Server::start(Stores::RedisOnly).await;
-    for (method, path) in [
-        (Method::GET, KEYS),
-        (Method::POST, KEYS),
-        (Method::DELETE, "/v1/default-keys/default_0"),
-    ] {
-        let (status, problem) = server.call(method, path, None).await;
-        assert_eq!(status, 501, "{problem}");
-    }
-    server.stop().await;
-}

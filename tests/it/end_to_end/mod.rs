@@ -10,6 +10,7 @@ mod away_postgres;
 mod clocks;
 mod commands;
 mod default_keys;
+mod default_keys_in_redis;
 mod deferring;
 mod endpoint_keys;
 mod endpoint_tls;

@@ -270,7 +270,8 @@ impl RedisSchedule {
             .arg(&count.instance)
             .arg(count.seen);
         command.arg(HOLD_MS).arg(mode).arg(run);
-        command.arg(self.signing.as_deref().unwrap_or_default());
+        let signing = self.signing.lock().unwrap_or_else(|held| held.into_inner());
+        command.arg(signing.as_deref().unwrap_or_default());
         command.arg(ALIVE_MS).arg(i32::from(may_take_over));
         command
     }
