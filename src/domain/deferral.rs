@@ -80,6 +80,9 @@ pub struct LaneMoment {
     pub rate_until_ms: i64,
     /// Whether it has as many leases as it may, those of the claim included.
     pub is_full: bool,
+    /// Since when it could be served, in milliseconds since 1970: what was due earlier had to wait until then. 0 if nothing
+    /// of the claim is late, if that is not known, or if nothing was due earlier and the lane is not full.
+    pub ready_ms: i64,
 }
 
 /// An entry that was claimed.
@@ -166,25 +169,31 @@ impl Deferral {
             let paused_ms = paused(held) + paused(probed) - paused(both);
             (until_ms - rest_from_ms).max(0) - paused_ms
         };
-        let rate_ms = rest_until(lane.rate_until_ms.min(claimed_ms));
-        let rest_ms = rest_until(claimed_ms) - rate_ms;
+        let rate_until_ms = lane.rate_until_ms.min(claimed_ms);
+        let rate_ms = rest_until(rate_until_ms);
+        let is_of_lane = !entry.was_put_off && !entry.was_interrupted;
+        // What waited until the lane was ready waited for a place in it. If that is not known, a full lane is the reason.
+        let ready_ms = match lane.ready_ms {
+            _ if !is_of_lane => rate_until_ms,
+            0 if lane.is_full => claimed_ms,
+            ready_ms => ready_ms.min(claimed_ms).max(rate_until_ms),
+        };
+        let full_ms = rest_until(ready_ms) - rate_ms;
+        let rest_ms = rest_until(claimed_ms) - rate_ms - full_ms;
         let rest_by = if entry.was_put_off {
             Some(match (entry.awaited_proxy, entry.is_ordered) {
                 (true, _) => DeferralReason::Proxy,
                 (false, true) => DeferralReason::Order,
                 (false, false) => DeferralReason::Keys,
             })
-        } else if entry.was_interrupted {
-            None
-        } else if lane.is_full {
-            Some(DeferralReason::Concurrency)
         } else {
-            server.was_busy.then_some(DeferralReason::Busy)
+            (is_of_lane && server.was_busy).then_some(DeferralReason::Busy)
         };
         let parts = [
             Some((DeferralReason::Held, held_ms)),
             Some((DeferralReason::Probing, probed_ms)),
             Some((DeferralReason::Rate, rate_ms)),
+            Some((DeferralReason::Concurrency, full_ms)),
             rest_by.map(|by| (by, rest_ms)),
         ];
         let parts = parts.into_iter().flatten();
@@ -276,6 +285,62 @@ mod tests {
             ..LaneMoment::default()
         };
         check(full, Some((Concurrency, 10_000)));
+    }
+
+    #[test]
+    fn what_waits_until_the_lane_is_ready_waits_for_a_place_in_it() {
+        fn check(lane: LaneMoment, was_busy: bool, expected: Option<(DeferralReason, i64)>) {
+            let server = ServerMoment {
+                was_busy,
+                ..AT_WORK
+            };
+            let found = Deferral::of(entry(), &lane, server);
+            let found = found.map(|deferral| (deferral.by, deferral.ms));
+            assert_eq!(found, expected, "{lane:?}");
+        }
+        let ready = |ready_ms| LaneMoment {
+            ready_ms,
+            ..LaneMoment::default()
+        };
+        check(ready(20_000), false, Some((Concurrency, 10_000)));
+        check(ready(25_000), false, Some((Concurrency, 10_000)));
+        check(ready(18_000), false, Some((Concurrency, 8_000)));
+        check(ready(18_000), true, Some((Concurrency, 10_000)));
+        check(ready(14_000), true, Some((Busy, 10_000)));
+        check(ready(10_000), true, Some((Busy, 10_000)));
+        // Its own call fills the lane, which had a free place all the time.
+        let full = |ready_ms| LaneMoment {
+            is_full: true,
+            ..ready(ready_ms)
+        };
+        check(full(10_000), false, None);
+        check(full(9_000), true, Some((Busy, 10_000)));
+        check(full(19_000), false, Some((Concurrency, 9_000)));
+        let limited = |rate_until_ms| LaneMoment {
+            rate_until_ms,
+            ..ready(16_000)
+        };
+        check(limited(17_000), false, Some((Rate, 7_000)));
+        check(limited(12_000), false, Some((Concurrency, 6_000)));
+        let held = LaneMoment {
+            ready_ms: 20_000,
+            ..paused(pause(14_000, 20_000), Pause::default())
+        };
+        check(held, false, Some((Held, 10_000)));
+        for entry in [
+            ClaimedEntry {
+                was_put_off: true,
+                ..entry()
+            },
+            ClaimedEntry {
+                was_interrupted: true,
+                ..entry()
+            },
+        ] {
+            let found = Deferral::of(entry, &ready(20_000), AT_WORK);
+            let by = found.map(|deferral| deferral.by);
+            assert_eq!(by, entry.was_put_off.then_some(Keys));
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! A due lane keeps its turn until it is served. Then it goes behind all lanes of its class that are due now.
 //! So between two turns of a due lane no other lane of its class is served twice.
 
+mod readiness;
 mod status;
 
 use super::resting::RestingLanes;
@@ -16,6 +17,7 @@ use crate::domain::deferral::LaneMoment;
 use crate::domain::lane::Lane;
 use crate::domain::lane_health::{CallOutcome, LaneClass, LaneHealth, LaneReport};
 use crate::domain::lane_settings::{LaneLimits, LaneSetting, LaneSettings};
+use readiness::LaneReadiness;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -35,6 +37,7 @@ struct Queue {
     health: LaneHealth,
     limits: LaneLimits,
     is_held: bool,
+    readiness: LaneReadiness,
     /// Its class, and its turn in the order of that class.
     turn: Option<(LaneClass, LaneTurn)>,
 }
@@ -160,6 +163,7 @@ impl Lanes {
                 health: health.unwrap_or(LaneHealth::unknown(self.start)),
                 limits: LaneLimits::default(),
                 is_held: false,
+                readiness: LaneReadiness::default(),
                 turn: None,
             };
             if let Some(settings) = settings {
@@ -285,10 +289,12 @@ impl Lanes {
         let free = free.min(queue.calls_allowed(now_ms));
         let taken = queue.waiting.take_due(free, now_ms);
         let rate = queue.limits.rate;
+        let is_full = queue.leases + taken.len() >= queue.limit(cap);
         let moment = LaneMoment {
             pauses: queue.health.pauses_until(now_ms),
             rate_until_ms: rate.map_or(0, |rate| rate.next_call_ms(queue.health.arrival_us)),
-            is_full: queue.leases + taken.len() >= queue.limit(cap),
+            is_full,
+            ready_ms: queue.readiness.of_late(&taken, is_full, now_ms),
         };
         queue.begin_calls(taken.len(), now_ms);
         self.reorder(&lane, now_ms, LaneEvent::Served);
@@ -325,12 +331,12 @@ impl Lanes {
         let (number, cap) = (self.next_number, self.cap);
         let queue = self.queue(lane);
         let class = queue.health.class(queue.leases);
-        let wanted = queue.ready_ms(cap).map(|ready_ms| {
+        let (is_full, ready_ms) = (queue.leases >= queue.limit(cap), queue.ready_ms(cap));
+        queue.readiness.note(is_full, ready_ms, now_ms);
+        let wanted = ready_ms.map(|ready_ms| {
             let turn = match queue.turn {
-                Some((before, turn))
-                    if before == class
-                        && event == LaneEvent::Changed
-                        && keeps_turn(turn, ready_ms, now_ms) =>
+                Some((_, turn))
+                    if event == LaneEvent::Changed && keeps_turn(turn, ready_ms, now_ms) =>
                 {
                     turn
                 }

@@ -1,4 +1,4 @@
-//! Reads what a claim says of the lane of a lease: its class, whether it is full, and its pauses.
+//! Reads what a claim says of the lane of a lease: its class, whether it is full, its pauses, and since when it was ready.
 
 use super::reply::Item;
 use crate::domain::deferral::{LaneMoment, LanePauses, Pause};
@@ -31,7 +31,7 @@ pub(super) fn class_mark(item: Item) -> Result<(LaneClass, LaneMoment), Schedule
         .split(' ')
         .filter_map(|word| word.parse().ok())
         .collect();
-    let [mark, rate_until_ms, pauses @ ..] = &numbers[..] else {
+    let [mark, rate_until_ms, pauses @ .., ready_ms] = &numbers[..] else {
         return Err(bad_class());
     };
     let (class, is_full) = of_number(*mark);
@@ -39,6 +39,7 @@ pub(super) fn class_mark(item: Item) -> Result<(LaneClass, LaneMoment), Schedule
         pauses: lane_pauses(pauses.try_into().map_err(|_| bad_class())?),
         rate_until_ms: *rate_until_ms,
         is_full,
+        ready_ms: *ready_ms,
     };
     Ok((class, lane))
 }
@@ -75,26 +76,27 @@ mod tests {
 
     #[test]
     fn the_class_is_read_with_what_is_known_of_the_lane() {
-        fn check(item: Item, class: LaneClass, is_full: bool, rate_until_ms: i64, from_ms: i64) {
+        fn check(item: Item, class: LaneClass, is_full: bool, instants: [i64; 3]) {
             let (found, lane) = class_mark(item).expect("readable");
             assert_eq!((found, lane.is_full), (class, is_full));
-            assert_eq!(lane.rate_until_ms, rate_until_ms);
-            assert_eq!(lane.pauses.probed.from_ms, from_ms);
+            let probed_ms = lane.pauses.probed.from_ms;
+            assert_eq!([lane.rate_until_ms, probed_ms, lane.ready_ms], instants);
         }
         for (number, class) in [(-2, Idle), (-1, Busy), (0, Doubtful), (1, Probing)] {
-            check(Item::Number(number), class, false, 0, 0);
-            check(Item::Number(number + FULL_LANE), class, true, 0, 0);
+            check(Item::Number(number), class, false, [0; 3]);
+            check(Item::Number(number + FULL_LANE), class, true, [0; 3]);
         }
         let text = |text: &'static str| Item::Bytes(text.as_bytes().into());
-        check(text("9 17 1 2 3 4"), Busy, true, 17, 3);
-        check(text("1 0 0 0 5 6"), Probing, false, 0, 5);
-        let (_, lane) = class_mark(text("1 0 1 2 3 4")).expect("readable");
+        check(text("9 17 1 2 3 4 0"), Busy, true, [17, 3, 0]);
+        check(text("1 0 0 0 5 6 0"), Probing, false, [0, 5, 0]);
+        check(text("-2 0 0 0 0 0 7"), Idle, false, [0, 0, 7]);
+        let (_, lane) = class_mark(text("1 0 1 2 3 4 5")).expect("readable");
         let held = Pause {
             from_ms: 1,
             until_ms: 2,
         };
         assert_eq!(lane.pauses.held, held);
-        for wrong in ["", "1", "1 2", "1 0 1 2 3", "x"] {
+        for wrong in ["", "1", "1 2", "1 0 1 2 3 4", "x"] {
             assert!(class_mark(text(wrong)).is_err(), "{wrong}");
         }
     }

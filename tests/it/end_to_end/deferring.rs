@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 on_stores!(
     what_is_held_for_longer_than_its_window_gets_its_whole_ladder,
     what_waits_behind_a_probe_gets_its_whole_ladder,
+    what_waits_for_an_answer_to_another_says_so,
 );
 on_stores!(@ postgres_shared Postgres another_server_records_what_was_held);
 
@@ -121,6 +122,26 @@ async fn what_waits_behind_a_probe_gets_its_whole_ladder(stores: Stores) {
     let view = server.until_attempts("next", 1).await;
     assert_eq!(view["state"], "scheduled", "{view}");
     check_deferral(stores, &view, 0, json!("probing"), json!(HOUR_MS));
+    server.stop().await;
+}
+
+async fn what_waits_for_an_answer_to_another_says_so(stores: Stores) {
+    let server = Server::start_by_hand(stores).await;
+    let held = Reaction::Held(Box::new(Reaction::success()));
+    let mut merchant = Merchant::scripted(vec![held], Reaction::success()).await;
+    server.register(registration("a", &merchant)).await;
+    merchant.call().await;
+    server.register(registration("b", &merchant)).await;
+    server.clock().advance(2_000);
+    // With the answer the lane gets two calls at a time, so the call of `b` does not fill it.
+    merchant.release();
+    for (id, by, ms) in [
+        ("a", Value::Null, Value::Null),
+        ("b", json!("concurrency"), json!(2_000)),
+    ] {
+        let view = server.until_state(id, "delivered").await;
+        check_deferral(stores, &view, 0, by, ms);
+    }
     server.stop().await;
 }
 

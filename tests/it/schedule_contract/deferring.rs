@@ -101,6 +101,76 @@ pub async fn a_claim_knows_whether_a_lane_is_full_or_at_its_rate(
     }
 }
 
+pub async fn a_claim_knows_since_when_a_lane_had_a_free_place(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(Limits {
+        lane_start: 1,
+        ..LIMITS
+    })
+    .await;
+    let known = |lease: &Lease| (lease.lane().is_full, lease.lane().ready_ms - START_MS);
+    // With the answer it gets one call more, so the next call does not fill it.
+    fixture.put_many("shop", 2, 0).await;
+    let first = fixture.claim_one().await;
+    fixture.turn_to(5_000);
+    fixture.ended(first, LaneReport::Answered(5_000)).await;
+    fixture.turn_to(5_050);
+    assert_eq!(known(&fixture.claim_one().await), (false, 5_000));
+    // A lease that expires leaves its place to the others.
+    let fixture = open(capped(1)).await;
+    fixture.put_many("shop", 2, 0).await;
+    fixture.claim_one().await;
+    fixture.turn_to(LEASE_MS);
+    assert_eq!(known(&fixture.claim_one().await), (true, LEASE_MS));
+    // Calls that end one after the other change the class of the lane, and a claim visits it twice.
+    let fixture = open(capped(8)).await;
+    fixture.put_many("shop", 14, 0).await;
+    for (after_ms, lease) in (0..).zip(fixture.claim_all(8).await) {
+        fixture.turn_to(1_000 + after_ms);
+        fixture.ended(lease, LaneReport::Answered(900)).await;
+    }
+    fixture.turn_to(1_200);
+    let leases = fixture.claim(100).await.leases;
+    assert_eq!(leases.len(), 6);
+    for lease in leases {
+        assert_eq!(known(&lease), (false, 1_000));
+    }
+}
+
+pub async fn what_is_on_time_or_was_never_kept_waiting_says_nothing_of_its_lane(
+    open: impl AsyncFn(Limits) -> Fixture,
+) {
+    let fixture = open(capped(8)).await;
+    // Claims come late, and the second takes only a part.
+    fixture.put_many("shop", 7, 0).await;
+    for now_ms in [2_000, 3_000] {
+        fixture.turn_to(now_ms);
+        for lease in fixture.claim(4).await.leases {
+            assert_eq!(lease.lane(), LaneMoment::default(), "{now_ms}");
+            fixture.ended(lease, LaneReport::Answered(5)).await;
+        }
+    }
+    // One arrives late.
+    fixture.put("shop", "late", 0).await;
+    let lease = fixture.claim_one().await;
+    assert_eq!(lease.lane(), LaneMoment::default());
+    fixture.ended(lease, LaneReport::Answered(5)).await;
+    // The last place is free all the time, and taken late.
+    let fixture = open(capped(1)).await;
+    fixture.put("shop", "alone", 0).await;
+    fixture.turn_to(2_000);
+    let lane = fixture.claim_one().await.lane();
+    assert_eq!((lane.is_full, lane.ready_ms), (true, START_MS));
+    // One that becomes due while the lane is full is on time if a place is free at once.
+    let fixture = open(capped(1)).await;
+    fixture.put_many("shop", 2, 0).await;
+    let first = fixture.claim_one().await;
+    fixture.turn_to(99);
+    fixture.ended(first, LaneReport::Answered(99)).await;
+    assert_eq!(fixture.claim_one().await.lane().ready_ms, 0);
+}
+
 pub async fn an_entry_that_was_put_off_is_found_where_it_waits(
     open: impl AsyncFn(Limits) -> Fixture,
 ) {

@@ -22,8 +22,9 @@
 --        missing here that no instance repairs yet (1 or 0), when something was found to be missing (0:
 --        nothing is missing, and attempts whose lease was lost have ended), the expiry of the leases given,
 --        then for each lease: key, envelope, class of the lane, plus 10 if the lane is full now. For a lane that was
---        held or probed or has a rate, that is a text: the same number, until when its rate allowed no call, and its
---        pauses: four instants, as lanes.lua has them; that of a lane that is probed ends now
+--        held or probed or has a rate, or that was not ready when something late was due, that is a text: the same
+--        number, until when its rate allowed no call, its pauses: four instants, as lanes.lua has them (that of a lane
+--        that is probed ends now), and since when it was ready: see `ready_since`
 -- Keeps  a claim gives a lane no lease beyond its limit or its rate (lease_one may), and a held lane none. An entry
 --        whose lease expired gets flags and the start of that lease, so that the journal is asked before it is sent again.
 
@@ -135,7 +136,7 @@ local function give_again(before)
         return_entry(key, envelope)
         call_on_lane('ZREM', LEASED .. lane, key)
         call('ZREM', LEASES, key)
-        place_lane(lane, NOW_US)
+        place_lane(lane, NOW_US + 1)
       end
     end
   end
@@ -242,10 +243,59 @@ local function waits_until(lane, key, order)
   if current and is_turn_of(held, current, holder) then return ms_of(tonumber(current)) end
 end
 
--- Leases these entries of a lane of this class (as the reply has it). The results are how many were there and may be
+-- Must equal NOTICED_MS of domain/deferral.rs.
+local NOTICED = 100
+
+-- When the first of these due entries of a lane was due; nil if none can be read. Those of one priority are in the order
+-- of their due times, behind those of which an attempt was requested by hand.
+local function earliest_due(envelopes)
+  local earliest
+  for i = 1, #envelopes do
+    if readable(envelopes[i]) then
+      local due, retry_at = struct.unpack('>i8i8', envelopes[i], DUE)
+      local by_hand = retry_at ~= 0 and retry_at < due
+      if by_hand then due = retry_at end
+      if not (earliest and earliest <= due) then earliest = due end
+      if not by_hand and not is_ranked() then break end
+    end
+  end
+  return earliest
+end
+
+-- The turns that lanes with late entries had when this claim visited them first; nil if there are none.
+local late_turns
+
+-- Since when a lane could be served (in ms), if it is full now, or could not be served when the first of these entries
+-- was due. 0 if none of them is late, or if that is not known: see `plan_turn`. Only what is late costs a command.
+local function ready_since(lane, envelopes, is_full)
+  local due = earliest_due(envelopes)
+  if not due or due > NOW - NOTICED then return 0 end
+  late_turns = late_turns or {}
+  local turn = late_turns[lane]
+  if not turn then
+    turn = tonumber(call('ZSCORE', LANES, lane) or 1) % CLASS_US
+    late_turns[lane] = turn
+  end
+  if turn % 1000 ~= 0 or not is_full and turn <= due * 1000 then return 0 end
+  return turn / 1000
+end
+
+-- The class of a lane in the reply: see there.
+local function class_mark(class, health, is_full, ready)
+  local mark = is_full and class + 10 or class
+  if ready == 0 and not health.pauses and not health.interval and class ~= PROBING then return mark end
+  local pauses = health.pauses
+  if class == PROBING then pauses = pauses_with(pauses, nil, health[SINCE]) end
+  local a, b, c, d = 0, 0, 0, 0
+  if pauses then a, b, c, d = struct.unpack(PAUSES_FORMAT, pauses) end
+  return string.format('%d %d %d %d %d %d %d', mark, rate_until(health), a, b, c, d, ready)
+end
+
+-- Leases these entries of a lane of this class, which is full then or not. The results are how many were there and may be
 -- sent, and whether others were put back into the lane.
-local function give(lane, class, keys)
+local function give(lane, class, health, is_full, keys)
   local envelopes = call('HMGET', JOBS, unpack(keys))
+  local mark = class_mark(class, health, is_full, ready_since(lane, envelopes, is_full))
   local leased, orders, waiting = {}
   local given, replied, before = 0, #reply, #given_keys
   for i = 1, #keys do
@@ -273,9 +323,9 @@ local function give(lane, class, keys)
         call_on_lane('ZREM', ARGV[2] .. 'waits:' .. lane, order.text .. key)
       end
       leased[2 * given + 1], leased[2 * given + 2] = expiry, key
-      reply[replied + 1], reply[replied + 2], reply[replied + 3] = key, envelope, class
+      reply[replied + 1], reply[replied + 2], reply[replied + 3] = key, envelope, mark
       given, replied = given + 1, replied + 3
-      given_keys[before + given], given_classes[before + given] = key, class
+      given_keys[before + given], given_classes[before + given] = key, mark
       bytes_left = bytes_left - #envelope
     else
       note_damage()
@@ -307,17 +357,6 @@ local function due_keys(lane, wanted)
   return keys
 end
 
--- The class of a lane in the reply: see there.
-local function class_mark(class, health, is_full)
-  local mark = is_full and class + 10 or class
-  if not health.pauses and not health.interval and class ~= PROBING then return mark end
-  local pauses = health.pauses
-  if class == PROBING then pauses = pauses_with(pauses, nil, health[SINCE]) end
-  local a, b, c, d = 0, 0, 0, 0
-  if pauses then a, b, c, d = struct.unpack(PAUSES_FORMAT, pauses) end
-  return string.format('%d %d %d %d %d %d', mark, rate_until(health), a, b, c, d)
-end
-
 -- If a lane has due entries and is not nearly full, `end_expired` is called for it only at every eighth claim.
 local checks_leases = tonumber(number) % 8 == 0
 
@@ -342,7 +381,7 @@ local function visit_lane(lane, class, allowed, tail, health)
   local given = 0
   if keys[1] then
     local some_wait
-    given, some_wait = give(lane, class_mark(class, health, lease_count + #keys >= limit), keys)
+    given, some_wait = give(lane, class, health, lease_count + #keys >= limit, keys)
     if some_wait then has_more = nil end
     most = most - given
     if parts[class] then parts[class] = parts[class] - given end
@@ -396,6 +435,7 @@ local function visit_lanes(claim_number)
         if allowed == 0 or bytes_left <= 0 then break end
         visits = visits + 1
         tail = tail + 1
+        if tail % 1000 == 0 then tail = tail + 1 end -- not a turn of a lane that has become ready
         if visit_lane(lane, class, allowed, tail, state_to_read(lane, fields[n])) then is_all = false end
         allowed = for_visit(class)
       end

@@ -284,9 +284,11 @@ local planned, planned_us, removed = {}, nil, {}
 
 -- Plans which score a lane gets in `lanes` after its entries, leases or state changed; `write_turns` writes it. So a
 -- script plans a lane once, and reads nothing from `lanes` between that and the writing. A lane whose turn has come
--- keeps its score, unless it was served or has another class now. Any other gets its earliest due time, but
+-- keeps its turn, unless it was served. Any other gets its earliest due time, but
 -- at least `floor` (in microseconds), and not before its next probe and its next call; or the earliest expiry of its leases,
 -- if that is earlier or the lane is full.
+-- A turn that has come and is a whole millisecond says since when the lane could be served: before that, nothing was due
+-- in it for which it had a free lease. If that is not so, the floor is no whole millisecond (`floor_after`, and in a claim).
 -- `how` says what was done: 'served' by a claim, 'settled' if leases of it have ended and none was given.
 -- `score` is the one that it has now (false: none; nil: not known). `health`, `lease_count` (the number of its
 -- leases), `expires` (the expiry that counts) and `due` (when its first entry is due; any instant before now, if one is due) may
@@ -312,7 +314,11 @@ local function plan_turn(lane, floor, how, score, health, lease_count, expires, 
     if health.held or at > NEVER_US then at = NEVER_US end
     if how ~= 'served' and at < NEXT_US then
       if current == nil then current = tonumber(call('ZSCORE', LANES, lane) or nil) or false end
-      if current and current >= base and current < base + NEXT_US then return end
+      local turn = current and current % CLASS_US
+      if turn and turn < NEXT_US then
+        if current - turn == base then return end
+        at, floor = turn, turn -- it has another class now
+      end
     end
     if at < floor then at = floor end
   end
@@ -351,9 +357,14 @@ local function write_turns()
 end
 
 -- Gives a lane its score in `lanes` at once: see `plan_turn`.
-local function place_lane(lane, floor, how, health)
-  plan_turn(lane, floor, how, nil, health)
+local function place_lane(lane, floor, how, health, lease_count)
+  plan_turn(lane, floor, how, nil, health, lease_count)
   write_turns()
+end
+
+-- The floor of the turn of a lane of which so many leases have ended now, and so many are left. `limit` is that of before.
+local function floor_after(ended, lease_count, limit)
+  return ended > 0 and lease_count + ended >= limit and NOW_US or NOW_US + 1
 end
 
 -- Ends a lease that has expired, and returns the entry to its set. An entry that was claimed for an
@@ -379,9 +390,10 @@ local function return_lease(key, expiry, lease_ms)
     call('HSET', JOBS, key, envelope)
   end
   return_entry(key, envelope)
-  call_on_lane('ZREM', LEASED .. lane, key)
+  local ended = call_on_lane('ZREM', LEASED .. lane, key)
   call('ZREM', LEASES, key)
-  place_lane(lane, NOW_US)
+  local health, lease_count = state_of(lane, health_fields({ lane })[1]), call('ZCARD', LEASED .. lane)
+  place_lane(lane, floor_after(ended, lease_count, limit_of(health)), nil, health, lease_count)
   return #envelope
 end
 

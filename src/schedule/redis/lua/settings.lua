@@ -29,6 +29,7 @@ local function place_changed(lanes, held_from)
     local is_ahead = furthest and health[ARRIVAL] > furthest
     if is_ahead then health[ARRIVAL] = furthest end
     if from or is_ahead then call('HSET', HEALTH, lane, health_field(health)) end
-    place_lane(lane, 0, 'configured', health)
+    -- If its limits have changed, it may have been full until now, or not: see `plan_turn`.
+    place_lane(lane, from and 0 or NOW_US + 1, 'configured', health)
   end
 end

@@ -132,9 +132,10 @@ for _, key in ipairs(unknown) do note_unknown_change(key) end
 -- The states to be written, each with its lane before it.
 local changed = {}
 
--- Takes in what is reported about a lane by these settlements. The result is its state.
+-- Takes in what is reported about a lane by these settlements. The results are its state, and its limit of before.
 local function take_in(lane, field, settlements)
   local health = state_of(lane, field)
+  local limit = limit_of(health)
   if unmade[lane] and health.interval then
     health[ARRIVAL] = math.max(health[ARRIVAL] - unmade[lane] * health.interval, 0)
     health.is_changed = true
@@ -152,7 +153,7 @@ local function take_in(lane, field, settlements)
     changed[#changed + 1] = health_field(health)
   end
   if health.outage_from then note_outage(lane, health.outage_from) end
-  return health
+  return health, limit
 end
 
 -- Whether these settlements say nothing new of a lane with this field: it is steady, and the calls brought the same answer
@@ -188,13 +189,14 @@ for n, lane in ipairs(lanes) do
     alone[1] = settlements
     settlements = alone
   end
-  local health = is_as_before(fields[n], settlements) and STEADY_STATE or take_in(lane, fields[n], settlements)
+  local health, limit = STEADY_STATE, CAP
+  if not is_as_before(fields[n], settlements) then health, limit = take_in(lane, fields[n], settlements) end
   local keys = {}
   for k, i in ipairs(settlements) do keys[k] = ARGV[i] end
-  call_on_lane('ZREM', LEASED .. lane, unpack(keys))
+  local ended = call_on_lane('ZREM', LEASED .. lane, unpack(keys))
   local lease_count = call('ZCARD', LEASED .. lane)
   if not keeps_turn(health, lease_count, settlements) then
-    plan_turn(lane, NOW_US, 'settled', nil, health, lease_count)
+    plan_turn(lane, floor_after(ended, lease_count, limit), 'settled', nil, health, lease_count)
   end
 end
 write_turns()
