@@ -373,7 +373,7 @@ impl JobRun {
     }
 }
 
-/// Whether the same step may succeed later although nobody repairs anything.
+/// The journal, which keeps the jobs.
 fn journal_of(service: &Service) -> Result<&dyn Journal, ServiceError> {
     service.journal().ok_or(super::NO_JOBS)
 }
