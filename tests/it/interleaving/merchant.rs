@@ -11,7 +11,6 @@ use hyper_util::rt::TokioIo;
 use ringback::clock::{Clock as _, ManualClock};
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -38,13 +37,23 @@ pub struct Account {
     clock: ManualClock,
     calls: Mutex<HashMap<String, Vec<Call>>>,
     gates: Mutex<HashMap<usize, Gate>>,
-    at: AtomicU64,
+    /// When each thing happened, by the clock of the stores.
+    happened: Mutex<Vec<i64>>,
 }
 
 impl Account {
     /// A number that is higher than that of all that happened before.
     pub fn now(&self) -> u64 {
-        self.at.fetch_add(1, Ordering::SeqCst)
+        let mut happened = self.happened.lock().expect("not poisoned");
+        happened.push(self.clock.now_ms());
+        happened.len() as u64
+    }
+
+    /// When the thing with this number happened, by the clock of the stores.
+    pub fn ms_at(&self, at: u64) -> i64 {
+        let happened = self.happened.lock().expect("not poisoned");
+        let index = usize::try_from(at).expect("small") - 1;
+        happened[index]
     }
 
     /// The calls of one notification.
@@ -76,7 +85,7 @@ impl Merchant {
             clock,
             calls: Mutex::default(),
             gates: Mutex::default(),
-            at: AtomicU64::default(),
+            happened: Mutex::default(),
         });
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let origin = format!("http://{}", listener.local_addr().expect("bound"));
