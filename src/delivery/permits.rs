@@ -12,10 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// An attempt for a lane whose destination is not known to answer begins once in this time, and one for a lane that is
-/// probed, each after a burst of [`MOST_AT_ONCE`]. More begin as others are answered.
-const DOUBTFUL_EVERY: Duration = Duration::from_micros(1_250);
-const PROBING_EVERY: Duration = Duration::from_micros(1_250);
+/// An attempt for a lane whose destination is not known to answer begins once in this time, after a burst of
+/// [`MOST_AT_ONCE`], and one for a lane that is probed likewise. More begin as others are answered.
+const ONE_IN: Duration = Duration::from_micros(1_250);
 const MOST_AT_ONCE: usize = 8;
 
 /// A claim that follows one which took all that was left waits for this part of all permits, the total divided by
@@ -46,8 +45,8 @@ impl Permits {
         Arc::new(Self {
             total: total.max(1),
             held: Mutex::default(),
-            doubtful: StartRate::new(DOUBTFUL_EVERY, MOST_AT_ONCE),
-            probing: StartRate::new(PROBING_EVERY, MOST_AT_ONCE),
+            doubtful: StartRate::new(ONE_IN, MOST_AT_ONCE),
+            probing: StartRate::new(ONE_IN, MOST_AT_ONCE),
             released: Notify::new(),
         })
     }
@@ -87,10 +86,8 @@ impl Permits {
     /// there is one left.
     pub(super) fn take(self: &Arc<Self>, class: LaneClass) -> Permit {
         self.held()[class as usize] += 1;
-        match class {
-            LaneClass::Idle | LaneClass::Busy => {}
-            LaneClass::Doubtful => self.doubtful.take(),
-            LaneClass::Probing => self.probing.take(),
+        if let Some(rate) = self.start_rate(class) {
+            rate.take();
         }
         Permit {
             permits: self.clone(),
@@ -100,10 +97,17 @@ impl Permits {
 
     /// Counts an attempt for a lane of this class that was answered.
     pub(super) fn answered(&self, class: LaneClass) {
+        if let Some(rate) = self.start_rate(class) {
+            rate.answered();
+        }
+    }
+
+    /// How often attempts for lanes of this class begin; `None` without a limit.
+    fn start_rate(&self, class: LaneClass) -> Option<&StartRate> {
         match class {
-            LaneClass::Idle | LaneClass::Busy => {}
-            LaneClass::Doubtful => self.doubtful.answered(),
-            LaneClass::Probing => self.probing.answered(),
+            LaneClass::Idle | LaneClass::Busy => None,
+            LaneClass::Doubtful => Some(&self.doubtful),
+            LaneClass::Probing => Some(&self.probing),
         }
     }
 
@@ -192,7 +196,7 @@ mod tests {
         }
         assert!(rest.is_used_up(Doubtful) && permits.is_too_fast(rest));
         assert_eq!(permits.quota().for_visit(Busy), PER_VISIT);
-        tokio::time::advance(3 * DOUBTFUL_EVERY).await;
+        tokio::time::advance(3 * ONE_IN).await;
         assert_eq!(permits.quota().doubtful, 3);
         held.extend((MOST_AT_ONCE..64).map(|_| permits.take(Doubtful)));
         let quota = permits.quota();
