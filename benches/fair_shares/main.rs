@@ -3,8 +3,9 @@
 //! A thousand destinations answer at once. Their notifications are due evenly spread, at half the rate that
 //! the server can deliver to them. How late the calls arrive is measured twice on the same server: alone, and
 //! beside one kind of destinations in trouble ([`trouble::Trouble`]), whose notifications are all due when the
-//! measurement begins. The settings are the defaults. `--beside nobody` measures twice alone: how far the ratio is from 1
-//! then is what the machine and the order of the two do to it.
+//! measurement begins. Then alone again on a fresh server, because machines change their speed by the minute: what was
+//! measured beside them is compared with the mean of the two. The settings are the defaults. `--beside nobody` measures
+//! alone three times: how far the ratio is from 1 then is what the machine does to it.
 //!
 //! The calls to the destinations that answer begin [`WARM_UP_MS`] before that, and those are not counted. A virtual machine
 //! that was idle may get its second processor a third of a second late, and everything is late then.
@@ -127,26 +128,42 @@ async fn measure(options: &Options) {
                 continue;
             }
             for trouble in &options.troubles {
-                let receiver = Receiver::start(HEALTHY).await;
-                let setup = Setup::start(*stores).await;
-                let per_second = load::drain(&setup, &receiver, DRAINED).await / 2.0;
-                let alone = lateness(&setup, &receiver, per_second, options.seconds, None).await;
-                println!(
-                    "round {round}: {stores} alone at {per_second:.0}/s: {}",
-                    alone.all
-                );
-                let beside = Some(*trouble);
-                let beside = lateness(&setup, &receiver, per_second, options.seconds, beside).await;
-                println!("round {round}: {stores} beside {trouble}: {}", beside.all);
-                println!(
-                    "round {round}: {stores} beside {trouble}, after the first second: {}; p99 {:.2} of alone",
-                    beside.later,
-                    beside.later.p99_us as f64 / alone.later.p99_us as f64,
-                );
-                setup.stop().await;
+                measure_beside(round, *stores, *trouble, options.seconds).await;
             }
         }
     }
+}
+
+/// Measures alone, beside the destinations in trouble, and alone again on a fresh server.
+async fn measure_beside(round: usize, stores: Stores, trouble: Trouble, seconds: u64) {
+    let receiver = Receiver::start(HEALTHY).await;
+    let setup = Setup::start(stores).await;
+    let per_second = load::drain(&setup, &receiver, DRAINED).await / 2.0;
+    let alone = lateness(&setup, &receiver, per_second, seconds, None).await;
+    println!(
+        "round {round}: {stores} alone at {per_second:.0}/s: {}",
+        alone.all
+    );
+    let beside = lateness(&setup, &receiver, per_second, seconds, Some(trouble)).await;
+    setup.stop().await;
+    println!("round {round}: {stores} beside {trouble}: {}", beside.all);
+    println!(
+        "round {round}: {stores} beside {trouble}, after the first second: {}",
+        beside.later
+    );
+    let setup = Setup::start(stores).await;
+    load::drain(&setup, &receiver, DRAINED).await;
+    let again = lateness(&setup, &receiver, per_second, seconds, None).await;
+    setup.stop().await;
+    println!("round {round}: {stores} alone again: {}", again.all);
+    let of_alone = |beside: &Lateness, alone: &Lateness, again: &Lateness| {
+        2.0 * beside.p99_us as f64 / (alone.p99_us + again.p99_us) as f64
+    };
+    println!(
+        "round {round}: {stores} beside {trouble}: p99 {:.2} of alone, after the first second {:.2}",
+        of_alone(&beside.all, &alone.all, &again.all),
+        of_alone(&beside.later, &alone.later, &again.later),
+    );
 }
 
 /// How late the calls to the destinations that answer arrived.
