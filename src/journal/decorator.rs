@@ -15,9 +15,7 @@ use crate::domain::default_keys::DefaultKeys;
 use crate::domain::endpoint::EndpointName;
 use crate::domain::job::{BulkJob, JobId, JobOrder, JobSelection, JobState};
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
 use crate::domain::lane_settings::LaneChanges;
-use crate::domain::order::{OrderConflict, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -43,7 +41,6 @@ pub enum JournalCall {
     Pending,
     PendingPage,
     Bodies,
-    InTheWay,
     List,
     SetEndpoint,
     RemoveEndpoint,
@@ -160,16 +157,6 @@ impl<Decorator: JournalDecorator> JournalReads for Decorator {
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         unless_empty!(self, Bodies, bodies, keys)
-    }
-
-    async fn in_the_way(
-        &self,
-        lane: &Lane,
-        place: &OrderPlace,
-        conflict: OrderConflict,
-    ) -> Result<Option<Key>, JournalError> {
-        let calling = self.inner().in_the_way(lane, place, conflict);
-        self.around(JournalCall::InTheWay, calling).await
     }
 
     async fn list(

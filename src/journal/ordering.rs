@@ -6,6 +6,7 @@
 use super::effect::HistoryLine;
 use super::rows::StoredNotification;
 use super::{Actor, RegisterResult, Registering};
+use crate::domain::key::Key;
 use crate::domain::order::{OrderConflict, OrderMode, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
@@ -41,12 +42,15 @@ impl OrderSpan {
 pub(super) struct KnownOrder {
     /// The highest number that was registered.
     pub(super) highest: i64,
-    /// The mode of that one.
+    /// The row number of that one.
+    pub(super) highest_row: i64,
+    /// Its mode.
     pub(super) mode: OrderMode,
-    /// Whether the number is registered.
-    pub(super) is_taken: bool,
-    /// Whether an attempt of a higher number was recorded. It is not asked for where only the latest counts.
-    pub(super) is_passed: bool,
+    /// The row number of the notification that has the number; `None` if it is free.
+    pub(super) taken_by: Option<i64>,
+    /// The row number of the first higher number of which an attempt was recorded. It is not asked for where only the
+    /// latest counts.
+    pub(super) passed_by: Option<i64>,
 }
 
 /// What becomes of a notification that is registered with a place in an order.
@@ -58,8 +62,8 @@ pub(super) enum OrderVerdict {
     EndsLower,
     /// It is cancelled at once: a higher number was registered.
     Superseded,
-    /// It is not registered.
-    Refused(OrderConflict),
+    /// It is not registered, because of the notification with this row number.
+    Refused(OrderConflict, i64),
 }
 
 /// Decides about what a caller registers.
@@ -68,19 +72,19 @@ fn verdict_of_new(place: &OrderPlace, known: Option<KnownOrder>) -> OrderVerdict
         return OrderVerdict::Scheduled;
     };
     if known.mode != place.mode() {
-        return OrderVerdict::Refused(OrderConflict::OtherMode);
+        return OrderVerdict::Refused(OrderConflict::OtherMode, known.highest_row);
     }
-    if known.is_taken {
-        return OrderVerdict::Refused(OrderConflict::NumberTaken);
+    if let Some(other) = known.taken_by {
+        return OrderVerdict::Refused(OrderConflict::NumberTaken, other);
     }
     let is_highest = place.number() > known.highest;
-    match (place.mode(), is_highest) {
-        (OrderMode::Latest, true) => OrderVerdict::EndsLower,
-        (OrderMode::Latest, false) => OrderVerdict::Superseded,
-        (OrderMode::Strict, false) if known.is_passed => {
-            OrderVerdict::Refused(OrderConflict::Passed)
+    match (place.mode(), is_highest, known.passed_by) {
+        (OrderMode::Latest, true, _) => OrderVerdict::EndsLower,
+        (OrderMode::Latest, false, _) => OrderVerdict::Superseded,
+        (OrderMode::Strict, false, Some(other)) => {
+            OrderVerdict::Refused(OrderConflict::Passed, other)
         }
-        (OrderMode::Strict, _) => OrderVerdict::Scheduled,
+        (OrderMode::Strict, _, _) => OrderVerdict::Scheduled,
     }
 }
 
@@ -153,13 +157,28 @@ pub(super) struct OrderedRegistration {
     pub(super) ended: Vec<Snapshot>,
     /// What it was judged as.
     pub(super) verdict: OrderVerdict,
+    /// What is in the way, if it is refused.
+    pub(super) other: Option<Key>,
 }
 
 impl OrderedRegistration {
+    /// A refusal.
+    pub(super) fn refused(verdict: OrderVerdict, other: Option<Key>) -> Self {
+        Self {
+            snapshot: None,
+            ended: Vec::new(),
+            verdict,
+            other,
+        }
+    }
+
     /// The reply to the registration.
     pub(super) fn into_reply(self) -> RegisterResult {
         match (self.verdict, self.snapshot) {
-            (OrderVerdict::Refused(conflict), _) => RegisterResult::OutOfOrder(conflict),
+            (OrderVerdict::Refused(conflict, _), _) => RegisterResult::OutOfOrder {
+                conflict,
+                other: self.other,
+            },
             (OrderVerdict::Superseded, Some(snapshot)) => {
                 RegisterResult::Superseded(Box::new(snapshot))
             }
@@ -198,9 +217,10 @@ mod tests {
             let place = OrderPlace::new("o", number, mode).expect("valid");
             let known = known.map(|(highest, mode, is_taken, is_passed)| KnownOrder {
                 highest,
+                highest_row: 1,
                 mode,
-                is_taken,
-                is_passed,
+                taken_by: is_taken.then_some(2),
+                passed_by: is_passed.then_some(3),
             });
             assert_eq!(
                 verdict_of_new(&place, known),
@@ -208,37 +228,20 @@ mod tests {
                 "{place:?} {known:?}"
             );
         };
+        let taken = Refused(NumberTaken, 2);
         check(Latest, 5, None, Scheduled);
         check(Latest, 5, Some((4, Latest, false, false)), EndsLower);
         check(Latest, 5, Some((6, Latest, false, false)), Superseded);
-        check(
-            Latest,
-            5,
-            Some((5, Latest, true, false)),
-            Refused(NumberTaken),
-        );
-        check(
-            Latest,
-            5,
-            Some((4, Strict, false, false)),
-            Refused(OtherMode),
-        );
+        check(Latest, 5, Some((5, Latest, true, false)), taken);
+        let other_mode = Refused(OtherMode, 1);
+        check(Latest, 5, Some((4, Strict, false, false)), other_mode);
         check(Strict, 5, None, Scheduled);
         check(Strict, 5, Some((4, Strict, false, false)), Scheduled);
         check(Strict, 5, Some((6, Strict, false, false)), Scheduled);
-        check(Strict, 5, Some((6, Strict, false, true)), Refused(Passed));
-        check(
-            Strict,
-            5,
-            Some((6, Strict, true, true)),
-            Refused(NumberTaken),
-        );
-        check(
-            Strict,
-            5,
-            Some((6, Latest, false, false)),
-            Refused(OtherMode),
-        );
+        let passed = Refused(Passed, 3);
+        check(Strict, 5, Some((6, Strict, false, true)), passed);
+        check(Strict, 5, Some((6, Strict, true, true)), taken);
+        check(Strict, 5, Some((6, Latest, false, false)), other_mode);
     }
 
     #[test]
@@ -249,9 +252,10 @@ mod tests {
             let place = OrderPlace::new("o", 5, Latest).expect("valid");
             let known = known.map(|(highest, mode, is_taken)| KnownOrder {
                 highest,
+                highest_row: 1,
                 mode,
-                is_taken,
-                is_passed: true,
+                taken_by: is_taken.then_some(2),
+                passed_by: Some(3),
             });
             assert_eq!(verdict_of_accepted(&place, known), expected, "{known:?}");
         };

@@ -2,8 +2,6 @@
 
 use super::{Cursor, Filter, JournalError, Order, Pending, SnapshotPage, Transition};
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
-use crate::domain::order::{OrderConflict, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -36,16 +34,6 @@ pub trait JournalReads: Send + Sync + 'static {
     /// The bodies of these notifications, in the order of the keys. `None` for a body that the journal does
     /// not have. The caller limits the total size of the bodies.
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError>;
-
-    /// The notification that is in the way of one that was refused this place in an order of this lane: the one with its
-    /// number; that with the highest number, if the mode is another one; the first higher number that was sent. `None` if
-    /// there is none any more.
-    async fn in_the_way(
-        &self,
-        lane: &Lane,
-        place: &OrderPlace,
-        conflict: OrderConflict,
-    ) -> Result<Option<Key>, JournalError>;
 
     /// A page of a list. If few notifications pass the filter, a page can be short or even empty although
     /// there are more; it has a cursor then.

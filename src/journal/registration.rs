@@ -1,6 +1,7 @@
 //! The registration of a notification, and the journal's reply to it.
 
 use super::actor::Actor;
+use crate::domain::key::Key;
 use crate::domain::notification::Notification;
 use crate::domain::order::OrderConflict;
 use crate::domain::progress::Progress;
@@ -29,7 +30,13 @@ pub enum RegisterResult {
     /// The notification is new, is kept, and is cancelled: a higher number of its order was registered before.
     Superseded(Box<Snapshot>),
     /// The notification is not kept.
-    OutOfOrder(OrderConflict),
+    OutOfOrder {
+        /// Why its order does not allow it.
+        conflict: OrderConflict,
+        /// What is in the way: the one with its number; that with the highest number, if the mode is another one; the first
+        /// higher number that was sent. `None` if it is not there any more.
+        other: Option<Key>,
+    },
     /// The key is registered already. Contains the existing notification, without its attempts.
     Existing(Box<Snapshot>),
 }

@@ -60,7 +60,6 @@ fn work_of(call: JournalCall) -> Option<Work> {
         JournalCall::AllSetAside
         | JournalCall::Transitions
         | JournalCall::PendingPage
-        | JournalCall::InTheWay
         | JournalCall::List
         | JournalCall::SetEndpoint
         | JournalCall::RemoveEndpoint

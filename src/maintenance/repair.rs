@@ -256,7 +256,7 @@ async fn register_in_journal(
             | RegisterResult::CreatedOver(_)
             | RegisterResult::Superseded(_),
         ) => true,
-        Some(RegisterResult::Existing(_) | RegisterResult::OutOfOrder(_)) | None => false,
+        Some(RegisterResult::Existing(_) | RegisterResult::OutOfOrder { .. }) | None => false,
     };
     if !is_registered {
         return Ok(Done::default());

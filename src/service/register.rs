@@ -4,7 +4,6 @@ use super::held::HeldLease;
 use super::timeouts::with_timeout;
 use super::{LONGEST_REBUILD_WAIT, Service, ServiceError, snapshot_of};
 use crate::domain::notification::{Fingerprint, Registration};
-use crate::domain::order::OrderConflict;
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::{Cause, State};
 use crate::domain::webhook_id::WebhookId;
@@ -106,8 +105,8 @@ impl Service {
                         };
                         return Ok(RegisterReply::Created(ended));
                     }
-                    RegisterResult::OutOfOrder(conflict) => {
-                        return Err(Box::pin(self.out_of_order(&fresh, conflict)).await);
+                    RegisterResult::OutOfOrder { conflict, other } => {
+                        return Err(ServiceError::OutOfOrder { conflict, other });
                     }
                     RegisterResult::Existing(snapshot) => *snapshot,
                 }
@@ -118,19 +117,6 @@ impl Service {
             },
         };
         Box::pin(self.answer_known(known, fresh.fingerprint)).await
-    }
-
-    /// The error for a registration that its order does not allow. If the other notification cannot be read now, it is
-    /// not named.
-    async fn out_of_order(&self, refused: &Snapshot, conflict: OrderConflict) -> ServiceError {
-        let other = match (self.journal(), refused.order.as_deref()) {
-            (Some(journal), Some(place)) => {
-                let reading = journal.in_the_way(&refused.lane, place, conflict);
-                with_timeout(reading).await.ok().flatten()
-            }
-            _ => None,
-        };
-        ServiceError::OutOfOrder { conflict, other }
     }
 
     /// The answer to a registration whose key is registered already.

@@ -75,16 +75,14 @@ impl RegisterNotifications<'_> {
         let (lane, at_ms) = (&notification.lane, notification.registered_ms);
         let known = known_order(connection, lane, place, span).await?;
         let verdict = verdict(registering, place, known);
-        let mut ended = Vec::new();
-        if matches!(verdict, OrderVerdict::Refused(_)) {
+        if let OrderVerdict::Refused(_, other) = verdict {
             // The key may have been registered meanwhile: then its number is taken by itself.
             let here = super::load::load(connection, &[&notification.key]).await?;
-            return Ok(here.is_empty().then_some(OrderedRegistration {
-                snapshot: None,
-                ended,
-                verdict,
-            }));
+            let other = key_of(connection, other).await?;
+            let refused = OrderedRegistration::refused(verdict, other);
+            return Ok(here.is_empty().then_some(refused));
         }
+        let mut ended = Vec::new();
         if self.insert_all(connection, &[index]).await?.is_empty() {
             return Ok(None);
         }
@@ -102,7 +100,7 @@ impl RegisterNotifications<'_> {
                 let own = lock(connection, &[&notification.key]).await?;
                 own.into_values().collect()
             }
-            OrderVerdict::Scheduled | OrderVerdict::Refused(_) => Vec::new(),
+            OrderVerdict::Scheduled | OrderVerdict::Refused(..) => Vec::new(),
         };
         let by = match (verdict, known) {
             (OrderVerdict::Superseded, Some(known)) => known.highest,
@@ -124,8 +122,24 @@ impl RegisterNotifications<'_> {
             snapshot: Some(snapshot),
             ended,
             verdict,
+            other: None,
         }))
     }
+}
+
+/// The key of the notification with this row number.
+async fn key_of(
+    connection: &mut PgConnection,
+    row_id: i64,
+) -> Result<Option<Key>, PostgresFailure> {
+    let found = sqlx::query(concat!(
+        "SELECT n.topic, n.id FROM ",
+        notification_of!("$1")
+    ))
+    .bind(row_id)
+    .fetch_optional(connection)
+    .await?;
+    Ok(found.and_then(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok()))
 }
 
 /// Waits until no other transaction registers numbers of these order keys, one key after the other, and keeps others out
@@ -173,14 +187,14 @@ async fn made_again(
 /// looked up one by one: see [`notification_of`]. Each part is sorted by the number, although one row is enough, so that
 /// PostgreSQL can use only the indexes that have the order key.
 const KNOWN: &str = concat!(
-    "SELECT n.order_number, n.order_mode,
-        (SELECT TRUE FROM notifications AS t
+    "SELECT n.order_number, n.row_id, n.order_mode,
+        (SELECT t.row_id FROM notifications AS t
             WHERE t.lane = $1 AND t.order_key = $2 AND t.order_number BETWEEN $3 AND $3
                 AND t.registered_ms BETWEEN $4 AND $5
-            ORDER BY t.order_number LIMIT 1) IS NOT NULL,
-        CASE WHEN $6 THEN EXISTS (
-            SELECT 1 FROM (
-                SELECT s.notification FROM statuses AS s
+            ORDER BY t.order_number LIMIT 1),
+        CASE WHEN $6 THEN (
+            SELECT n.row_id FROM (
+                SELECT s.notification, s.order_number FROM statuses AS s
                 WHERE s.order_group = $7 AND s.order_number > $3
                     AND (s.notification >> 21) BETWEEN $4 AND $5
                     AND (s.attempts > 0 OR s.state IN ('delivered', 'dead'))
@@ -188,7 +202,8 @@ const KNOWN: &str = concat!(
             ) AS s CROSS JOIN LATERAL ",
     notification_of!("s.notification"),
     "       WHERE n.lane = $1 AND n.order_key = $2
-        ) ELSE FALSE END
+            ORDER BY s.order_number LIMIT 1
+        ) END
      FROM notifications AS n
      WHERE n.lane = $1 AND n.order_key = $2 AND n.registered_ms BETWEEN $4 AND $5
      ORDER BY n.order_number DESC LIMIT 1"
@@ -215,9 +230,10 @@ async fn known_order(
     };
     Ok(Some(KnownOrder {
         highest: row.try_get(0)?,
-        mode: OrderMode::from_name(row.try_get(1)?).unwrap_or(place.mode()),
-        is_taken: row.try_get(2)?,
-        is_passed: row.try_get(3)?,
+        highest_row: row.try_get(1)?,
+        mode: OrderMode::from_name(row.try_get(2)?).unwrap_or(place.mode()),
+        taken_by: row.try_get(3)?,
+        passed_by: row.try_get(4)?,
     }))
 }
 

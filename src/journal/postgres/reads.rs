@@ -4,26 +4,24 @@ use super::PostgresJournal;
 use super::connections::PostgresCall;
 use super::error::PostgresFailure;
 use super::list;
-use super::load::{load, notification_of};
+use super::load::load;
 use super::pending;
 use super::session::AS_OF_NOW;
 use super::statements::integer;
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
-use crate::domain::order::{OrderConflict, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use crate::domain::state::State;
 use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::{Fields, StoredNotification};
-use crate::journal::sql_values::{limit_of, order_group};
+use crate::journal::sql_values::limit_of;
 use crate::journal::{
     Cursor, Filter, JournalError, JournalReads, MOST_ATTEMPTS_SHOWN, MOST_TRANSITIONS_SHOWN, Order,
     Pending, SnapshotPage, Transition, history,
 };
 use async_trait::async_trait;
 use bytes::Bytes;
+use sqlx::Connection as _;
 use sqlx::postgres::PgConnection;
-use sqlx::{Connection as _, Row as _};
 
 #[async_trait]
 impl JournalReads for PostgresJournal {
@@ -49,20 +47,6 @@ impl JournalReads for PostgresJournal {
 
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         self.connections.read(&pending::FindBodies(keys)).await
-    }
-
-    async fn in_the_way(
-        &self,
-        lane: &Lane,
-        place: &OrderPlace,
-        conflict: OrderConflict,
-    ) -> Result<Option<Key>, JournalError> {
-        let call = FindInTheWay {
-            lane,
-            place,
-            conflict,
-        };
-        self.connections.read(&call).await
     }
 
     async fn list(
@@ -136,69 +120,6 @@ impl PostgresCall for FindSnapshots<'_> {
         let known = load(connection, &keys).await?;
         let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
         Ok(self.0.iter().map(stands).collect())
-    }
-}
-
-/// Whether a notification `n` of the lane `$1` means the endpoint that has its name now: what was registered before that
-/// was made counts for nothing.
-macro_rules! of_present_endpoint {
-    () => {
-        "n.registered_ms >= COALESCE((SELECT e.made_again_ms FROM endpoints AS e
-            WHERE e.name = substr($1, 10) AND left($1, 9) = 'endpoint:'), 0)"
-    };
-}
-
-/// See [`crate::journal::JournalReads::in_the_way`].
-struct FindInTheWay<'call> {
-    lane: &'call Lane,
-    place: &'call OrderPlace,
-    conflict: OrderConflict,
-}
-
-#[async_trait]
-impl PostgresCall for FindInTheWay<'_> {
-    type Reply = Option<Key>;
-
-    async fn run(&self, connection: &mut PgConnection) -> Result<Option<Key>, PostgresFailure> {
-        // Written so that PostgreSQL can use only the indexes that have the order key, as in `order.rs`.
-        let statement = match self.conflict {
-            OrderConflict::NumberTaken => concat!(
-                "SELECT n.topic, n.id FROM notifications AS n
-                 WHERE n.lane = $1 AND n.order_key = $2 AND n.order_number BETWEEN $3 AND $3 AND ",
-                of_present_endpoint!(),
-                " ORDER BY n.order_number LIMIT 1"
-            ),
-            OrderConflict::OtherMode => concat!(
-                "SELECT n.topic, n.id FROM notifications AS n
-                 WHERE n.lane = $1 AND n.order_key = $2 AND ",
-                of_present_endpoint!(),
-                " ORDER BY n.order_number DESC LIMIT 1"
-            ),
-            OrderConflict::Passed => concat!(
-                "SELECT n.topic, n.id FROM (
-                    SELECT s.notification FROM statuses AS s
-                    WHERE s.order_group = $4 AND s.order_number > $3
-                        AND (s.attempts > 0 OR s.state IN ('delivered', 'dead'))
-                    ORDER BY s.order_number OFFSET 0
-                 ) AS s CROSS JOIN LATERAL ",
-                notification_of!("s.notification"),
-                " WHERE n.lane = $1 AND n.order_key = $2 AND ",
-                of_present_endpoint!(),
-                " ORDER BY n.order_number LIMIT 1"
-            ),
-        };
-        let query = sqlx::query(statement)
-            .bind(self.lane.as_str())
-            .bind(self.place.key());
-        let query = match self.conflict {
-            OrderConflict::OtherMode => query,
-            OrderConflict::NumberTaken => query.bind(self.place.number()),
-            OrderConflict::Passed => query
-                .bind(self.place.number())
-                .bind(order_group(self.lane, self.place)),
-        };
-        let found = query.fetch_optional(connection).await?;
-        Ok(found.and_then(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok()))
     }
 }
 

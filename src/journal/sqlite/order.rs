@@ -46,12 +46,9 @@ pub(super) async fn register(
     let mut lines = vec![line(row_id, registered, &registering.actor)];
     let mut ended = Vec::new();
     match verdict {
-        OrderVerdict::Refused(_) => {
-            return Ok(OrderedRegistration {
-                snapshot: None,
-                ended,
-                verdict,
-            });
+        OrderVerdict::Refused(_, other) => {
+            let other = key_of(connection, other).await?;
+            return Ok(OrderedRegistration::refused(verdict, other));
         }
         OrderVerdict::Scheduled => {}
         OrderVerdict::Superseded => {
@@ -81,7 +78,20 @@ pub(super) async fn register(
         snapshot: Some(snapshot),
         ended,
         verdict,
+        other: None,
     })
+}
+
+/// The key of the notification with this row number.
+async fn key_of(
+    connection: &mut SqliteConnection,
+    row_id: i64,
+) -> Result<Option<Key>, SqliteFailure> {
+    let found = sqlx::query("SELECT topic, id FROM notifications WHERE row_id = ?")
+        .bind(row_id)
+        .fetch_optional(connection)
+        .await?;
+    Ok(found.and_then(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok()))
 }
 
 /// Which notifications of a lane count for one that was registered at this instant.
@@ -109,14 +119,15 @@ async fn known_order(
     span: OrderSpan,
 ) -> Result<Option<KnownOrder>, SqliteFailure> {
     let found = sqlx::query(
-        "SELECT n.order_number, n.order_mode,
-            EXISTS (SELECT 1 FROM notifications AS t INDEXED BY ordered
+        "SELECT n.order_number, n.row_id, n.order_mode,
+            (SELECT t.row_id FROM notifications AS t INDEXED BY ordered
                 WHERE t.lane = ?1 AND t.order_key = ?2 AND t.order_key IS NOT NULL AND t.order_number = ?3
-                    AND t.registered_ms BETWEEN ?4 AND ?5),
-            CASE WHEN ?6 THEN EXISTS (SELECT 1 FROM notifications AS h INDEXED BY ordered_attempted
+                    AND t.registered_ms BETWEEN ?4 AND ?5 LIMIT 1),
+            CASE WHEN ?6 THEN (SELECT h.row_id FROM notifications AS h INDEXED BY ordered_attempted
                 WHERE h.lane = ?1 AND h.order_key = ?2 AND h.order_key IS NOT NULL AND h.order_number > ?3
                     AND h.registered_ms BETWEEN ?4 AND ?5 AND h.order_mode = 'strict'
-                    AND (h.attempts > 0 OR h.state IN ('delivered', 'dead'))) ELSE FALSE END
+                    AND (h.attempts > 0 OR h.state IN ('delivered', 'dead'))
+                ORDER BY h.order_number LIMIT 1) END
          FROM notifications AS n INDEXED BY ordered
          WHERE n.lane = ?1 AND n.order_key = ?2 AND n.order_key IS NOT NULL
             AND n.registered_ms BETWEEN ?4 AND ?5
@@ -135,9 +146,10 @@ async fn known_order(
     };
     Ok(Some(KnownOrder {
         highest: row.try_get(0)?,
-        mode: OrderMode::from_name(row.try_get(1)?).unwrap_or(place.mode()),
-        is_taken: row.try_get(2)?,
-        is_passed: row.try_get(3)?,
+        highest_row: row.try_get(1)?,
+        mode: OrderMode::from_name(row.try_get(2)?).unwrap_or(place.mode()),
+        taken_by: row.try_get(3)?,
+        passed_by: row.try_get(4)?,
     }))
 }
 

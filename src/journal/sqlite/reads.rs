@@ -6,8 +6,6 @@ use super::list;
 use super::load;
 use super::pending;
 use crate::domain::key::Key;
-use crate::domain::lane::Lane;
-use crate::domain::order::{OrderConflict, OrderPlace};
 use crate::domain::snapshot::Snapshot;
 use crate::journal::list_plan::MOST_SCANNED;
 use crate::journal::rows::Fields;
@@ -18,7 +16,7 @@ use crate::journal::{
 };
 use async_trait::async_trait;
 use bytes::Bytes;
-use sqlx::{Row as _, SqlitePool};
+use sqlx::SqlitePool;
 
 #[async_trait]
 impl JournalReads for SqliteJournal {
@@ -45,15 +43,6 @@ impl JournalReads for SqliteJournal {
     async fn bodies(&self, keys: &[Key]) -> Result<Vec<Option<Bytes>>, JournalError> {
         let mut reading = self.readers.acquire().await.map_err(SqliteFailure::from)?;
         Ok(load::bodies(&mut reading, keys).await?)
-    }
-
-    async fn in_the_way(
-        &self,
-        lane: &Lane,
-        place: &OrderPlace,
-        conflict: OrderConflict,
-    ) -> Result<Option<Key>, JournalError> {
-        Ok(in_the_way(&self.readers, lane, place, conflict).await?)
     }
 
     async fn list(
@@ -106,60 +95,6 @@ pub(super) async fn snapshots(
     let known = load::load(&mut reading, &wanted).await?;
     let stands = |key| known.get(key).map(|stored| stored.snapshot.clone());
     Ok(keys.iter().map(stands).collect())
-}
-
-/// Whether a notification of the lane `?1` means the endpoint that has its name now: what was registered before that was
-/// made counts for nothing.
-macro_rules! of_present_endpoint {
-    () => {
-        "registered_ms >= coalesce((SELECT made_again_ms FROM endpoints
-            WHERE name = substr(?1, 10) AND substr(?1, 1, 9) = 'endpoint:'), 0)"
-    };
-}
-
-async fn in_the_way(
-    readers: &SqlitePool,
-    lane: &Lane,
-    place: &OrderPlace,
-    conflict: OrderConflict,
-) -> Result<Option<Key>, SqliteFailure> {
-    let (statement, number) = match conflict {
-        OrderConflict::NumberTaken => (
-            concat!(
-                "SELECT topic, id FROM notifications INDEXED BY ordered
-                 WHERE lane = ?1 AND order_key = ?2 AND order_key IS NOT NULL AND order_number = ?3 AND ",
-                of_present_endpoint!(),
-                " LIMIT 1"
-            ),
-            Some(place.number()),
-        ),
-        OrderConflict::OtherMode => (
-            concat!(
-                "SELECT topic, id FROM notifications INDEXED BY ordered
-                 WHERE lane = ?1 AND order_key = ?2 AND order_key IS NOT NULL AND ",
-                of_present_endpoint!(),
-                " ORDER BY order_number DESC LIMIT 1"
-            ),
-            None,
-        ),
-        OrderConflict::Passed => (
-            concat!(
-                "SELECT topic, id FROM notifications INDEXED BY ordered_attempted
-                 WHERE lane = ?1 AND order_key = ?2 AND order_key IS NOT NULL AND order_number > ?3
-                    AND order_mode = 'strict' AND (attempts > 0 OR state IN ('delivered', 'dead')) AND ",
-                of_present_endpoint!(),
-                " ORDER BY order_number LIMIT 1"
-            ),
-            Some(place.number()),
-        ),
-    };
-    let query = sqlx::query(statement).bind(lane.as_str()).bind(place.key());
-    let query = match number {
-        Some(number) => query.bind(number),
-        None => query,
-    };
-    let found = query.fetch_optional(readers).await?;
-    Ok(found.and_then(|row| Key::new(row.try_get(0).ok()?, row.try_get(1).ok()?).ok()))
 }
 
 pub(super) async fn transitions(

@@ -99,7 +99,6 @@ fn name_of_journal_call(call: JournalCall) -> Option<&'static str> {
         JournalCall::Bodies => Some("journal.bodies"),
         JournalCall::AllSetAside
         | JournalCall::Transitions
-        | JournalCall::InTheWay
         | JournalCall::PendingPage
         | JournalCall::List
         | JournalCall::SetEndpoint

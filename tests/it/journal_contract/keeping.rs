@@ -149,7 +149,7 @@ pub async fn many_tasks_can_write_at_once(store: &dyn Store) {
                     RegisterResult::Existing(_) => continue,
                     ordered @ (RegisterResult::CreatedOver(_)
                     | RegisterResult::Superseded(_)
-                    | RegisterResult::OutOfOrder(_)) => panic!("{ordered:?}"),
+                    | RegisterResult::OutOfOrder { .. }) => panic!("{ordered:?}"),
                 }
                 let failed = failure(&notification, progress);
                 let then = failed.decision.progress;

@@ -3,7 +3,7 @@
 
 use super::older::{before_the_newest, migrations, older_postgres, older_sqlite};
 use super::order_of_endpoints::{
-    AGAIN_MS, ends, in_the_way, make_again, new, old, ordered, place_of, register, set, shop,
+    AGAIN_MS, ends, make_again, new, old, ordered, place_of, refused, register, set, shop,
 };
 use super::samples::{
     START_MS, apply, changing, delivery, do_change, failure, find, key, refusal, registering_at,
@@ -167,10 +167,8 @@ async fn shown(journal: &dyn Journal) -> Shown {
 /// What is registered and changed after the migration is judged by what was there before.
 async fn check_orders(journal: &dyn Journal) {
     use OrderConflict::{NumberTaken, OtherMode, Passed};
-    let refused = async |one: Registering, conflict| {
-        let reply = register(journal, &one).await;
-        let id = one.notification.key.id();
-        assert_eq!(reply, RegisterResult::OutOfOrder(conflict), "{id}");
+    let is_refused = async |one: Registering, conflict, other: &str| {
+        refused(journal, &one, conflict, other).await;
     };
     let superseded = async |one: Registering| {
         let reply = register(journal, &one).await;
@@ -182,13 +180,10 @@ async fn check_orders(journal: &dyn Journal) {
         assert_eq!(found.waits_for_ms.is_some(), expected, "{id}");
     };
     // The endpoint that was made again.
-    assert_eq!(in_the_way(journal, "l5 new", NumberTaken).await, None);
     superseded(ordered("l2 new", AGAIN_MS)).await;
     ends(journal, "l4 new", AGAIN_MS, &["l3 new"]).await;
-    refused(ordered("l4 newer", AGAIN_MS), NumberTaken).await;
-    refused(ordered("s5 new", AGAIN_MS), Passed).await;
-    let passed = in_the_way(journal, "s5 new", Passed).await;
-    assert_eq!(passed.as_deref(), Some("s6 new"));
+    is_refused(ordered("l4 newer", AGAIN_MS), NumberTaken, "l4 new").await;
+    is_refused(ordered("s5 new", AGAIN_MS), Passed, "s6 new").await;
     waits("s7 new", true).await;
     do_change(journal, &key("s2 new"), Change::Cancel, LATER_MS).await;
     waits("s7 new", false).await;
@@ -197,7 +192,7 @@ async fn check_orders(journal: &dyn Journal) {
     // The one before.
     superseded(ordered("l4 old", AGAIN_MS - 1)).await;
     ends(journal, "l6 old", AGAIN_MS - 1, &["l5 old"]).await;
-    refused(ordered("s2 old", AGAIN_MS - 1), Passed).await;
+    is_refused(ordered("s2 old", AGAIN_MS - 1), Passed, "s3 old").await;
     waits("s4 old", true).await;
     // The URL.
     superseded(at_url("l3 url")).await;
@@ -206,9 +201,10 @@ async fn check_orders(journal: &dyn Journal) {
         order: Some(strict),
         ..registration(key("strict"))
     };
-    refused(registering_at(other_mode, AGAIN_MS), OtherMode).await;
-    refused(at_url("s2 urls"), NumberTaken).await;
-    refused(at_url("s0 url"), Passed).await;
+    let other_mode = registering_at(other_mode, AGAIN_MS);
+    is_refused(other_mode, OtherMode, "l4 url").await;
+    is_refused(at_url("s2 urls"), NumberTaken, "s2 url").await;
+    is_refused(at_url("s0 url"), Passed, "s1 url").await;
     keep_at_url(journal, "l5 url").await;
     let resend = Changing {
         fence: find(journal, &key("l4 url")).await.fence,

@@ -108,16 +108,19 @@ pub async fn new(journal: &dyn Journal, id: &str) -> Registering {
     one
 }
 
-/// The id of what is in the way of a registration for the endpoint that was made again.
-pub async fn in_the_way(
+/// Registers one that is refused because of this other one.
+pub async fn refused(
     journal: &dyn Journal,
-    id: &str,
+    one: &Registering,
     conflict: OrderConflict,
-) -> Option<String> {
-    let asked = ordered(id, AGAIN_MS).notification;
-    let place = asked.order.as_deref().expect("a place");
-    let found = journal.in_the_way(&asked.lane, place, conflict).await;
-    found.expect("read").map(|other| other.id().to_string())
+    other: &str,
+) {
+    let expected = RegisterResult::OutOfOrder {
+        conflict,
+        other: Some(key(other)),
+    };
+    let reply = register(journal, one).await;
+    assert_eq!(reply, expected, "{:?}", one.notification.key);
 }
 
 /// Registers one that ends these.
@@ -149,9 +152,8 @@ pub async fn the_latest_number_of_the_endpoint_before_does_not_count(store: &dyn
     assert!(matches!(changed, EndpointSet::Changed(_)), "{changed:?}");
     new(&*journal, "l1 new").await;
     ends(&*journal, "l9 new", AGAIN_MS, &["l1 new"]).await;
-    let taken = register(&*journal, &ordered("l9 newer", AGAIN_MS + 9)).await;
-    let conflict = OrderConflict::NumberTaken;
-    assert_eq!(taken, RegisterResult::OutOfOrder(conflict));
+    let taken = ordered("l9 newer", AGAIN_MS + 9);
+    refused(&*journal, &taken, OrderConflict::NumberTaken, "l9 new").await;
     let lower = register(&*journal, &ordered("l5 new", AGAIN_MS + 9)).await;
     assert!(matches!(lower, RegisterResult::Superseded(_)), "{lower:?}");
     ends(&*journal, "l10 new", AGAIN_MS, &["l9 new"]).await;
@@ -191,18 +193,19 @@ pub async fn a_strict_number_of_the_endpoint_before_does_not_count(store: &dyn S
     apply(&*journal, failed).await;
     old(&*journal, "s7 old").await;
     old(&*journal, "l1 old").await;
-    let is_in_the_way = async |id: &str, conflict, expected: Option<&str>| {
-        let found = in_the_way(&*journal, id, conflict).await;
-        assert_eq!(found.as_deref(), expected, "{id} {conflict:?}");
+    let again = |id: &str| ordered(id, START_MS);
+    refused(&*journal, &again("s5 again"), NumberTaken, "s5 old").await;
+    refused(&*journal, &again("s4 again"), Passed, "s5 old").await;
+    let latest = |at_ms| {
+        let registration = Registration {
+            target: Target::Endpoint(shop(), None),
+            order: Some(OrderPlace::new("s", 4, OrderMode::Latest).expect("a place")),
+            ..registration(key("latest"))
+        };
+        registering_at(registration, at_ms)
     };
-    is_in_the_way("s5 new", NumberTaken, Some("s5 old")).await;
-    is_in_the_way("s4 new", Passed, Some("s5 old")).await;
-    is_in_the_way("s4 new", OtherMode, Some("s7 old")).await;
+    refused(&*journal, &latest(START_MS), OtherMode, "s7 old").await;
     make_again(&*journal).await;
-    for conflict in [NumberTaken, Passed, OtherMode] {
-        is_in_the_way("s5 new", conflict, None).await;
-        is_in_the_way("s1 new", conflict, None).await;
-    }
     for id in ["s3 new", "s5 new", "s2 new"] {
         new(&*journal, id).await;
     }
@@ -236,14 +239,11 @@ pub async fn a_strict_number_of_the_endpoint_before_does_not_count(store: &dyn S
     // An attempt of its own number counts.
     let given = new(&*journal, "s9 new").await;
     apply(&*journal, delivery(&given.notification, given.progress)).await;
-    let passed = register(&*journal, &ordered("s8 new", AGAIN_MS)).await;
-    assert_eq!(
-        passed,
-        RegisterResult::OutOfOrder(OrderConflict::Passed),
-        "a number of its own was sent"
-    );
-    is_in_the_way("s8 new", Passed, Some("s9 new")).await;
-    is_in_the_way("s3 newer", NumberTaken, Some("s3 new")).await;
+    // A number of its own was sent.
+    refused(&*journal, &ordered("s8 new", AGAIN_MS), Passed, "s9 new").await;
+    let newer = ordered("s3 newer", AGAIN_MS);
+    refused(&*journal, &newer, NumberTaken, "s3 new").await;
+    refused(&*journal, &latest(AGAIN_MS), OtherMode, "s9 new").await;
 }
 
 pub async fn the_highest_number_of_each_endpoint_is_kept_by_itself(store: &dyn Store) {

@@ -55,18 +55,12 @@ fn is_superseded(snapshot: &Snapshot) -> bool {
     snapshot.state == State::Cancelled && snapshot.cause == Some(Cause::Superseded)
 }
 
-/// The id of what is in the way of a registration.
-async fn in_the_way(
-    journal: &dyn Journal,
-    asked: &Registering,
-    conflict: OrderConflict,
-) -> Option<String> {
-    let notification = asked.notification.as_ref();
-    let place = notification.order.as_deref().expect("a place");
-    let found = journal
-        .in_the_way(&notification.lane, place, conflict)
-        .await;
-    found.expect("read").map(|other| other.id().to_string())
+/// The reply to a registration that is refused because of this one.
+fn refused(conflict: OrderConflict, other: &str) -> RegisterResult {
+    RegisterResult::OutOfOrder {
+        conflict,
+        other: Some(key(other)),
+    }
 }
 
 /// For which lower number it waits: when that one is due.
@@ -114,24 +108,10 @@ pub async fn the_highest_number_ends_the_lower_ones_of_its_key(store: &dyn Store
         (strict("4", 4), OrderConflict::OtherMode, "3"),
     ] {
         let key = asked.notification.key.clone();
-        let in_the_way = in_the_way(&*journal, &asked, conflict).await;
-        assert_eq!(in_the_way.as_deref(), Some(other));
         let reply = register(&*journal, asked).await;
-        assert_eq!(reply, RegisterResult::OutOfOrder(conflict));
+        assert_eq!(reply, refused(conflict, other));
         let found = journal.find(&key).await.expect("read");
         assert_eq!(found, None, "nothing of it is kept");
-    }
-    let new_key = Registration {
-        order: Some(OrderPlace::new("new", 3, OrderMode::Latest).expect("a place")),
-        ..registration(key("new"))
-    };
-    let new_key = registering_at(new_key, START_MS);
-    for conflict in [
-        OrderConflict::NumberTaken,
-        OrderConflict::OtherMode,
-        OrderConflict::Passed,
-    ] {
-        assert_eq!(in_the_way(&*journal, &new_key, conflict).await, None);
     }
     drop(journal);
     let journal = store.open().await;
@@ -189,10 +169,7 @@ pub async fn a_batch_is_judged_in_its_order(store: &dyn Store) {
         "{:?}",
         replies[4]
     );
-    assert_eq!(
-        replies[5],
-        RegisterResult::OutOfOrder(OrderConflict::OtherMode)
-    );
+    assert_eq!(replies[5], refused(OrderConflict::OtherMode, "3"));
     assert!(
         matches!(replies[6], RegisterResult::Existing(_)),
         "{:?}",
@@ -432,11 +409,9 @@ pub async fn a_strict_number_is_refused_when_a_higher_one_was_sent(store: &dyn S
     let third = keep(&*journal, given).await;
     keep(&*journal, strict("2", 2)).await;
     apply(&*journal, failure(&third, progress)).await;
-    let passed = RegisterResult::OutOfOrder(OrderConflict::Passed);
-    assert_eq!(register(&*journal, strict("1", 1)).await, passed);
     // The second one was not sent.
-    let other = in_the_way(&*journal, &strict("1", 1), OrderConflict::Passed).await;
-    assert_eq!(other.as_deref(), Some("3"));
+    let passed = refused(OrderConflict::Passed, "3");
+    assert_eq!(register(&*journal, strict("1", 1)).await, passed);
     assert_eq!(journal.find(&key("1")).await.expect("read"), None);
     keep(&*journal, strict("4", 4)).await;
     check_counts(&*journal).await;
@@ -457,7 +432,10 @@ pub async fn numbers_registered_at_once_leave_the_highest(store: &dyn Store) {
     }
     while let Some(reply) = registering.join_next().await {
         let reply = reply.expect("it ran");
-        assert!(!matches!(reply, RegisterResult::OutOfOrder(_)), "{reply:?}");
+        assert!(
+            !matches!(reply, RegisterResult::OutOfOrder { .. }),
+            "{reply:?}"
+        );
     }
     for number in 0..MANY {
         let found = find(&*journal, &key(&format!("n{number}"))).await;
