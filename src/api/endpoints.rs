@@ -1,6 +1,7 @@
 //! The routes `/v1/endpoints`: set, change, remove, show, list and test endpoints.
 
 use crate::api::Api;
+use crate::api::attempt_view::AttemptView;
 use crate::api::auth::OnBehalfOf;
 use crate::api::body::{read_json, read_no_fields};
 use crate::api::endpoint_document;
@@ -8,7 +9,7 @@ use crate::api::endpoint_view::EndpointView;
 use crate::api::field_errors::{FieldErrors, FieldLocation};
 use crate::api::problem::{Problem, ProblemKind};
 use crate::api::query::{NoQuery, endpoints_request};
-use crate::api::view::{AttemptView, json};
+use crate::api::view::json;
 use crate::domain::endpoint::{Endpoint, EndpointName};
 use crate::service::EndpointReply;
 use axum::extract::{FromRequestParts, Path, Request, State};

@@ -9,6 +9,7 @@
 //! items of a page, the errors in an answer.
 
 pub mod ack_rule;
+pub mod attempt_view;
 pub mod auth;
 pub mod batch;
 pub mod body;
